@@ -1,0 +1,1 @@
+"""Sources that are read: the catalogue of the documentation, in PTX's own notation, and other toolchains' layouts."""
