@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import LanemapError
+
 LANES = 32
 
 #: One element of a fragment. ``col_last`` equals ``col`` unless the source names only a window of columns
@@ -19,10 +21,6 @@ LANES = 32
 ELEMENT = np.dtype([(name, "i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-
-
-class LanemapError(Exception):
-    """Bad input or a bad environment. The message is one line that says what was wrong and what would be right."""
 
 
 def dimensions(shape: str, role: str) -> tuple[int, int]:
@@ -59,6 +57,7 @@ class Fragment:
     status: str = "documented"
     section: str | None = None
     anchor: str | None = None
+    same_as: str | None = None
     also: str | None = None
     figures: str | None = None
     formula: str | None = None
