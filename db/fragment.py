@@ -18,7 +18,7 @@ LANES = 32
 
 #: One element of a fragment. ``col_last`` equals ``col`` unless the source names only a window of columns
 #: (sparse A and E); ``computation`` is 1 except in m8n8k4 with f16, where a warp does four products.
-ELEMENT = np.dtype([(name, "i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
+ELEMENT = np.dtype([(name, "<i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -114,3 +114,8 @@ def elements(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     for name in ELEMENT.names or ():
         table[name] = columns[name]
     return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
+
+
+def unpack(packed: bytes) -> NDArray[Any]:
+    """The ELEMENT array that ``tobytes`` made."""
+    return np.frombuffer(packed, ELEMENT)

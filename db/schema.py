@@ -2,7 +2,8 @@
 
 source    where layouts come from
 fragment  one row per layout of a source, with what its source says of it
-mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one
+mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one. It holds them packed, for
+          reading many at once; ``element`` holds the same, for SQL
 element   its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding   what the structural checks found when a fragment was loaded
 meta      the version of this schema and what the shipped sources were built from
@@ -15,6 +16,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     SmallInteger,
     String,
@@ -48,6 +50,7 @@ mapping = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("digest", String, nullable=False, unique=True),
+    Column("elements", LargeBinary, nullable=False),
 )
 
 fragment = Table(

@@ -121,13 +121,19 @@ def _row(each: Fragment, source_id: int | None, mappings: dict[str, int]) -> dic
 def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; the identities of all, by fingerprint."""
     known = {digest: id_ for digest, id_ in connection.execute(select(mapping.c.digest, mapping.c.id)).all()}
-    tables = {each.digest: each.elements for each in fragments if each.digest is not None and each.digest not in known}
+    tables = {
+        each.digest: each.elements
+        for each in fragments
+        if each.digest is not None and each.elements is not None and each.digest not in known
+    }
     if not tables:
         return known
     first = 1 + (connection.scalar(select(func.max(mapping.c.id))) or 0)
     new = {digest: id_ for id_, digest in enumerate(tables, start=first)}
-    connection.execute(insert(mapping), [{"id": id_, "digest": digest} for digest, id_ in new.items()])
-    rows = [(new[digest], *row) for digest, table in tables.items() if table is not None for row in table.tolist()]
+    connection.execute(insert(mapping), [
+        {"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()
+    ])
+    rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
     columns = ("mapping_id", *(ELEMENT.names or ()))
     if connection.dialect.name == "postgresql":
         _copy(connection, columns, rows)
