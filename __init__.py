@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .db.fragment import Source
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "open", "shipped_sources"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "ingest", "open"]
 
 __version__ = "0.1.0"
 
@@ -36,9 +36,13 @@ __version__ = "0.1.0"
 class Database:
     """A Lanemap database, open for reading. Close it, or use it in a ``with`` statement."""
 
-    def __init__(self, location: Location) -> None:
-        """Open the database at a location where there is one; use ``lanemap.open`` to build it if need be."""
+    def __init__(self, location: Location, *, stale: bool = False) -> None:
+        """Open the database at a location where there is one; use ``lanemap.open`` to build it if need be.
+
+        ``stale``: its shipped sources are not those of this version of Lanemap.
+        """
         self.location = location
+        self.stale = stale
         self.reader: Reader = connect(location)
 
     def layout(
@@ -70,9 +74,7 @@ class Database:
         Raises:
             LanemapError: no such fragment, or one that its source names without giving its elements.
         """
-        return self.find(
-            shape, type, role, instruction=instruction, major=major, selector=selector, source=source
-        )
+        return self.find(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
 
     def find(
         self,
@@ -112,7 +114,7 @@ class Database:
         return _frame(self.reader.sql(query))
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
-        """What a source (or, with None, every source) has: one row per fragment, with its formula and where it stands."""
+        """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
         records = lookup.fragments(self.reader, Wanted(source=source))
         return _frame(Rows(tuple(records[0]), [tuple(record.values()) for record in records]))
 
@@ -150,14 +152,25 @@ def open(url: str | None = None, *, progress: Callable[[Source], object] | None 
     there = state(location)
     shipped = _fingerprint()
     if there is None or (location.default and there != shipped):
-        from .db.store import build
+        from .db.store import ship
 
-        build(location, shipped_sources, shipped, progress)
+        ship(location, _shipped, shipped, progress=progress)
+        there = shipped
+    return Database(location, stale=there != shipped)
+
+
+def ingest(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
+    """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
+    from .db.state import state
+    from .db.store import ship
+
+    location = locate(url)
+    state(location)
+    ship(location, _shipped, _fingerprint(), anew=True, progress=progress)
     return Database(location)
 
 
-def shipped_sources() -> Iterable[Source]:
-    """Every source that comes with Lanemap, evaluated anew."""
+def _shipped() -> Iterable[Source]:
     from .ingest.catalogue import load
 
     return load()

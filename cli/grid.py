@@ -92,7 +92,9 @@ Line = Sequence[Sequence[Run]]
 Spans = list[tuple[int, int]]
 
 
-def _merge_columns(table: Sequence[Line], within: Sequence[tuple[int, int]] | None = None) -> tuple[Spans, list[list[list[Run]]]]:
+def _merge_columns(
+    table: Sequence[Line], within: Sequence[tuple[int, int]] | None = None
+) -> tuple[Spans, list[list[list[Run]]]]:
     """Join neighbouring columns in which every line counts on, or holds the same; not across registers."""
     spans: Spans = []
     merged: list[list[list[Run]]] = [[] for _ in table]

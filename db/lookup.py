@@ -5,6 +5,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -132,10 +133,9 @@ def with_rows(reader: Reader, found: Iterable[Mapping[str, Any]]) -> list[Mappin
     others = reader.select(_FRAGMENTS, same.parameters()).records()
     names = sorted({other["source"] for other in others if other["mapping_id"] is not None})
     instead = f"use --source {names[0]}" if names else "no other source has it either"
-    drawn = f" (figure {first['figures']})" if first["figures"] else ""
     raise LanemapError(
-        f"{first['source']} gives {first['role']} of {first['instruction']} {first['shape']} {first['type']} "
-        f"as {first['status']}{drawn}, without rows: {instead}"
+        f"{first['source']} has no rows for {first['role']} of {first['instruction']} {first['shape']} "
+        f"{first['type']}: {first['status']}{_figures(first)}: {instead}"
     )
 
 
@@ -174,6 +174,10 @@ def find(reader: Reader, wanted: Wanted, **where: int | None) -> Rows:
     return Rows(COLUMNS, rows)
 
 
+def _figures(fragment: Mapping[str, Any]) -> str:
+    return f", figure {fragment['figures']}" if fragment["figures"] else ""
+
+
 def _lower(name: str | None) -> str | None:
     return name.strip().lower().removeprefix(".") if name else None
 
@@ -188,12 +192,17 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
             continue
         there = [record for record in known if record[name] == value]
         if not there:
-            options = sorted({str(record[name]) for record in known if record[name] is not None})
-            of = f" of {' '.join(matched)}" if matched else ""
+            options = sorted({str(record[name]) for record in known if record[name] is not None}, key=_naturally)
+            of = f" in {' '.join(matched)}" if matched else ""
             return f"no {name} {value}{of}: {_suggest(str(value), options)}"
         matched.append(str(value))
         known = there
     return "the database is empty: run lanemap ingest"
+
+
+def _naturally(name: str) -> list[tuple[int, str]]:
+    """Sort key that counts: m16n8k8 before m16n8k16."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _suggest(name: str, options: list[str]) -> str:

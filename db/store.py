@@ -13,14 +13,21 @@ from sqlalchemy.exc import DBAPIError
 from .errors import LanemapError
 from .fragment import ELEMENT, Fragment, Source
 from .location import SCHEMA_VERSION, Location
-from .schema import LAYOUT, element, finding, fragment, mapping, meta, metadata, source
+from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .server import engine, exclude_writers, in_words
 from .structure import check
 
 Progress = Callable[[Source], object]
 
 
-def build(location: Location, sources: Callable[[], Iterable[Source]], shipped: str, progress: Progress | None = None) -> None:
+def ship(
+    location: Location,
+    sources: Callable[[], Iterable[Source]],
+    shipped: str,
+    *,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> None:
     """Make the database if it is not there, and load ``sources`` unless it was built from the same ones already.
 
     Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay.
@@ -29,13 +36,14 @@ def build(location: Location, sources: Callable[[], Iterable[Source]], shipped: 
         location: where.
         sources: called only when there is something to load.
         shipped: the fingerprint of what ``sources`` returns.
+        anew: load them even if they are there.
         progress: called with each source before it is loaded.
     """
     _make_folder(location)
     with _transaction(location) as connection:
         if not inspect(connection).has_table("meta"):
             _create(connection, location)
-        elif connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
+        elif not anew and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
             return
         for each in sources():
             if progress:
@@ -87,7 +95,9 @@ def _make_folder(location: Location) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}: name another database with --db") from None
+        raise LanemapError(
+            f"cannot make the folder {folder}: {error.strerror}: name another database with --db"
+        ) from None
 
 
 def _create(connection: Connection, location: Location) -> None:
@@ -120,7 +130,7 @@ def _row(each: Fragment, source_id: int | None, mappings: dict[str, int]) -> dic
 
 def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; the identities of all, by fingerprint."""
-    known = {digest: id_ for digest, id_ in connection.execute(select(mapping.c.digest, mapping.c.id)).all()}
+    known = {row.digest: row.id for row in connection.execute(select(mapping.c.digest, mapping.c.id))}
     tables = {
         each.digest: each.elements
         for each in fragments
@@ -130,9 +140,10 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
         return known
     first = 1 + (connection.scalar(select(func.max(mapping.c.id))) or 0)
     new = {digest: id_ for id_, digest in enumerate(tables, start=first)}
-    connection.execute(insert(mapping), [
-        {"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()
-    ])
+    connection.execute(
+        insert(mapping),
+        [{"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()],
+    )
     rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
     columns = ("mapping_id", *(ELEMENT.names or ()))
     if connection.dialect.name == "postgresql":

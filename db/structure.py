@@ -70,7 +70,9 @@ def _cells(fragment: Fragment) -> list[str]:
         once = 1 if dense else max(1, round(held.sum() / held.size))
         where = f"computation {computation}: " if len(computations) > 1 else ""
         too_few = "never" if once == 1 else "too seldom"
-        found += [where + cells for cells in (_in_words(held > once, "too often"), _in_words(held < once, too_few)) if cells]
+        found += [
+            where + cells for cells in (_in_words(held > once, "too often"), _in_words(held < once, too_few)) if cells
+        ]
     return found
 
 

@@ -126,7 +126,9 @@ class _Points(NamedTuple):
             if isinstance(token, Token) and token.type in ("ELEMENT", "ANY_ELEMENT")
         ]
         if wrong := [name for name in names if name[0] != letter]:
-            raise NotationError(f"{wrong[0]} is no element of this operand, whose elements are {letter}0, {letter}1, ...")
+            raise NotationError(
+                f"{wrong[0]} is no element of this operand, whose elements are {letter}0, {letter}1, ..."
+            )
         if clause.data == "elements":
             return np.isin(self.element, [int(name[1:]) for name in names])
         tests = [self.value(child) != 0 for child in clause.children if isinstance(child, Tree)]
@@ -195,7 +197,9 @@ def _numbers(items: list[str]) -> list[int]:
     if not dots:
         return [_number(item) for item in items]
     if len(dots) > 1 or dots[0] == 0 or dots[0] != len(items) - 2:
-        raise NotationError(f"cannot read the set {{{', '.join(items)}}}: dots stand before the last number, as in {{0,..,7}}")
+        raise NotationError(
+            f"cannot read the set {{{', '.join(items)}}}: dots stand before the last number, as in {{0,..,7}}"
+        )
     before = [_number(item) for item in items[: dots[0]]]
     last = _number(items[-1])
     step = before[-1] - before[-2] if len(before) > 1 else 1

@@ -47,7 +47,9 @@ def parse(text: str) -> Formula:
         NotationError: names the line, the column and the text where no rule of the notation can go on.
     """
     if len(text) > MAX_LENGTH:
-        raise NotationError(f"a formula of {len(text)} characters is longer than any formula of PTX (limit {MAX_LENGTH})")
+        raise NotationError(
+            f"a formula of {len(text)} characters is longer than any formula of PTX (limit {MAX_LENGTH})"
+        )
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:

@@ -102,7 +102,7 @@ def _fragment(
         section=section["section"],
         anchor=section["anchor"],
         same_as=same_as["section"] if same_as else None,
-        figures=", ".join(f"{number} (#{anchor})" for number, anchor in stated["figures"].items()),
+        figures=", ".join(f"{number} #{anchor}" for number, anchor in stated["figures"].items()),
         formula=formula.strip() if formula else None,
         mended=None if erratum else stated.get("mended"),
         erratum=erratum.get("reason"),
