@@ -1,5 +1,196 @@
-"""Lanemap: which lane, register and slot of a tensor-core instruction holds which matrix element, as a database."""
+"""Lanemap: which lane, register and slot of a tensor-core instruction holds which matrix element, as a database.
 
-from .db.fragment import LanemapError
+    >>> import lanemap
+    >>> db = lanemap.open()
+    >>> db.find("m16n8k16", "f16", "A", row=9, col=3)[["lane", "reg", "slot"]].values.tolist()
+    [[5, 1, 1]]
 
-__all__ = ["LanemapError"]
+Lanes are 0..31. A register has 32 bits, or 64 for f64; ``reg`` counts them in the operand's register vector. ``slot``
+counts the elements inside a register, low bits first. Rows and columns are those of the matrix that the operand holds:
+A is M x K, B is K x N, C and D are M x N; E, the sparsity metadata, counts like A. In sparse A and E an element only
+has a window of columns, ``col`` to ``col_last``; everywhere else the two are equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .db import lookup
+from .db.errors import LanemapError
+from .db.location import Location, locate
+from .db.lookup import DEFAULT_SOURCE, Wanted
+from .db.reader import Reader, Rows, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pandas as pd
+
+    from .db.fragment import Source
+
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "ingest", "open"]
+
+__version__ = "0.1.0"
+
+
+class Database:
+    """A Lanemap database, open for reading. Close it, or use it in a ``with`` statement."""
+
+    def __init__(self, location: Location, *, stale: bool = False) -> None:
+        """Open the database at a location where there is one; use ``lanemap.open`` to build it if need be.
+
+        ``stale``: its shipped sources are not those of this version of Lanemap.
+        """
+        self.location = location
+        self.stale = stale
+        self.reader: Reader = connect(location)
+
+    def layout(
+        self,
+        shape: str,
+        type: str,  # noqa: A002 - PTX's word
+        role: str,
+        *,
+        instruction: str | None = None,
+        major: str | None = None,
+        selector: int | None = None,
+        source: str = DEFAULT_SOURCE,
+    ) -> pd.DataFrame:
+        """All elements of one operand, one row each, by lane, reg and slot.
+
+        Args:
+            shape: as in ``m16n8k16``: M rows, N columns, depth K.
+            type: the operand's own PTX type, as in ``bf16``; for E the type of the A that it belongs to.
+            role: A, B, C, D, or E for sparsity metadata.
+            instruction: ``mma`` or ``mma.sp``. Default: the dense one where both have the operand.
+            major: ``row`` or ``col``, where there are both (m8n8k4 with f16). Default: both, told apart by ``major``.
+            selector: the sparsity selector, for E. Default: all, told apart by ``selector``.
+            source: where the layout comes from; ``sources()`` lists them.
+
+        Returns:
+            A frame with the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major,
+            computation, selector, source. Names are case-insensitive in the request, numbers are 64-bit in the frame.
+
+        Raises:
+            LanemapError: no such fragment, or one that its source names without giving its elements.
+        """
+        return self.find(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+
+    def find(
+        self,
+        shape: str,
+        type: str,  # noqa: A002 - PTX's word
+        role: str,
+        *,
+        row: int | None = None,
+        col: int | None = None,
+        lane: int | None = None,
+        reg: int | None = None,
+        slot: int | None = None,
+        computation: int | None = None,
+        instruction: str | None = None,
+        major: str | None = None,
+        selector: int | None = None,
+        source: str = DEFAULT_SOURCE,
+    ) -> pd.DataFrame:
+        """The elements at a cell (``row``, ``col``), in a place (``lane``, ``reg``, ``slot``), or at any part of these.
+
+        A column finds every element that can stand for it, also those of a sparse window around it. ``computation``
+        is 1 to 4 in m8n8k4 with f16, where a warp does four products. For the rest see ``layout``.
+
+        Raises:
+            LanemapError: also for a coordinate outside the fragment.
+        """
+        wanted = Wanted(shape, type, role, instruction, major, selector, source)
+        where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
+        return _frame(lookup.find(self.reader, wanted, **where))
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """The result of one SELECT, usually on the view ``layout``. It cannot write.
+
+        Raises:
+            LanemapError: the database refuses the query; says why.
+        """
+        return _frame(self.reader.sql(query))
+
+    def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
+        """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
+        records = lookup.fragments(self.reader, Wanted(source=source))
+        return _frame(Rows(tuple(records[0]), [tuple(record.values()) for record in records]))
+
+    def sources(self) -> pd.DataFrame:
+        """Every source: name, kind, title, provenance (JSON), and how many fragments it has."""
+        return _frame(lookup.sources(self.reader))
+
+    def close(self) -> None:
+        """Release the connection."""
+        self.reader.close()
+
+    def __enter__(self) -> Database:
+        """Use the database in a ``with`` statement."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def open(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:  # noqa: A001
+    """Open a database; build it first, with all that Lanemap ships, where there is none yet.
+
+    Args:
+        url: a SQLite file, ``sqlite:///FILE`` or ``postgresql://...``. Default: the environment variable LANEMAP_DB,
+            or else a file in the user's data directory, which is also brought up to date when Lanemap is.
+        progress: called with each source before it is loaded, if the database has to be built.
+
+    Raises:
+        LanemapError: the place cannot be read or written, or holds something else or another version's database.
+    """
+    from .db.state import state
+
+    location = locate(url)
+    there = state(location)
+    shipped = _fingerprint()
+    if there is None or (location.default and there != shipped):
+        from .db.store import ship
+
+        ship(location, _shipped, shipped, progress=progress)
+        there = shipped
+    return Database(location, stale=there != shipped)
+
+
+def ingest(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
+    """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
+    from .db.state import state
+    from .db.store import ship
+
+    location = locate(url)
+    state(location)
+    ship(location, _shipped, _fingerprint(), anew=True, progress=progress)
+    return Database(location)
+
+
+def _shipped() -> Iterable[Source]:
+    from .ingest.catalogue import load
+
+    return load()
+
+
+def _fingerprint() -> str:
+    """Changes when the shipped data, or the version that evaluates it, does."""
+    from hashlib import sha256
+    from pathlib import Path
+
+    digest = sha256(__version__.encode())
+    for file in sorted(Path(__file__).parent.glob("ingest/catalogue/*/*.toml")):
+        digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _frame(rows: Rows) -> pd.DataFrame:
+    import pandas as pd
+
+    frame: Any = pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
+    if "selector" in frame:
+        frame["selector"] = frame["selector"].astype("Int64")
+    return frame

@@ -1,1 +1,238 @@
-"""The command line."""
+"""The command line. It parses, calls and prints; commands import what they need when they run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import DEFAULT_SOURCE, Database, LanemapError, __version__
+from .. import open as open_database
+from .options import (
+    By,
+    Computation,
+    Db,
+    Drawn,
+    FileFormat,
+    Format,
+    Major,
+    Output,
+    Role,
+    Selector,
+    Shape,
+    SomeInstruction,
+    SomeRole,
+    SomeShape,
+    SomeSource,
+    SomeType,
+    Source,
+    Type,
+    What,
+)
+
+app = typer.Typer(
+    name="lanemap",
+    help="Which lane, register and slot of an NVIDIA tensor-core instruction holds which matrix element.",
+    epilog="Try: lanemap show m16n8k16 f16 A",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
+
+
+def main() -> None:
+    """Run a command. Exit code 2 is bad input, with one line on stderr that says what would be right."""
+    if hasattr(signal, "SIGPIPE"):
+        # End quietly, as other tools do, when the reader of our output has seen enough of it.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "lanemap"
+        code = _complain(f"{error.format_message()} (see {command} --help)")
+    except LanemapError as error:
+        code = _complain(str(error))
+    except OSError as error:
+        code = _complain(f"cannot write: {error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    sys.exit(code or OK)
+
+
+def _complain(words: str) -> int:
+    line = " ".join(words.split())
+    sys.stderr.write(f"lanemap: {line}\n")
+    return BAD_INPUT
+
+
+def _open(db: str | None) -> Database:
+    database = open_database(db, progress=_progress)
+    if database.stale:
+        command = f"lanemap ingest --db {db}" if db else "lanemap ingest"
+        sys.stderr.write(f"lanemap: {database.location} was built from other shipped sources: {command} updates it\n")
+    return database
+
+
+def _progress(source: object) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"lanemap: loading {getattr(source, 'name', '')}\n")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"lanemap {__version__}\n")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
+]
+
+
+@app.callback()
+def _common(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001 - its callback prints it
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+@app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")
+def list_(
+    what: Annotated[What, typer.Argument(help="What to list.", case_sensitive=False)] = What.FRAGMENTS,
+    source: Source = DEFAULT_SOURCE,
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """List the fragments that there are, or the sources, errata or structural findings."""
+    from ..db.lookup import Wanted
+    from .listing import listing
+    from .output import write_rows
+
+    wanted = Wanted(shape, type, role, instruction, source=source)
+    with _open(db) as database:
+        write_rows(listing(database.reader, what, wanted), format)
+
+
+@app.command(epilog="Example: lanemap show m16n8k16 f16 A --by lane")
+def show(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Role,
+    by: Drawn = By.ELEMENT,
+    instruction: SomeInstruction = None,
+    major: Major = None,
+    selector: Selector = None,
+    source: Source = DEFAULT_SOURCE,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Draw a fragment, with its formula and where it stands.
+
+    By element, each cell is lane:reg.slot; by lane, row,col. Neighbours that count on are drawn as one.
+    """
+    from ..db import lookup
+
+    wanted = lookup.Wanted(shape, type, role, instruction, major, selector, source)
+    with _open(db) as database:
+        if format is not Format.TABLE:
+            from .output import write_rows
+
+            write_rows(lookup.find(database.reader, wanted), format)
+            return
+        from .showing import show as draw
+
+        draw(database.reader, wanted, by)
+
+
+@app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
+def find(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Role,
+    row: Annotated[int | None, typer.Option("--row", "-r", help="Row of the matrix.")] = None,
+    col: Annotated[int | None, typer.Option("--col", "-c", help="Column of the matrix.")] = None,
+    lane: Annotated[int | None, typer.Option("--lane", "-l", help="Lane, 0 to 31.")] = None,
+    reg: Annotated[int | None, typer.Option("--reg", "-g", help="Register of the operand.")] = None,
+    slot: Annotated[int | None, typer.Option("--slot", "-t", help="Slot in the register, low bits first.")] = None,
+    computation: Computation = None,
+    instruction: SomeInstruction = None,
+    major: Major = None,
+    selector: Selector = None,
+    source: Source = DEFAULT_SOURCE,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Find what sits in a cell (--row, --col), or what a slot holds (--lane, --reg, --slot), or any part of these."""
+    from ..db import lookup
+    from .output import telling, write_rows
+
+    where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
+    if all(value is None for value in where.values()):
+        raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")
+    wanted = lookup.Wanted(shape, type, role, instruction, major, selector, source)
+    with _open(db) as database:
+        found = lookup.find(database.reader, wanted, **where)
+        write_rows(telling(found) if format is Format.TABLE else found, format)
+
+
+@app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", show_default=False)],
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Run a query, usually on the view layout. It cannot write.
+
+    layout has the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major, computation,
+    selector and source.
+    """
+    from .output import write_rows
+
+    with _open(db) as database:
+        write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format)
+
+
+@app.command(epilog="Example: lanemap ingest --db layouts.db")
+def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
+    """Load the shipped sources anew, and say what they hold. Other sources stay."""
+    from .. import ingest as load
+    from .listing import listing
+    from .output import write_rows
+
+    with load(db, progress=_progress) as database:
+        write_rows(listing(database.reader, What.SOURCES), format)
+
+
+@app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
+def export(
+    format: Annotated[  # noqa: A002
+        FileFormat | None,
+        typer.Option("--format", "-f", help="Default: by the ending of --output, else csv.", case_sensitive=False),
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    source: SomeSource = None,
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    db: Db = None,
+) -> None:
+    """Write the layout table, or a selection of it, to a file that appears whole or not at all."""
+    from ..db.lookup import Wanted
+    from .exporting import export as write
+
+    with _open(db) as database:
+        write(database.reader, Wanted(shape, type, role, instruction, source=source), format, output)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import LanemapError
+
 LANES = 32
 
 #: One element of a fragment. ``col_last`` equals ``col`` unless the source names only a window of columns
 #: (sparse A and E); ``computation`` is 1 except in m8n8k4 with f16, where a warp does four products.
-ELEMENT = np.dtype([(name, "i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
+ELEMENT = np.dtype([(name, "<i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-
-
-class LanemapError(Exception):
-    """Bad input or a bad environment. The message is one line that says what was wrong and what would be right."""
 
 
 def dimensions(shape: str, role: str) -> tuple[int, int]:
@@ -59,6 +57,7 @@ class Fragment:
     status: str = "documented"
     section: str | None = None
     anchor: str | None = None
+    same_as: str | None = None
     also: str | None = None
     figures: str | None = None
     formula: str | None = None
@@ -115,3 +114,8 @@ def elements(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     for name in ELEMENT.names or ():
         table[name] = columns[name]
     return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
+
+
+def unpack(packed: bytes) -> NDArray[Any]:
+    """The ELEMENT array that ``tobytes`` made."""
+    return np.frombuffer(packed, ELEMENT)

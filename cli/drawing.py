@@ -1,0 +1,95 @@
+"""A fragment on the terminal: what is said of it, then its grids, coloured by lane where the terminal can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from .grid import Cell, Grid
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, one for each group of four lanes ...
+_HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "999999")
+# ... and four shades of each, for the lanes in the group: how much of it is white.
+_WHITE = (0.0, 0.3, 0.55, 0.75)
+
+
+def describe(fragment: Mapping[str, Any]) -> Iterator[str]:
+    """What the source says of the fragment, as lines."""
+    major = f", {fragment['major']} major" if fragment["major"] else ""
+    selector = f", selector {fragment['selector']}" if fragment["selector"] is not None else ""
+    yield (
+        f"{fragment['role']} of {fragment['instruction']} {fragment['shape']} {fragment['type']}: "
+        f"{fragment['rows']} x {fragment['cols']}{major}{selector}"
+    )
+    registers, slots = fragment["registers"], fragment["slots"]
+    yield (
+        f"per lane: {registers} register{'s' * (registers > 1)} of {fragment['register_bits']} bits, "
+        f"{slots} slot{'s' * (slots > 1)} of {fragment['slot_bits']} bits in each"
+    )
+    yield f"source:   {fragment['source']}"
+    if fragment["section"]:
+        yield f"section:  {fragment['section']} #{fragment['anchor']}"
+    for name, label in (("same_as", "same as:  section "), ("also", "also in:  section "), ("figures", "figure:   ")):
+        if fragment[name]:
+            yield f"{label}{fragment[name]}"
+    for name in ("mended", "erratum", "evidence"):
+        if fragment[name]:
+            yield f"{name + ':':<10}{fragment[name]}"
+    if fragment["formula"]:
+        yield from ("", *(f"    {line}" for line in fragment["formula"].splitlines()))
+
+
+def draw(grids: Sequence[Grid], console: Console) -> None:
+    """Print the grids, in as many blocks of columns as the width of the terminal needs."""
+    for grid in grids:
+        for block in _blocks(grid, console.width):
+            console.print()
+            if block.title:
+                console.print(Text(block.title, style="bold"))
+            for line in _lines(block):
+                console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _blocks(grid: Grid, width: int) -> Iterator[Grid]:
+    margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
+    widths = _widths(grid)
+    start = 0
+    while start < len(widths):
+        stop, used = start + 1, margin + 2 + widths[start]
+        while stop < len(widths) and used + 1 + widths[stop] <= width:
+            used += 1 + widths[stop]
+            stop += 1
+        rows = [(name, cells[start:stop]) for name, cells in grid.rows]
+        yield Grid(grid.title, grid.corner, grid.columns[start:stop], rows)
+        start = stop
+
+
+def _widths(grid: Grid) -> list[int]:
+    return [
+        max(len(name), *(len(cells[index].label) for _, cells in grid.rows)) for index, name in enumerate(grid.columns)
+    ]
+
+
+def _lines(grid: Grid) -> Iterator[Text]:
+    margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
+    widths = _widths(grid)
+    header = " ".join(name.rjust(width) for name, width in zip(grid.columns, widths, strict=True))
+    yield Text(f"{grid.corner:>{margin}}  {header}", style="bold")
+    for name, cells in grid.rows:
+        line = Text(f"{name:>{margin}}  ")
+        for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+            line.append(" " * (index > 0))
+            line.append(cell.label.rjust(width), style=_style(cell))
+        yield line
+
+
+def _style(cell: Cell) -> str:
+    if cell.lane is None or not cell.label:
+        return ""
+    hue, white = _HUES[cell.lane // 4 % 8], _WHITE[cell.lane % 4]
+    parts = [round(int(hue[at : at + 2], 16) * (1 - white) + 255 * white) for at in (0, 2, 4)]
+    bright = 0.299 * parts[0] + 0.587 * parts[1] + 0.114 * parts[2] > 120
+    return f"{'black' if bright else 'white'} on #{''.join(f'{part:02x}' for part in parts)}"

@@ -1,0 +1,49 @@
+"""What ``list`` lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..db import lookup
+from ..db.lookup import Wanted
+from ..db.reader import Reader, Rows
+from .options import What
+
+_EVERYTHING = Wanted()
+
+_FRAGMENT = ("instruction", "shape", "roles", "types", "major", "selectors", "regs", "slots", "status", "section")
+_SOURCE = ("name", "kind", "fragments", "without_rows", "findings", "title")
+_ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratum", "evidence")
+
+
+def listing(reader: Reader, what: What, wanted: Wanted = _EVERYTHING) -> Rows:
+    """The rows to print."""
+    if what is What.SOURCES:
+        records = lookup.sources(reader).records()
+        return Rows(_SOURCE, [tuple(record[name] for name in _SOURCE) for record in records])
+    if what is What.FINDINGS:
+        return lookup.findings(reader)
+    fragments = lookup.fragments(reader, wanted)
+    if what is What.ERRATA:
+        wrong = [fragment for fragment in fragments if fragment["erratum"]]
+        return Rows(_ERRATUM, [tuple(fragment[name] for name in _ERRATUM) for fragment in wrong])
+    return _alike(fragments)
+
+
+def _alike(fragments: list[dict[str, Any]]) -> Rows:
+    """One row for the roles, types and selectors that a section treats alike."""
+    names = ("instruction", "shape", "major", "registers", "slots", "status", "section")
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for fragment in fragments:
+        kind = "CD" if fragment["role"] in "CD" else fragment["role"]
+        groups.setdefault((kind, *(fragment[name] for name in names)), []).append(fragment)
+    rows = []
+    for (_, instruction, shape, major, *rest), group in groups.items():
+        roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
+        rows.append((instruction, shape, roles, types, major, selectors, *rest))
+    return Rows(_FRAGMENT, rows)
+
+
+def _distinct(group: list[dict[str, Any]], name: str) -> str | None:
+    values = dict.fromkeys(str(fragment[name]) for fragment in group if fragment[name] is not None)
+    return " ".join(values) or None

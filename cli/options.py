@@ -1,0 +1,105 @@
+"""The arguments and options that several commands share, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How rows come out."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+class FileFormat(StrEnum):
+    """What an export can be."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    ARROW = "arrow"
+    JSONL = "jsonl"
+
+
+class By(StrEnum):
+    """The two ways to draw a fragment."""
+
+    ELEMENT = "element"
+    LANE = "lane"
+
+
+class What(StrEnum):
+    """What ``list`` can list."""
+
+    FRAGMENTS = "fragments"
+    SOURCES = "sources"
+    ERRATA = "errata"
+    FINDINGS = "findings"
+
+
+def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A completer for the names in one column of what the database has, or the usual ones before there is one."""
+
+    def complete(incomplete: str) -> list[str]:
+        from ..db.location import locate
+        from ..db.reader import connect
+        from ..db.state import state
+
+        names = list(fallback)
+        try:
+            if (location := locate()) and state(location) is not None:
+                reader = connect(location)
+                names = [str(row[0]) for row in reader.sql(_COMPLETIONS[column]).rows]
+        except Exception:  # noqa: S110 - a completer must never disturb the shell
+            pass
+        return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+    return complete
+
+
+_COMPLETIONS = {
+    "shape": "SELECT DISTINCT shape FROM fragment ORDER BY 1",
+    "type": "SELECT DISTINCT type FROM fragment ORDER BY 1",
+    "instruction": "SELECT DISTINCT instruction FROM fragment ORDER BY 1",
+    "source": "SELECT name FROM source ORDER BY id",
+}
+_shapes = _names("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
+_types = _names("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
+_instructions = _names("instruction", ("mma", "mma.sp"))
+_sources = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
+
+
+def _roles(incomplete: str) -> list[str]:
+    return [role for role in "ABCDE" if role.startswith(incomplete.upper())]
+
+
+Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
+Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]
+
+SomeShape = Annotated[str | None, typer.Option("--shape", help="Only this shape.", autocompletion=_shapes)]
+SomeType = Annotated[str | None, typer.Option("--type", help="Only this type.", autocompletion=_types)]
+SomeRole = Annotated[str | None, typer.Option("--role", help="Only this role.", autocompletion=_roles)]
+SomeInstruction = Annotated[
+    str | None,
+    typer.Option("--instruction", "-i", help="mma or mma.sp, where both have it.", autocompletion=_instructions),
+]
+Major = Annotated[str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).")]
+Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
+Computation = Annotated[int | None, typer.Option("--computation", help="1 to 4, in m8n8k4 f16.", min=1, max=4)]
+Selector = Annotated[int | None, typer.Option("--selector", help="Sparsity selector, for E.")]
+Source = Annotated[str, typer.Option("--source", "-s", help="Where the layout comes from.", autocompletion=_sources)]
+SomeSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=_sources)]
+Output = Annotated[Format, typer.Option("--format", "-f", help="How rows come out.", case_sensitive=False)]
+Db = Annotated[
+    str | None,
+    typer.Option("--db", "-d", help="A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", metavar="URL"),
+]

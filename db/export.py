@@ -1,0 +1,112 @@
+"""The ``layout`` table as Arrow, and its files: Parquet, CSV, Arrow IPC and JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from .errors import LanemapError
+from .fragment import ELEMENT, unpack
+from .lookup import COLUMNS, Wanted, fragments, sources
+from .reader import Reader
+
+#: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
+METADATA_KEY = b"lanemap"
+
+_TEXT = ("shape", "type", "role", "instruction", "major", "source")
+
+_MAPPINGS = """
+SELECT id, elements FROM mapping WHERE id IN (SELECT mapping_id FROM fragment)
+"""
+
+
+def layout_table(reader: Reader, wanted: Wanted, version: str) -> pa.Table:
+    """The rows of all fragments that match, in the order of their sources: text as dictionaries, numbers as int32.
+
+    Raises:
+        LanemapError: nothing matches, or what matches has no rows.
+    """
+    matching = [fragment for fragment in fragments(reader, wanted) if fragment["mapping_id"] is not None]
+    if not matching:
+        raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
+    packed = dict(reader.select(_MAPPINGS, {}).rows)
+    parts = [packed[fragment["mapping_id"]] for fragment in matching]
+    counts = [len(part) // ELEMENT.itemsize for part in parts]
+    cells = unpack(b"".join(parts))
+    numbers = {name: cells[name].astype(np.int32) for name in ELEMENT.names or ()}
+    text = {name: _dictionary([fragment[name] for fragment in matching], counts) for name in _TEXT}
+    selector = _dictionary([fragment["selector"] for fragment in matching], counts).dictionary_decode()
+    columns = {name: pa.array(values) for name, values in numbers.items()} | text
+    columns["selector"] = selector.cast(pa.int32())
+    table = pa.table({name: columns[name] for name in COLUMNS})
+    used = {fragment["source"] for fragment in matching}
+    return table.replace_schema_metadata({METADATA_KEY: _provenance(reader, used, version)})
+
+
+def _dictionary(values: Sequence[Any], counts: Sequence[int]) -> pa.DictionaryArray:
+    """Each value repeated ``counts`` times, stored once."""
+    distinct = [value for value in dict.fromkeys(values) if value is not None]
+    place = {value: index for index, value in enumerate(distinct)} | {None: -1}
+    codes = np.repeat(np.asarray([place[value] for value in values], np.int16), counts)
+    kind = pa.string() if not distinct or isinstance(distinct[0], str) else pa.int32()
+    mask = codes < 0 if None in values else None
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), pa.array(distinct, kind))
+
+
+def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
+    records = [record for record in sources(reader).records() if record["name"] in used]
+    described = [
+        {"name": record["name"], "kind": record["kind"], "title": record["title"], **json.loads(record["provenance"])}
+        for record in records
+    ]
+    return json.dumps({"lanemap": version, "sources": described}).encode()
+
+
+def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
+    """Parquet, compressed with zstd, text as dictionaries, provenance in the schema metadata."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, stream, compression="zstd")
+
+
+def write_arrow(table: pa.Table, stream: IO[bytes]) -> None:
+    """Arrow IPC, the file format (Feather version 2)."""
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_csv(table: pa.Table, stream: IO[bytes]) -> None:
+    """CSV with a header and nothing else; quotes only where a name needs them."""
+    import pyarrow.csv as csv
+
+    names = pa.concat_arrays([table[name].combine_chunks().dictionary for name in _TEXT]).to_pylist()
+    quoting = "needed" if any(set(name) & set(',"\r\n') for name in names) else "none"
+    stream.write((",".join(table.column_names) + "\n").encode())
+    csv.write_csv(table, stream, csv.WriteOptions(include_header=False, quoting_style=quoting))
+
+
+def write_jsonl(table: pa.Table, stream: IO[bytes]) -> None:
+    """JSON lines: one object per row."""
+    line = "{" + ", ".join(f'"{name}": %s' for name in table.column_names) + "}\n"
+    for batch in table.to_batches(max_chunksize=10_000):
+        columns = [_in_json(column) for column in batch.columns]
+        stream.write("".join(map(line.__mod__, zip(*columns, strict=True))).encode())
+
+
+def _in_json(column: pa.Array) -> list[str]:
+    if not pa.types.is_dictionary(column.type):
+        return ["null" if value is None else str(value) for value in column.to_pylist()]
+    names = [json.dumps(name) for name in column.dictionary.to_pylist()]
+    return ["null" if code is None else names[code] for code in column.indices.to_pylist()]
+
+
+WRITERS: Mapping[str, Callable[[pa.Table, IO[bytes]], None]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "arrow": write_arrow,
+    "jsonl": write_jsonl,
+}

@@ -1,0 +1,129 @@
+"""The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
+
+source    where layouts come from
+fragment  one row per layout of a source, with what its source says of it
+mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one. It holds them packed, for
+          reading many at once; ``element`` holds the same, for SQL
+element   its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
+finding   what the structural checks found when a fragment was loaded
+meta      the version of this schema and what the shipped sources were built from
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    UniqueConstraint,
+    func,
+    text,
+)
+
+metadata = MetaData()
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("value", String, nullable=False),
+)
+
+source = Table(
+    "source",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("title", String, nullable=False),
+    Column("provenance", String, nullable=False),
+)
+
+mapping = Table(
+    "mapping",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("digest", String, nullable=False, unique=True),
+    Column("elements", LargeBinary, nullable=False),
+)
+
+fragment = Table(
+    "fragment",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("source_id", ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
+    Column("mapping_id", ForeignKey("mapping.id"), index=True),
+    Column("instruction", String, nullable=False),
+    Column("shape", String, nullable=False),
+    Column("type", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("major", String),
+    Column("selector", SmallInteger),
+    Column("rows", SmallInteger, nullable=False),
+    Column("cols", SmallInteger, nullable=False),
+    Column("registers", SmallInteger, nullable=False),
+    Column("register_bits", SmallInteger, nullable=False),
+    Column("slots", SmallInteger, nullable=False),
+    Column("slot_bits", SmallInteger, nullable=False),
+    Column("status", String, nullable=False),
+    Column("section", String),
+    Column("anchor", String),
+    Column("same_as", String),
+    Column("also", String),
+    Column("figures", String),
+    Column("formula", String),
+    Column("mended", String),
+    Column("erratum", String),
+    Column("evidence", String),
+)
+Index(
+    "fragment_key",
+    fragment.c.shape,
+    fragment.c.type,
+    fragment.c.role,
+    fragment.c.source_id,
+    fragment.c.instruction,
+    func.coalesce(fragment.c.major, text("''")),
+    func.coalesce(fragment.c.selector, text("-1")),
+    unique=True,
+)
+
+element = Table(
+    "element",
+    metadata,
+    Column("mapping_id", ForeignKey("mapping.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("lane", SmallInteger, primary_key=True, autoincrement=False),
+    Column("reg", SmallInteger, primary_key=True, autoincrement=False),
+    Column("slot", SmallInteger, primary_key=True, autoincrement=False),
+    Column("row", SmallInteger, nullable=False),
+    Column("col", SmallInteger, nullable=False),
+    Column("col_last", SmallInteger, nullable=False),
+    Column("computation", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
+
+finding = Table(
+    "finding",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("fragment_id", ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("words", String, nullable=False),
+    UniqueConstraint("fragment_id", "words"),
+)
+
+LAYOUT = """
+CREATE VIEW layout AS
+SELECT fragment.shape, fragment.type, fragment.role,
+       element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
+       fragment.instruction, fragment.major, element.computation, fragment.selector, source.name AS source
+FROM source
+JOIN fragment ON fragment.source_id = source.id
+JOIN element ON element.mapping_id = fragment.mapping_id
+"""

@@ -1,0 +1,173 @@
+"""Writing: building a database, and loading a source into it. Each load is one transaction, all or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, inspect, select, text
+from sqlalchemy.exc import DBAPIError
+
+from .errors import LanemapError
+from .fragment import ELEMENT, Fragment, Source
+from .location import SCHEMA_VERSION, Location
+from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
+from .server import engine, exclude_writers, in_words
+from .structure import check
+
+Progress = Callable[[Source], object]
+
+
+def ship(
+    location: Location,
+    sources: Callable[[], Iterable[Source]],
+    shipped: str,
+    *,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Make the database if it is not there, and load ``sources`` unless it was built from the same ones already.
+
+    Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay.
+
+    Args:
+        location: where.
+        sources: called only when there is something to load.
+        shipped: the fingerprint of what ``sources`` returns.
+        anew: load them even if they are there.
+        progress: called with each source before it is loaded.
+    """
+    _make_folder(location)
+    with _transaction(location) as connection:
+        if not inspect(connection).has_table("meta"):
+            _create(connection, location)
+        elif not anew and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
+            return
+        for each in sources():
+            if progress:
+                progress(each)
+            _replace(connection, each)
+        connection.execute(delete(meta))
+        values = {"schema": str(SCHEMA_VERSION), "shipped": shipped}
+        connection.execute(insert(meta), [{"key": key, "value": value} for key, value in values.items()])
+
+
+def load(location: Location, sources: Iterable[Source], progress: Progress | None = None) -> None:
+    """Load sources into a database that exists. One of a name that is there already is replaced."""
+    with _transaction(location) as connection:
+        for each in sources:
+            if progress:
+                progress(each)
+            _replace(connection, each)
+
+
+class _transaction:  # noqa: N801 - used as a function
+    """One transaction that excludes other writers; the database's own errors leave it in words."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.engine = engine(location)
+
+    def __enter__(self) -> Connection:
+        try:
+            self.scope = self.engine.begin()
+            connection = self.scope.__enter__()
+            exclude_writers(connection)
+        except DBAPIError as error:
+            raise in_words(error, self.location) from None
+        return connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        try:
+            self.scope.__exit__(kind, error, trace)
+        except DBAPIError as failure:
+            raise in_words(failure, self.location) from None
+        finally:
+            self.engine.dispose()
+        if isinstance(error, DBAPIError):
+            raise in_words(error, self.location) from None
+
+
+def _make_folder(location: Location) -> None:
+    folder = location.file.parent if location.file else Path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LanemapError(
+            f"cannot make the folder {folder}: {error.strerror}: name another database with --db"
+        ) from None
+
+
+def _create(connection: Connection, location: Location) -> None:
+    if inspect(connection).get_table_names():
+        raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database with --db")
+    metadata.create_all(connection)
+    connection.execute(text(LAYOUT))
+
+
+def _replace(connection: Connection, new: Source) -> None:
+    connection.execute(delete(source).where(source.c.name == new.name))
+    provenance = json.dumps(dict(new.provenance), sort_keys=True)
+    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance}
+    source_id = connection.scalar(insert(source).values(values).returning(source.c.id))
+    mappings = _store_elements(connection, new.fragments)
+    rows = [_row(each, source_id, mappings) for each in new.fragments]
+    if rows:
+        inserted = insert(fragment).returning(fragment.c.id, sort_by_parameter_order=True)
+        ids = connection.scalars(inserted, rows).all()
+        _store_findings(connection, new.fragments, ids)
+    used = select(fragment.c.mapping_id).where(fragment.c.mapping_id.is_not(None))
+    connection.execute(delete(mapping).where(mapping.c.id.not_in(used)))
+
+
+def _row(each: Fragment, source_id: int | None, mappings: dict[str, int]) -> dict[str, Any]:
+    rows, cols = each.dimensions
+    derived = {"source_id": source_id, "mapping_id": mappings.get(each.digest or ""), "rows": rows, "cols": cols}
+    return derived | {name: getattr(each, name) for name in fragment.c.keys() if name not in (*derived, "id")}  # noqa: SIM118
+
+
+def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
+    """Store the layouts that are not there yet; the identities of all, by fingerprint."""
+    known = {row.digest: row.id for row in connection.execute(select(mapping.c.digest, mapping.c.id))}
+    tables = {
+        each.digest: each.elements
+        for each in fragments
+        if each.digest is not None and each.elements is not None and each.digest not in known
+    }
+    if not tables:
+        return known
+    first = 1 + (connection.scalar(select(func.max(mapping.c.id))) or 0)
+    new = {digest: id_ for id_, digest in enumerate(tables, start=first)}
+    connection.execute(
+        insert(mapping),
+        [{"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()],
+    )
+    rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
+    columns = ("mapping_id", *(ELEMENT.names or ()))
+    if connection.dialect.name == "postgresql":
+        _copy(connection, columns, rows)
+    else:
+        marks = ", ".join("?" * len(columns))
+        connection.exec_driver_sql(f"INSERT INTO element ({', '.join(columns)}) VALUES ({marks})", rows)  # noqa: S608
+    return known | new
+
+
+def _copy(connection: Connection, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:
+    cursor = connection.connection.cursor()
+    names = ", ".join(f'"{name}"' for name in columns)
+    with cursor.copy(f"COPY element ({names}) FROM STDIN") as copy:  # type: ignore[attr-defined]
+        copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
+
+
+def _store_findings(connection: Connection, fragments: Sequence[Fragment], ids: Sequence[int]) -> None:
+    checked: dict[tuple[object, ...], list[str]] = {}
+    rows = []
+    for each, id_ in zip(fragments, ids, strict=True):
+        alike = (each.digest, each.registers, each.slots, each.shape, each.role)
+        if alike not in checked:
+            checked[alike] = check(each)
+        rows += [{"fragment_id": id_, "words": words} for words in checked[alike]]
+    if rows:
+        connection.execute(insert(finding), rows)

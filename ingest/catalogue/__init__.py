@@ -1,0 +1,171 @@
+"""The catalogue: what a document says of each fragment, one TOML file per section, as the sources it amounts to.
+
+A folder is a document and its name is the name of the source. ``document.toml`` says which document it is; every
+other file is a section, named by the end of its anchor, which is stable while section numbers drift. A section has
+``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
+
+- ``roles`` and ``types`` that share the layout, and ``major`` or ``selectors`` where there are several;
+- ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers;
+- ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read; or ``same_as``,
+  the file whose fragment of the same role and type it refers to; or neither, where the document only draws it;
+- ``figures`` by number, with their anchors;
+- ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``.
+
+``computations`` lists, for m8n8k4 with f16, the lanes of each of the four products.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...db.errors import LanemapError
+from ...db.fragment import LANES, Fragment, Source, elements
+from ..evaluate import evaluate
+from ..notation import NotationError, parse
+
+Section = dict[str, Any]
+Entry = dict[str, Any]
+
+
+def load() -> list[Source]:
+    """Every document of the catalogue twice: as printed, and with its errata (``NAME+errata``)."""
+    return [source for folder in _documents() for source in _sources(folder.name, _read(folder))]
+
+
+def _documents() -> list[Traversable]:
+    folders = (folder for folder in files(__package__).iterdir() if (folder / "document.toml").is_file())
+    return sorted(folders, key=lambda folder: folder.name)
+
+
+def _files(folder: Traversable) -> list[Traversable]:
+    return sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+
+
+def _read(folder: Traversable) -> dict[str, Section]:
+    """The files of a document by name, without their ending."""
+    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8")) for file in _files(folder)}
+
+
+def _sources(name: str, sections: dict[str, Section]) -> Iterator[Source]:
+    document = sections.pop("document")
+    title = f"{document['title']} {document['version']}"
+    printed = list(_fragments(sections, corrected=False))
+    yield Source(name, "document", f"{title}, as printed", _merge(printed), document)
+    corrected = list(_fragments(sections, corrected=True))
+    yield Source(f"{name}+errata", "document", f"{title}, corrected where proved wrong", _merge(corrected), document)
+
+
+def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
+    for section in sorted(sections.values(), key=lambda section: _number(section["section"])):
+        for entry in section["fragment"]:
+            for role in entry["roles"]:
+                for type_ in entry["types"]:
+                    for selector in entry.get("selectors", [None]):
+                        yield _fragment(sections, section, entry, role, type_, selector, corrected=corrected)
+
+
+def _fragment(
+    sections: dict[str, Section],
+    section: Section,
+    entry: Entry,
+    role: str,
+    type_: str,
+    selector: int | None,
+    *,
+    corrected: bool,
+) -> Fragment:
+    same_as = sections[entry["same_as"]] if "same_as" in entry else None
+    stated = _referred(same_as, role, type_) if same_as else entry
+    erratum = stated.get("erratum", {}) if corrected else {}
+    formula = erratum.get("formula", stated.get("formula"))
+    majors = {"A": "row", "B": "col"}
+    fragment = Fragment(
+        instruction=section["instruction"],
+        shape=section["shape"],
+        type=type_,
+        role=role,
+        registers=stated["registers"],
+        slots=stated["slots"],
+        elements=None,
+        major=stated.get("major", majors.get(role)),
+        selector=selector,
+        status="documented" if formula else "figure-only",
+        section=section["section"],
+        anchor=section["anchor"],
+        same_as=same_as["section"] if same_as else None,
+        figures=", ".join(f"{number} #{anchor}" for number, anchor in stated["figures"].items()),
+        formula=formula.strip() if formula else None,
+        mended=None if erratum else stated.get("mended"),
+        erratum=erratum.get("reason"),
+        evidence=erratum.get("evidence"),
+    )
+    if formula is None:
+        return fragment
+    try:
+        cells = _elements(formula, _LETTER[role], fragment.registers, fragment.slots, _computation(section))
+    except NotationError as error:
+        raise LanemapError(f"section {fragment.section}, {fragment}: {error}") from None
+    return replace(fragment, elements=cells)
+
+
+def _referred(section: Section, role: str, type_: str) -> Entry:
+    for entry in section["fragment"]:
+        if role in entry["roles"] and type_ in entry["types"]:
+            found: Entry = entry
+            return found
+    raise LanemapError(f"section {section['section']} has no {role} of {type_} to refer to")
+
+
+@cache
+def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
+    cells = evaluate(parse(formula), letter, registers * slots)
+    lane, element = np.indices(cells.row.shape)
+    columns = {
+        "lane": lane,
+        "reg": element // slots,
+        "slot": element % slots,
+        **cells._asdict(),
+        "computation": np.asarray(computation)[lane],
+    }
+    return elements({name: values.ravel() for name, values in columns.items()})
+
+
+_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c"}
+
+
+def _computation(section: Section) -> tuple[int, ...]:
+    """The computation that each lane takes part in, counted from 1."""
+    numbers = {lane: number for number, lanes in enumerate(section.get("computations", []), start=1) for lane in lanes}
+    return tuple(numbers.get(lane, 1) for lane in range(LANES))
+
+
+def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """One fragment per key: where sections state the same one again, the first keeps it and names the others.
+
+    The document gives the accumulators of m16n8k16 twice, for example. Sections that contradict each other are an
+    error of the catalogue: neither may silently win.
+    """
+    merged: dict[object, Fragment] = {}
+    for fragment in fragments:
+        first = merged.get(fragment.key)
+        if first is None:
+            merged[fragment.key] = fragment
+        elif first.digest != fragment.digest:
+            raise LanemapError(f"sections {first.section} and {fragment.section} disagree on {fragment}")
+        else:
+            also = ", ".join(filter(None, (first.also, fragment.section)))
+            merged[fragment.key] = replace(first, also=also)
+    return list(merged.values())
+
+
+def _number(section: str) -> list[int]:
+    return [int(part) for part in section.split(".")]

@@ -1,0 +1,106 @@
+"""PTX's formula notation: text in, definitions with their cases out. The grammar is ``notation.lark``.
+
+A formula is a list of definitions. Each has one or more cases; a case is a value, or a window of values, for some
+elements (``for a0 and a1``, ``for ai where i < 4``), some lanes (``if %laneid < 16``), both, or what the cases before
+it leave (``otherwise``). Operators have C's precedence; ``=`` in a condition compares; ``0 <= i < 2`` is a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from ..db.errors import LanemapError
+
+#: Documents are untrusted: a longer formula, or one nested deeper, is refused rather than tried.
+MAX_LENGTH = 10_000
+MAX_DEPTH = 60
+
+
+class NotationError(LanemapError):
+    """A formula that cannot be read, or that does not say where every element goes."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One value of a definition and the elements and lanes that it holds for."""
+
+    value: Tree[Token]
+    elements: Tree[Token] | None
+    lanes: Tree[Token] | None
+    otherwise: bool
+    text: str
+
+
+Formula = Mapping[str, tuple[Case, ...]]
+
+
+def parse(text: str) -> Formula:
+    """The definitions of a formula by name, in the order in which they are written.
+
+    Raises:
+        NotationError: names the line, the column and the text where no rule of the notation can go on.
+    """
+    if len(text) > MAX_LENGTH:
+        raise NotationError(
+            f"a formula of {len(text)} characters is longer than any formula of PTX (limit {MAX_LENGTH})"
+        )
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise NotationError(_explain(error, text)) from None
+    definitions: dict[str, tuple[Case, ...]] = {}
+    for definition in tree.children:
+        assert isinstance(definition, Tree)
+        name = str(definition.children[0]).rstrip("=").split()[-1]
+        if name in definitions:
+            raise NotationError(f"{name} is defined twice")
+        definitions[name] = tuple(_case(case, text) for case in definition.children[1:] if isinstance(case, Tree))
+    return definitions
+
+
+@cache
+def _parser() -> Lark:
+    grammar = (files(__package__) / "notation.lark").read_text("utf-8")
+    return Lark(grammar, start="formula", parser="lalr", propagate_positions=True, maybe_placeholders=False)
+
+
+def _case(tree: Tree[Token], text: str) -> Case:
+    value, *clauses = tree.children
+    found: dict[str, Tree[Token]] = {}
+    for clause in clauses:
+        assert isinstance(clause, Tree)
+        kind = {"element_test": "elements", "lane_test": "lanes"}.get(clause.data, str(clause.data))
+        if kind in found:
+            raise NotationError(f"two conditions of one kind in {_excerpt(tree, text)!r}")
+        found[kind] = clause
+    assert isinstance(value, Tree)
+    if _depth(value) > MAX_DEPTH:
+        raise NotationError(f"nested deeper than {MAX_DEPTH} levels")
+    return Case(value, found.get("elements"), found.get("lanes"), "otherwise" in found, _excerpt(tree, text))
+
+
+def _excerpt(tree: Tree[Token], text: str) -> str:
+    return " ".join(text[tree.meta.start_pos : tree.meta.end_pos].split())
+
+
+def _depth(tree: Tree[Token]) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in node.children if isinstance(child, Tree)]
+    return depth
+
+
+def _explain(error: UnexpectedInput, text: str) -> str:
+    lines = text.splitlines() or [""]
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return f"the formula ends in the middle: {text.strip()[-60:]!r}"
+    line = lines[error.line - 1]
+    found = line[error.column - 1 :].strip()
+    return f"line {error.line}, column {error.column}: cannot read {found!r} in {line.strip()!r}"
