@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..db.fragment import LANES, LanemapError
+from ..db.errors import LanemapError
+from ..db.fragment import LANES
 from . import ptx
 from .device import POISON, Description, LaunchFailed, NotLoaded, Output, Probes
 from .instructions import Instruction
@@ -19,7 +20,9 @@ from .values import word_type
 
 _THREADS = 256
 _ALIGNMENT = 256
+_LINE = 500
 _OLDEST = (7, 0)
+_NEEDS = "a capture needs an NVIDIA GPU and its driver"
 
 
 def target(compute_capability: tuple[int, int]) -> str:
@@ -40,19 +43,20 @@ class Gpu:
             driver.init()
             count = driver.Device.count()
         except driver.Error as error:
-            raise LanemapError(f"no GPU can be used: {_line(error)}; a capture needs an NVIDIA GPU and its driver") from None
+            raise LanemapError(f"no GPU can be used: {_line(error)}: {_NEEDS}") from None
         if count == 0:
-            raise LanemapError("this machine has no NVIDIA GPU: a capture needs one")
+            raise LanemapError(f"this machine has no GPU: {_NEEDS}")
         if not 0 <= number < count:
             raise LanemapError(f"there is no GPU {number}: this machine has {count}, numbered from 0")
         self._gpu = driver.Device(number)
-        self._capability = tuple(self._gpu.compute_capability())
+        major, minor = self._gpu.compute_capability()
+        self._capability = (int(major), int(minor))
         if self._capability < _OLDEST:
             raise LanemapError(
                 f"GPU {number}, {self._gpu.name()}, has compute capability {_dotted(self._capability)}: "
                 f"tensor cores need {_dotted(_OLDEST)} or higher"
             )
-        self._open()
+        self._session: _Session | None = self._open()
 
     def __enter__(self) -> Gpu:
         return self
@@ -75,55 +79,61 @@ class Gpu:
         )
 
     def run(self, instruction: Instruction, selector: int | None, probes: Probes) -> Output:
-        """Runs each probe in a warp of its own. After a failed launch the context is new."""
-        if self._context is None:
-            self._renew()
-        kernel = self._kernel(instruction, selector)
+        """Runs each probe in a warp of its own. After a failed launch the context is a new one.
+
+        Some errors, such as a bad address, stay with a context: the next instruction must not meet them.
+        """
+        self._session = self._session or self._open()
+        kernel = self._session.kernel(instruction, selector, target(self._capability))
         try:
-            return self._launch(kernel, instruction, probes)
+            return self._session.launch(kernel, instruction, probes)
         except self._driver.Error as error:
-            with contextlib.suppress(LaunchFailed):
-                self._renew()
-            raise LaunchFailed(f"{instruction}: {_line(error)}") from None
+            self.close()
+            raise LaunchFailed(f"the launch failed: {_line(error)}") from None
 
     def close(self) -> None:
         """Releases everything on the GPU, then the context. A second call does nothing."""
-        self._module = self._module_of = self._inputs = self._outputs = self._pinned = None
-        context, self._context = self._context, None
-        if context is not None:
-            context.detach()
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(self._driver.Error):
+                session.release()
 
-    def _open(self) -> None:
-        self._module: Any = None
-        self._module_of: Instruction | None = None
-        self._inputs: Any = None
-        self._outputs: Any = None
-        self._pinned: Any = None
-        self._sizes = {"inputs": 0, "outputs": 0}
-        self._context: Any = None
+    def _open(self) -> _Session:
         try:
-            self._context = self._gpu.make_context()
+            return _Session(self._driver, self._gpu)
         except self._driver.Error as error:
             raise LaunchFailed(f"the GPU gives no context: {_line(error)}") from None
 
-    def _renew(self) -> None:
-        """An error that stays with a context, such as a bad address, spares the next instruction."""
-        with contextlib.suppress(self._driver.Error):
-            self.close()
-        self._open()
 
-    def _kernel(self, instruction: Instruction, selector: int | None) -> Any:
-        if self._module_of != instruction:
-            self._module = self._module_of = None
-            text = ptx.module(instruction, target(self._capability))
-            try:
+class _Session:
+    """A context and what lives in it: the module of the last instruction, and buffers that grow."""
+
+    def __init__(self, driver: Any, gpu: Any) -> None:
+        self._driver = driver
+        self._module: Any = None
+        self._loaded: Instruction | None = None
+        self._inputs: Any = None
+        self._outputs: Any = None
+        self._pinned: Any = None
+        self._input_size = self._output_size = 0
+        self._context: Any = gpu.make_context()
+
+    def release(self) -> None:
+        self._module = self._loaded = self._inputs = self._outputs = self._pinned = None
+        self._context.detach()
+
+    def kernel(self, instruction: Instruction, selector: int | None, for_target: str) -> Any:
+        try:
+            if self._loaded != instruction:
+                self._module = self._loaded = None
+                text = ptx.module(instruction, for_target)
                 self._module = self._driver.module_from_buffer(text.encode() + b"\0")
-            except self._driver.Error as error:
-                raise NotLoaded(_line(error)) from None
-            self._module_of = instruction
-        return self._module.get_function(ptx.entry(selector))
+                self._loaded = instruction
+            return self._module.get_function(ptx.entry(selector))
+        except self._driver.Error as error:
+            raise NotLoaded(f"the driver does not load it: {_line(error)}") from None
 
-    def _launch(self, kernel: Any, instruction: Instruction, probes: Probes) -> Output:
+    def launch(self, kernel: Any, instruction: Instruction, probes: Probes) -> Output:
         driver, count = self._driver, len(probes.picks)
         output, word = instruction.operand("D"), word_type(instruction.operand("D"))
         size = count * output.registers * LANES * word.itemsize
@@ -148,24 +158,24 @@ class Gpu:
     def _upload(self, arrays: list[Any]) -> list[int]:
         """Addresses of the arrays on the GPU, after one copy. An absent array has the address of the next one."""
         sizes = [0 if array is None else -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
-        starts = np.cumsum([0, *sizes])
+        starts = np.cumsum([0, *sizes]).tolist()
         packed = np.zeros(starts[-1], np.uint8)
-        for array, start in zip(arrays, starts[:-1].tolist(), strict=True):
+        for array, start in zip(arrays, starts[:-1], strict=True):
             if array is not None:
                 packed[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        if len(packed) > self._sizes["inputs"]:
+        if len(packed) > self._input_size:
             self._inputs = None
             self._inputs = self._driver.mem_alloc(2 * len(packed))
-            self._sizes["inputs"] = 2 * len(packed)
+            self._input_size = 2 * len(packed)
         self._driver.memcpy_htod(self._inputs, packed)
-        return [int(self._inputs) + start for start in starts[:-1].tolist()]
+        return [int(self._inputs) + start for start in starts[:-1]]
 
     def _reserve_output(self, size: int) -> None:
-        if size > self._sizes["outputs"]:
+        if size > self._output_size:
             self._outputs = self._pinned = None
             self._outputs = self._driver.mem_alloc(2 * size)
             self._pinned = self._driver.pagelocked_empty(2 * size, np.uint8)
-            self._sizes["outputs"] = 2 * size
+            self._output_size = 2 * size
 
 
 def _pycuda_driver() -> Any:
@@ -179,7 +189,7 @@ def _pycuda_driver() -> Any:
         ) from None
     except ImportError as error:
         if "libcuda.so" in str(error) or "nvcuda" in str(error):
-            raise LanemapError("there is no NVIDIA driver (libcuda): a capture needs an NVIDIA GPU and its driver") from None
+            raise LanemapError(f"there is no NVIDIA driver (libcuda): {_NEEDS}") from None
         raise LanemapError(f"PyCUDA cannot be loaded: {_line(error)}") from None
 
 
@@ -198,4 +208,4 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _line(error: BaseException) -> str:
     """An error's message as one line."""
-    return " ".join(str(error).replace("\0", " ").split())
+    return " ".join(str(error).replace("\0", " ").split())[:_LINE]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LanemapError
+from ..db.errors import LanemapError
 from .instructions import Instruction
 
 #: What the output holds before a launch, in each half of 64 bits. No probe yields it.

@@ -189,9 +189,7 @@ NARROW = (
     *_rows("mma.sp", "m16n8k64", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
     *(
         Instruction(name, shape, "e2m1", "f32", "sm_120a", kind=f".kind::{kind}", suffix=suffix, scale=scale)
-        for (name, shape), (kind, suffix, scale) in product(
-            (("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED
-        )
+        for (name, shape), (kind, suffix, scale) in product((("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED)
     ),
     *(
         Instruction(name, shape, each, "f32", "sm_120a", kind=_MXF8F6F4, suffix=".ue8m0", scale=_UE8M0)

@@ -29,7 +29,7 @@ class Depth:
     """The relations along K. B slots of one product term are a class; a strand is the classes that an A slot can meet.
 
     ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand`` and ``index`` (classes): the
-    index that selects the class within its strand. ``chunks`` (chunks, group): the strands that one chunk of columns has.
+    index that selects the class within its strand. ``chunks`` (chunks, group): the strands of one chunk of columns.
     """
 
     class_of_b: NDArray[Any]
@@ -48,7 +48,7 @@ def label(
     """
     a, b, c, d = (instruction.operand(role) for role in "ABCD")
     anchor = _documented(instruction, "D", documented)
-    if anchor is None or len(anchor) != d.size:
+    if anchor is None or not np.array_equal(_slots(instruction, "D", anchor), np.arange(d.size)):
         raise Contradiction("the documented D, which is the anchor, does not name every slot of D")
     computation, row, column = (anchor[name].astype(np.int64) for name in ("computation", "row", "col"))
     met = measured.meets >= 0
@@ -93,7 +93,7 @@ def _depth(instruction: Instruction, measured: Measurement, met: NDArray[Any]) -
     slot_a = np.broadcast_to(np.arange(a.size), class_of_a.shape)
     strand = strands(slot_a.ravel(), class_of_a.ravel(), a.size, count)
     field = next(iter(measured.governs.values()), np.zeros(a.size, np.int64))
-    index_of_a = np.array([indices for indices in rule.indices.values()])[:, field % rule.fields]
+    index_of_a = np.array(list(rule.indices.values()))[:, field % rule.fields]
     index = np.empty(count, np.int64)
     index[class_of_a] = index_of_a
     if (index[class_of_a] != index_of_a).any():
@@ -180,7 +180,7 @@ def _slots(instruction: Instruction, role: str, table: NDArray[Any]) -> NDArray[
     number = (table["lane"].astype(np.int64) * operand.registers + table["reg"]) * operand.slots + table["slot"]
     if number.max(initial=0) >= operand.size:
         raise Contradiction(f"the documented {role} has more registers than the instruction")
-    return number
+    return np.asarray(number)
 
 
 def _fragment(

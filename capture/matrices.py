@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import Fragment, LanemapError
+from ..db.errors import LanemapError
+from ..db.fragment import Fragment
 from .instructions import Instruction
 
 

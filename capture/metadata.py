@@ -6,6 +6,7 @@ are numpy arrays: columns in the order of the elements of the A fragment, words 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES, Fragment, LanemapError
+from ..db.errors import LanemapError
+from ..db.fragment import LANES, Fragment
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Sparsity:
     title: str
     width: int
     group: int
-    indices: dict[int, tuple[int, ...]]
+    indices: Mapping[int, tuple[int, ...]]
 
     @property
     def fields(self) -> int:
@@ -40,13 +42,14 @@ class Sparsity:
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
-        """For each field, two valid vectors of which the second has a higher index in that field and no other change."""
+        """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
+
+        def moved(pair: tuple[int, int]) -> list[int]:
+            before, after = (self.indices[vector] for vector in pair)
+            return [field for field in range(self.fields) if before[field] != after[field]]
+
         pairs = list(combinations(self.indices, 2))
-        moved = {
-            pair: [one != other for one, other in zip(*(self.indices[each] for each in pair), strict=True)] for pair in pairs
-        }
-        only = [[each == field for each in range(self.fields)] for field in range(self.fields)]
-        return tuple(next(pair for pair in pairs if moved[pair] == wanted) for wanted in only)
+        return tuple(next(pair for pair in pairs if moved(pair) == [field]) for field in range(self.fields))
 
     @property
     def slots(self) -> int:
@@ -64,6 +67,11 @@ DENSE = Sparsity("dense", width=1, group=1, indices={0x0: (0,)})
 def sparsity(slot_bits: int) -> Sparsity:
     """The rule for an A whose elements take ``slot_bits`` bits in a register: 4, 8, 16 or 32."""
     return {4: PAIRWISE, 32: ONE_OF_TWO}.get(slot_bits, TWO_OF_FOUR)
+
+
+def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Words (..., lanes) of 4-bit vectors (..., lanes, 8), low bits first."""
+    return np.asarray(np.bitwise_or.reduce(vectors.astype(np.uint32) << np.arange(0, 32, 4, dtype=np.uint32), axis=-1))
 
 
 def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
@@ -149,9 +157,7 @@ def _storage_order(a: Fragment) -> NDArray[Any]:
     return np.lexsort((np.arange(len(slots)), slots["col"], slots["row"]))
 
 
-def _require(
-    good: NDArray[Any], runs: NDArray[Any], slots: NDArray[Any], rule: str, *values: NDArray[Any]
-) -> None:
+def _require(good: NDArray[Any], runs: NDArray[Any], slots: NDArray[Any], rule: str, *values: NDArray[Any]) -> None:
     if not good.all():
         at = int(np.argmin(good))
         slot = slots[at, 0]

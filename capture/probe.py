@@ -1,9 +1,9 @@
 """Probes: what an instruction does with its slots, measured without knowing any layout.
 
-Every product is of zeros and ones, so every output is exact. Slots are numbered as in a fragment's elements. One slot of
-B is made 1 against an A of ones: the slots of D that answer are its column. Then one slot of every column is made 1 at a
-time, and the numbers of A's slots are written into A bit by bit: each slot of D reads the number of the one slot of A
-that met it. For a sparse A that is repeated with each valid vector of metadata everywhere; and the numbers of the
+Every product is of zeros and ones, so every output is exact. Slots are numbered as in a fragment's elements. One slot
+of B is made 1 against an A of ones: the slots of D that answer are its column. Then one slot of every column is made 1
+at a time, and the numbers of A's slots are written into A bit by bit: each slot of D reads the number of the one slot
+of A that met it. For a sparse A that is repeated with each valid vector of metadata everywhere; and the numbers of the
 vectors themselves are written by moving only one index from one valid value to another.
 """
 
@@ -20,7 +20,7 @@ from ..db.fragment import LANES
 from . import values
 from .device import POISON, Device, Probes, combinations
 from .instructions import Instruction, Operand
-from .metadata import DENSE, Sparsity
+from .metadata import DENSE, Sparsity, pack_vectors
 from .relations import Contradiction, Side, blocks
 
 _VECTORS = LANES * 8
@@ -32,8 +32,8 @@ class Measurement:
     """The relations between the slots of one instruction, all as slot numbers.
 
     ``c_of_d`` (slots of D): the slot of C that comes out there. ``column_of_d``: a number for each column. ``b_of``
-    (depth, slots of D): the slots of B in that column, in some order. ``meets`` (metadata vectors, depth, slots of D): the
-    slot of A that meets ``b_of`` there, -1 where none does. ``governs``, by selector: the metadata field (lane *
+    (depth, slots of D): the slots of B in that column, in some order. ``meets`` (metadata vectors, depth, slots of D):
+    the slot of A that meets ``b_of`` there, -1 where none does. ``governs``, by selector: the metadata field (lane *
     fields in a register + field) of each slot of A.
     """
 
@@ -55,7 +55,7 @@ class Bench:
         self.gpu_seconds = 0.0
 
     def values(self, patterns: Mapping[str, NDArray[Any]], picks: NDArray[Any], selector: int | None) -> NDArray[Any]:
-        """Values of D (probes, slots) as the instruction computes them. Raises Contradiction where D was not written."""
+        """Values of D (probes, slots). Raises Contradiction where a register was not written."""
         output = self.device.run(self.instruction, selector, Probes(patterns, picks))
         self.probes += len(picks)
         self.gpu_seconds += output.gpu_seconds
@@ -73,7 +73,8 @@ class Bench:
         |a and b| = (|a xor 0| + |0 xor b| - |a xor b|) / 2.
         """
         if self.instruction.suffix == ".xor.popc":
-            parts = np.concatenate([picks * np.array(mask, np.uint32) for mask in ((1, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1))])
+            masks = np.array([(1, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1)], np.uint32)
+            parts = (picks * masks[:, None]).reshape(-1, 4)
             needed, where = np.unique(parts, axis=0, return_inverse=True)
             left, right, both = self.values(patterns, needed, selector)[where.reshape(3, -1)]
             found = (left + right - both) / 2
@@ -87,10 +88,8 @@ class Bench:
         if not (one | (found == 0)).all():
             probe, slot = np.argwhere(~one & (found != 0))[0]
             place = describe_slot(self.output, slot)
-            raise Contradiction(
-                f"probe {probe} of the {what} gives {found[probe, slot]:g} in {place}: not 0 or 1"
-            )
-        return one
+            raise Contradiction(f"probe {probe} of the {what} gives {found[probe, slot]:g} in {place}: not 0 or 1")
+        return np.asarray(one)
 
 
 def describe_slot(operand: Operand, slot: Any) -> str:
@@ -120,12 +119,13 @@ def measure(bench: Bench) -> Measurement:
     hot = {**constant, "B": values.ones(b, b.size + 1, everywhere + 1, everywhere)}
     ends = sorted({0, len(vectors) - 1})
     answers = bench.bits("columns of B", hot, combinations(_ALL, everywhere + 1, 0, ends), selector)
-    answers = answers.reshape(b.size, len(ends), -1).any(axis=1)
-    column_of_b, column_of_d = blocks(*np.nonzero(answers), side(b), side(bench.output))
+    hit_b, hit_d = np.nonzero(answers.reshape(b.size, len(ends), -1).any(axis=1))
+    column_of_b, column_of_d = blocks(hit_b, hit_d, side(b), side(bench.output))
     b_by_column = _ranked(instruction, column_of_b)
 
     depth = b_by_column.shape[1]
-    each_column = {**constant, "B": values.ones(b, depth + 1, np.tile(np.arange(1, depth + 1), len(b_by_column)), b_by_column.ravel())}
+    rank = np.tile(np.arange(1, depth + 1), len(b_by_column))
+    each_column = {**constant, "B": values.ones(b, depth + 1, rank, b_by_column.ravel())}
     picks = combinations(np.arange(1, len(numbered_a)), np.arange(1, depth + 1), 0, np.arange(len(vectors)))
     found = bench.bits("partners of A and B", each_column, picks, selector)
     found = found.reshape(len(numbered_a) - 1, depth, len(vectors), -1).transpose(0, 2, 1, 3)
@@ -151,7 +151,7 @@ def _fields(
     vectors, depth = list(rule.indices), meets.shape[1]
     field_of_a = np.full(bench.instruction.operand("A").size, -1)
     for field, (before, after) in enumerate(rule.steps):
-        words = np.array([_vector_words(changed, before, after) for changed in _numbers(_VECTORS)], np.uint32)
+        words = pack_vectors(np.where(_numbers(_VECTORS), after, before).reshape(-1, LANES, 8))
         picks = combinations(_ALL, np.arange(1, depth + 1), 0, np.arange(len(words)))
         what = f"metadata with selector {selector}"
         found = bench.bits(what, {**patterns, "E": words[:, None]}, picks, selector)
@@ -176,12 +176,6 @@ def _fields(
     return field_of_a
 
 
-def _vector_words(changed: NDArray[Any], before: int, after: int) -> NDArray[Any]:
-    """Metadata of all lanes: ``after`` in the changed 4-bit vectors, ``before`` in the others."""
-    vectors = np.where(changed, after, before).astype(np.uint32).reshape(LANES, 8)
-    return np.bitwise_or.reduce(vectors << np.arange(0, 32, 4, dtype=np.uint32), axis=1)
-
-
 def _numbers(count: int) -> NDArray[Any]:
     """None of them, all of them, then the bits of the numbers 0 to ``count`` - 1, as rows."""
     bits = np.arange(count) >> np.arange((count - 1).bit_length())[:, None] & 1
@@ -196,7 +190,7 @@ def _numbered(operand: Operand) -> NDArray[Any]:
 
 def _number(bits: NDArray[Any]) -> NDArray[Any]:
     """Numbers from their bits, low bits first along the first axis."""
-    return np.tensordot(1 << np.arange(len(bits)), bits, axes=1)
+    return np.asarray(np.tensordot(1 << np.arange(len(bits)), bits, axes=1))
 
 
 def _ranked(instruction: Instruction, column_of_b: NDArray[Any]) -> NDArray[Any]:

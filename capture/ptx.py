@@ -34,7 +34,7 @@ def kernel(instruction: Instruction, selector: int | None, name: str | None = No
     inputs = [instruction.operand(role) for role in ("ABCE" if instruction.sparse else "ABC")]
     output = instruction.operand("D")
     declarations = "\n".join(
-        f"    .reg .b{operand.register_bits} %{operand.role.lower()}<{operand.registers}>;" for operand in (*inputs, output)
+        f"    .reg .b{each.register_bits} %{each.role.lower()}<{each.registers}>;" for each in (*inputs, output)
     )
     loads = "\n".join(_load(operand) for operand in inputs)
     vectors = ", ".join(map(_vector, (output, *inputs[:3])))

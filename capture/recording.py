@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..db.fragment import ELEMENT, LANES, Fragment, LanemapError, Source, elements
+from ..db.errors import LanemapError
+from ..db.fragment import ELEMENT, LANES, Fragment, Source, elements
 
 COLUMNS = (
     *("shape", "type", "role", "lane", "reg", "slot", "row", "col", "col_last"),
@@ -59,7 +60,7 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.ParquetFile(path).read().combine_chunks()
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
     except pyarrow.ArrowException as error:
@@ -67,52 +68,62 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     described = (table.schema.metadata or {}).get(_FORMAT)
     if described is None:
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
-    if table.column_names != list(COLUMNS):
-        raise LanemapError(f"{path} has columns {', '.join(table.column_names)}: a capture has {', '.join(COLUMNS)}")
+    if not table.schema.equals(_schema()):
+        found = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+        raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(COLUMNS)}, as lanemap writes them")
     try:
         header = json.loads(described)
         own_name, title, provenance = header["name"], header["title"], header["provenance"]
-        columns = {each: table[each].to_pylist() if each in _KEY else table[each].to_numpy() for each in COLUMNS}
     except (ValueError, KeyError, TypeError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
-    return Source(name or own_name, "capture", title, _fragments(path, columns), provenance)
+    return Source(name or own_name, "capture", title, _fragments(path, table), provenance)
+
+
+def _schema() -> Any:
+    import pyarrow
+
+    text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    narrow = {"lane", "reg", "slot", "computation", "selector"}
+    types = {name: text if name in _TEXT else pyarrow.int8() if name in narrow else pyarrow.int16() for name in COLUMNS}
+    return pyarrow.schema(list(types.items()))
 
 
 def _table(source: Source) -> Any:
     import pyarrow
 
-    parts: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for fragment in source.fragments:
-        if fragment.elements is None:
-            continue
-        for name, value in zip(_KEY, fragment.key, strict=True):
-            parts[name].append(pyarrow.repeat(pyarrow.scalar(value, _type(name)), len(fragment.elements)))
-        for name in ELEMENT.names or ():
-            parts[name].append(pyarrow.array(fragment.elements[name], _type(name)))
-    columns = {
-        name: pyarrow.concat_arrays(parts[name]) if parts[name] else pyarrow.array([], _type(name)) for name in COLUMNS
-    }
-    arrays = [columns[name].dictionary_encode() if name in _TEXT else columns[name] for name in COLUMNS]
+    fragments = [fragment for fragment in source.fragments if fragment.elements is not None]
+    sizes = [len(fragment.elements) for fragment in fragments if fragment.elements is not None]
+    empty = np.empty(0, ELEMENT)
+    rows = np.concatenate([empty, *(fragment.elements for fragment in fragments if fragment.elements is not None)])
+    schema, arrays = _schema(), []
+    for field in schema:
+        if field.name in _KEY:
+            values = [fragment.key[_KEY.index(field.name)] for fragment in fragments]
+            plain = pyarrow.array(values, pyarrow.string() if field.name in _TEXT else field.type)
+            column = plain.take(pyarrow.array(np.repeat(np.arange(len(fragments)), sizes)))
+            arrays.append(column.dictionary_encode() if field.name in _TEXT else column)
+        else:
+            arrays.append(pyarrow.array(rows[field.name], field.type))
     header = {"name": source.name, "title": source.title, "provenance": source.provenance}
-    return pyarrow.table(arrays, names=list(COLUMNS)).replace_schema_metadata({_FORMAT: json.dumps(header).encode()})
+    return pyarrow.Table.from_arrays(arrays, schema=schema.with_metadata({_FORMAT: json.dumps(header).encode()}))
 
 
-def _type(name: str) -> Any:
-    import pyarrow
-
-    if name in _TEXT:
-        return pyarrow.string()
-    return pyarrow.int8() if name in ("lane", "reg", "slot", "computation", "selector") else pyarrow.int16()
-
-
-def _fragments(path: str | os.PathLike[str], columns: dict[str, Any]) -> list[Fragment]:
-    rows: dict[Any, list[int]] = {}
-    for number, key in enumerate(zip(*(columns[name] for name in _KEY), strict=True)):
-        rows.setdefault(key, []).append(number)
-    return [
-        _fragment(path, key, elements({name: columns[name][numbers] for name in ELEMENT.names or ()}))
-        for key, numbers in rows.items()
-    ]
+def _fragments(path: str | os.PathLike[str], table: Any) -> list[Fragment]:
+    """The fragments of a table in the order of their first rows."""
+    codes, names = [], []
+    for name in _KEY:
+        column = table[name].combine_chunks()
+        column = (column.dictionary_decode() if name in _TEXT else column).dictionary_encode("encode")
+        codes.append(column.indices.to_numpy(zero_copy_only=False))
+        names.append(column.dictionary.to_pylist())
+    keys, first, which = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
+    columns = {name: table[name].to_numpy() for name in ELEMENT.names or ()}
+    fragments = []
+    for number in np.argsort(first):
+        rows = np.flatnonzero(which.ravel() == number)
+        key = [values[code] for values, code in zip(names, keys[number], strict=True)]
+        fragments.append(_fragment(path, key, elements({name: column[rows] for name, column in columns.items()})))
+    return fragments
 
 
 def _fragment(path: str | os.PathLike[str], key: Any, table: Any) -> Fragment:
@@ -137,7 +148,8 @@ def _fragment(path: str | os.PathLike[str], key: Any, table: Any) -> Fragment:
     for name, bound in bounds.items():
         outside = (table[name] < 0) | (table[name] >= bound)
         if outside.any():
-            raise LanemapError(f"{path} has {name} {table[name][np.argmax(outside)]} in {fragment}: it must be 0 to {bound - 1}")
+            value = table[name][np.argmax(outside)]
+            raise LanemapError(f"{path} has {name} {value} in {fragment}: it must be 0 to {bound - 1}")
     places = table[["lane", "reg", "slot"]]
     if len(np.unique(places)) != len(places):
         raise LanemapError(f"{path} has a slot of {fragment} twice: each lane, reg and slot holds one element")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LanemapError
+from ..db.errors import LanemapError
 
 
 class Contradiction(LanemapError):  # noqa: N818
@@ -25,7 +25,7 @@ class Side:
 
 
 def blocks(left: NDArray[Any], right: NDArray[Any], lefts: Side, rights: Side) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Block numbers of all lefts and all rights of a relation in which two lefts meet the same rights or none in common.
+    """Block numbers of all lefts and rights of a relation where any two lefts meet the same rights or none in common.
 
     The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, and
     where something meets nothing.

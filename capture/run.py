@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..db.fragment import Fragment, LanemapError, Source
+from ..db.errors import LanemapError
+from ..db.fragment import Fragment, Source
 from . import ptx
 from .device import Description, Device, NotLoaded
 from .instructions import INSTRUCTIONS, Instruction
 from .label import label
 from .probe import Bench, measure
-from .verify import Verdict, verify
+from .relations import Contradiction
+from .verify import AGREES, Verdict, verify
 
 CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"
 
@@ -47,7 +49,7 @@ def capture(
     device: Device,
     documented: Mapping[Any, Fragment],
     instructions: Iterable[Instruction] = INSTRUCTIONS,
-    progress: Callable[[Result], None] = lambda result: None,
+    progress: Callable[[Result], None] | None = None,
     name: str | None = None,
 ) -> Source:
     """Measures instructions on a device, and gives all captured fragments as a source.
@@ -65,8 +67,10 @@ def capture(
         for fragment in measured:
             known, first = fragments.setdefault(fragment.key, (fragment, instruction))
             if known.digest != fragment.digest:
-                disagreements.append(f"{fragment} differs between {first} and {instruction}: {_difference(known, fragment)}")
-        progress(result)
+                difference = _difference(known, fragment)
+                disagreements.append(f"{fragment} differs between {first} and {instruction}: {difference}")
+        if progress is not None:
+            progress(result)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     provenance = {
         "device": asdict(description),
@@ -78,7 +82,8 @@ def capture(
         "disagreements": disagreements,
     }
     kept = [fragment for fragment, _ in fragments.values()]
-    return Source(name or source_name(description), "capture", f"{description.name}, measured {now[:10]}", kept, provenance)
+    title = f"{description.name}, measured {now[:10]}"
+    return Source(name or source_name(description), "capture", title, kept, provenance)
 
 
 def capture_one(
@@ -91,18 +96,20 @@ def capture_one(
     by_document = by_measurement = None
     try:
         if not instruction.supports(description.target):
-            raise NotLoaded(f"needs {instruction.target}, and this device is {description.target}")
+            raise NotLoaded(f"needs {instruction.target}, and this device is {description.target}")  # noqa: TRY301
         fragments, anchor = label(instruction, measure(bench), documented)
         measured = {fragment.key: fragment for fragment in fragments}
         metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
         by_measurement = verify(bench, measured)
+        if by_measurement.verdict != AGREES:
+            raise Contradiction(f"random products by the measured layout: {by_measurement.detail}")
         by_document = verify(bench, {**documented, **metadata})
     except NotLoaded as error:
         status, message = UNSUPPORTED, f"{instruction}: {error}"
     except LanemapError as error:
         status, message = FAILED, f"{instruction}: {error}"
         fragments = []
-    text = ptx.module(instruction, description.target)
+    text = ptx.module(instruction, description.target) if instruction.supports(description.target) else ""
     result = Result(
         instruction=str(instruction),
         status=status,
@@ -113,7 +120,7 @@ def capture_one(
         gpu_seconds=round(bench.gpu_seconds, 9),
         documented=by_document,
         measured=by_measurement,
-        ptx_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        ptx_sha256=hashlib.sha256(text.encode()).hexdigest() if text else "",
     )
     return result, fragments
 

@@ -48,7 +48,8 @@ class SimulatedWarp:
         a_matrices = scatter(a, fragments["A"], count, columns)
         b_matrices = scatter(b, fragments["B"], count)
         products = multiply(instruction, a_matrices[:, None], b_matrices[None])[left_of, right_of]
-        return Output(self._words(instruction, gather(products + scatter(c, fragments["C"], count), fragments["D"])), 0.0)
+        result = gather(products + scatter(c, fragments["C"], count), fragments["D"])
+        return Output(self._words(instruction, result), 0.0)
 
     def _fragment(self, instruction: Instruction, role: str, selector: int | None) -> Fragment:
         key = instruction.key(role, selector)

@@ -1,7 +1,7 @@
 """Registers and numbers: how element values are written in the slots of registers.
 
-Words are arrays (patterns, registers, lanes) of 32- or 64-bit registers. Codes are arrays (patterns, slots), the bits of
-one element each, in the order of a fragment's elements: by lane, then register, then slot from low bits to high.
+Words are arrays (patterns, registers, lanes) of 32- or 64-bit registers. Codes are arrays (patterns, slots), the bits
+of one element each, in the order of a fragment's elements: by lane, then register, then slot from low bits to high.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def unpack(words: NDArray[Any], slots: int) -> NDArray[Any]:
     by_lane = np.ascontiguousarray(words.transpose(0, 2, 1))
     bits = words.dtype.itemsize * 8 // slots
     if bits >= 8:
-        return by_lane.view(f"u{bits // 8}").reshape(len(words), -1)
+        return np.asarray(by_lane.view(f"u{bits // 8}").reshape(len(words), -1))
     shifts = np.arange(slots, dtype=words.dtype) * bits
-    return (by_lane[..., None] >> shifts & (1 << bits) - 1).astype("u1").reshape(len(words), -1)
+    return np.asarray((by_lane[..., None] >> shifts & (1 << bits) - 1).astype("u1").reshape(len(words), -1))
 
 
 def pack(codes: NDArray[Any], operand: Operand) -> NDArray[Any]:
@@ -62,19 +62,19 @@ def word_type(operand: Operand) -> np.dtype[Any]:
 def decode(of_type: str, bits: int, codes: NDArray[Any]) -> NDArray[Any]:
     """Values of codes of a PTX type in slots of ``bits`` bits."""
     if of_type in _NATIVE:
-        return codes.view(_NATIVE[of_type])
+        return np.asarray(codes.view(_NATIVE[of_type]))
     if of_type == "bf16":
-        return (codes.astype("u4") << 16).view("f4")
-    return _table(of_type, bits)[codes]
+        return np.asarray((codes.astype("u4") << 16).view("f4"))
+    return np.asarray(_table(of_type, bits)[codes])
 
 
 def encode(of_type: str, bits: int, values: NDArray[Any]) -> NDArray[Any]:
     """Codes of small integers, which every PTX type that has them writes exactly."""
     if of_type in _NATIVE:
         native = np.asarray(values).astype(_NATIVE[of_type])
-        return native.view(f"u{native.dtype.itemsize}")
+        return np.asarray(native.view(f"u{native.dtype.itemsize}"))
     if of_type == "bf16":
-        return np.asarray(values).astype("f4").view("u4") >> 16
+        return np.asarray(np.asarray(values).astype("f4").view("u4") >> 16)
     codes = {value: code for code, value in reversed(list(enumerate(_table(of_type, bits).tolist())))}
     return np.array([codes[value] for value in np.ravel(values).tolist()], "u1").reshape(np.shape(values))
 
@@ -97,4 +97,5 @@ def _table(of_type: str, bits: int) -> NDArray[Any]:
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
     mantissa = (codes & (1 << mantissa_bits) - 1) + np.where(exponent > 0, 1 << mantissa_bits, 0)
     bias = (1 << exponent_bits - 1) - 1
-    return (sign * np.ldexp(mantissa.astype("f4"), np.maximum(exponent, 1) - bias - mantissa_bits)).astype("f4")
+    magnitude = np.ldexp(mantissa.astype("f4"), np.maximum(exponent, 1) - bias - mantissa_bits)
+    return np.asarray(sign * magnitude, "f4")

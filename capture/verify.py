@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES, Fragment, LanemapError
+from ..db.errors import LanemapError
+from ..db.fragment import LANES, Fragment
 from . import metadata, values
 from .instructions import Instruction
 from .matrices import gather, multiply, scatter
@@ -44,11 +45,19 @@ def verify(bench: Bench, table: Mapping[Any, Fragment], seed: int = 0) -> Verdic
             return Verdict(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
         known = {role: fragment for role, fragment in fragments.items() if fragment is not None}
         try:
-            verdict = _products(bench, known, selector, random)
+            patterns, expected = _products(instruction, known, random)
         except LanemapError as error:
             return Verdict(DISAGREES, str(error))
-        if verdict.verdict != AGREES:
-            return verdict
+        picks = np.repeat(np.arange(_ROUNDS, dtype=np.uint32)[:, None], 4, axis=1)
+        found = bench.values(patterns, picks, selector)
+        if (wrong := found != expected).any():
+            at = tuple(np.argwhere(wrong)[0])
+            chosen = "" if selector is None else f" with selector {selector}"
+            return Verdict(
+                DISAGREES,
+                f"{np.count_nonzero(wrong)} of {wrong.size} elements{chosen} are wrong, the first in "
+                f"{describe_slot(bench.output, at[1])}: {found[at]:g}, expected {expected[at]:g}",
+            )
     return Verdict(AGREES)
 
 
@@ -59,9 +68,9 @@ def _complete(instruction: Instruction, role: str, fragment: Fragment | None) ->
 
 
 def _products(
-    bench: Bench, fragments: Mapping[str, Fragment], selector: int | None, random: np.random.Generator
-) -> Verdict:
-    instruction = bench.instruction
+    instruction: Instruction, fragments: Mapping[str, Fragment], random: np.random.Generator
+) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Registers that hold random matrices, and the values of D's slots that they must give."""
     count, rule = instruction.computations, instruction.sparsity
     patterns: dict[str, NDArray[Any]] = {}
     slots: dict[str, NDArray[Any]] = {}
@@ -72,8 +81,7 @@ def _products(
         matrices[role] = random.integers(low, high, shape, endpoint=True).astype(np.float32)
         slots[role] = gather(matrices[role], fragments[role])
     if rule is not None:
-        vectors = random.choice(np.array(list(rule.indices), np.uint32), (_ROUNDS, LANES, 8))
-        words = np.bitwise_or.reduce(vectors << np.arange(0, 32, 4, dtype=np.uint32), axis=-1)
+        words = metadata.pack_vectors(random.choice(list(rule.indices), (_ROUNDS, LANES, 8)))
         patterns["E"] = words[:, None]
         columns = metadata.decode(words, fragments["A"], fragments["E"])
         low, high = values.integers(instruction.type)
@@ -83,15 +91,4 @@ def _products(
         operand = instruction.operand(role)
         patterns[role] = values.pack(values.encode(operand.type, operand.slot_bits, held), operand)
     expected = gather(multiply(instruction, matrices["A"], matrices["B"]) + matrices["C"], fragments["D"])
-    rounds = np.arange(_ROUNDS)
-    found = bench.values(patterns, np.stack([rounds] * 4, axis=1).astype(np.uint32), selector)
-    wrong = found != expected
-    if not wrong.any():
-        return Verdict(AGREES)
-    at = tuple(np.argwhere(wrong)[0])
-    with_selector = "" if selector is None else f" with selector {selector}"
-    return Verdict(
-        DISAGREES,
-        f"{np.count_nonzero(wrong)} of {wrong.size} elements{with_selector}, the first in "
-        f"{describe_slot(bench.output, at[1])}: {found[at]:g}, expected {expected[at]:g}",
-    )
+    return patterns, expected

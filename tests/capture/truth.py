@@ -58,7 +58,8 @@ def _fragment(instruction: Instruction, role: str) -> Fragment:
     fragment = documented().get(instruction.key(role))
     operand = instruction.operand(role)
     if role == "A" and instruction.sparse:
-        assert fragment is not None and fragment.elements is not None
+        assert fragment is not None
+        assert fragment.elements is not None
         table = fragment.elements.copy()
         rule = instruction.sparsity
         assert rule is not None
@@ -98,6 +99,4 @@ def _metadata(instruction: Instruction, selector: int) -> Fragment:
     last = col + rule.width - rule.fields * rule.group + rule.group - 1
     columns = {"lane": lane, "reg": 0 * lane, "slot": slot, "row": row, "col": col, "col_last": last}
     table = elements({**columns, "computation": 0 * lane + 1})
-    return Fragment(
-        instruction.name, instruction.shape, operand.type, "E", 1, operand.slots, table, selector=selector
-    )
+    return Fragment(instruction.name, instruction.shape, operand.type, "E", 1, operand.slots, table, selector=selector)
