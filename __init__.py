@@ -190,7 +190,7 @@ def _fingerprint() -> str:
 def _frame(rows: Rows) -> pd.DataFrame:
     import pandas as pd
 
-    frame: Any = pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
+    frame: pd.DataFrame = pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
     if "selector" in frame:
         frame["selector"] = frame["selector"].astype("Int64")
     return frame

@@ -6,7 +6,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,13 +119,12 @@ def one_operand(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
     return [fragment for fragment in found if fragment["instruction"] == instruction]
 
 
-def with_rows(reader: Reader, found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def with_rows(reader: Reader, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those fragments that have elements.
 
     Raises:
         LanemapError: none has; says what the source has instead, and which other source has rows.
     """
-    found = list(found)
     if rows := [fragment for fragment in found if fragment["mapping_id"] is not None]:
         return rows
     first = found[0]
@@ -194,7 +193,7 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
         if not there:
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=_naturally)
             of = f" in {' '.join(matched)}" if matched else ""
-            return f"no {name} {value}{of}: {_suggest(str(value), options)}"
+            return f"no {name} {value!s}{of}: {_suggest(str(value), options)}"
         matched.append(str(value))
         known = there
     return "the database is empty: run lanemap ingest"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from .errors import LanemapError
 from .location import Location
 
-Value = str | int | float | bytes | None
+Value = str | int | None
 
 
 @dataclass(frozen=True)

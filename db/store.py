@@ -157,7 +157,7 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
 def _copy(connection: Connection, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:
     cursor = connection.connection.cursor()
     names = ", ".join(f'"{name}"' for name in columns)
-    with cursor.copy(f"COPY element ({names}) FROM STDIN") as copy:  # type: ignore[attr-defined]
+    with cursor.copy(f"COPY element ({names}) FROM STDIN") as copy:
         copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 

@@ -132,7 +132,7 @@ class _Points(NamedTuple):
         if clause.data == "elements":
             return np.isin(self.element, [int(name[1:]) for name in names])
         tests = [self.value(child) != 0 for child in clause.children if isinstance(child, Tree)]
-        return np.logical_and.reduce([np.ones(self.lane.shape, bool), *tests])
+        return tests[0] if tests else np.ones(self.lane.shape, bool)
 
     def window(self, tree: Tree[Token]) -> tuple[Array, Array]:
         """First and last value of the value of a case."""
