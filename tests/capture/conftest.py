@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from lanemap.capture.instructions import INSTRUCTIONS, Instruction
 from lanemap.capture.values import coordinates
 from lanemap.db.fragment import ELEMENT, LANES, Fragment, elements
@@ -16,14 +17,13 @@ from lanemap.ingest.catalogue import load
 Table = dict[Any, Fragment]
 
 
-@cache
+@pytest.fixture(scope="session")
 def documented() -> Mapping[Any, Fragment]:
     """The fragments of the document with its errata, by key."""
-    source = next(source for source in load() if source.name.endswith("+errata"))
-    return {fragment.key: fragment for fragment in source.fragments}
+    return _documented()
 
 
-@cache
+@pytest.fixture(scope="session")
 def complete() -> Mapping[Any, Fragment]:
     """Every fragment of every form, with exact windows for sparse A and with all of E."""
     table: Table = {}
@@ -36,17 +36,13 @@ def complete() -> Mapping[Any, Fragment]:
     return table
 
 
-def permuted(fragment: Fragment, order: Any) -> Fragment:
-    """The fragment with the matrix elements of its slots in another order."""
-    table = fragment.elements
-    assert table is not None
-    other = table.copy()
-    for name in ("row", "col", "col_last", "computation"):
-        other[name] = table[name][order]
-    return replace(fragment, elements=other)
+@cache
+def _documented() -> Mapping[Any, Fragment]:
+    source = next(source for source in load() if source.name.endswith("+errata"))
+    return {fragment.key: fragment for fragment in source.fragments}
 
 
-def blank(instruction: Instruction, role: str) -> Any:
+def _blank(instruction: Instruction, role: str) -> Any:
     operand = instruction.operand(role)
     table = np.zeros(operand.size, ELEMENT)
     table["lane"], table["reg"], table["slot"] = coordinates(operand, np.arange(operand.size))
@@ -55,7 +51,7 @@ def blank(instruction: Instruction, role: str) -> Any:
 
 
 def _fragment(instruction: Instruction, role: str) -> Fragment:
-    fragment = documented().get(instruction.key(role))
+    fragment = _documented().get(instruction.key(role))
     operand = instruction.operand(role)
     if role == "A" and instruction.sparse:
         assert fragment is not None
@@ -73,7 +69,7 @@ def _fragment(instruction: Instruction, role: str) -> Fragment:
         return replace(fragment, elements=table)
     if fragment is not None and fragment.elements is not None:
         return fragment
-    table = blank(instruction, role)
+    table = _blank(instruction, role)
     if role == "B":
         table["col"] = table["lane"] // 4
         table["row"] = (table["lane"] % 4 + 4 * table["reg"]) * operand.slots + table["slot"]
