@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
+import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,9 @@ from .values import word_type
 _THREADS = 256
 _ALIGNMENT = 256
 _LINE = 500
+
+#: The kernels' parameters as PyCUDA packs them: six addresses and a 32-bit number.
+_PARAMETERS = "PPPPPPI"
 _OLDEST = (7, 0)
 _NEEDS = "a capture needs an NVIDIA GPU and its driver"
 
@@ -64,6 +68,8 @@ class Gpu:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # What an interrupted launch still holds on the GPU must go before its context does.
+        traceback.clear_frames(trace)
         self.close()
 
     def describe(self) -> Description:
@@ -88,8 +94,10 @@ class Gpu:
         try:
             return self._session.launch(kernel, instruction, probes)
         except self._driver.Error as error:
-            self.close()
-            raise LaunchFailed(f"the launch failed: {_line(error)}") from None
+            reason = _line(error)
+        del kernel
+        self.close()
+        raise LaunchFailed(f"the launch failed: {reason}")
 
     def close(self) -> None:
         """Releases everything on the GPU, then the context. A second call does nothing."""
@@ -129,7 +137,7 @@ class _Session:
                 text = ptx.module(instruction, for_target)
                 self._module = self._driver.module_from_buffer(text.encode() + b"\0")
                 self._loaded = instruction
-            return self._module.get_function(ptx.entry(selector))
+            return self._module.get_function(ptx.entry(selector)).prepare(_PARAMETERS)
         except self._driver.Error as error:
             raise NotLoaded(f"the driver does not load it: {_line(error)}") from None
 
@@ -140,20 +148,12 @@ class _Session:
         addresses = self._upload([*(probes.patterns.get(role) for role in "ABCE"), probes.picks.astype(np.uint32)])
         self._reserve_output(size)
         driver.memset_d32(self._outputs, POISON, size // 4)
-        start, end = driver.Event(), driver.Event()
-        start.record()
-        kernel(
-            *map(np.uint64, addresses),
-            np.uint64(int(self._outputs)),
-            np.uint32(count),
-            block=(_THREADS, 1, 1),
-            grid=(-(-count * LANES // _THREADS), 1),
-        )
-        end.record()
-        end.synchronize()
+        grid, block = (-(-count * LANES // _THREADS), 1), (_THREADS, 1, 1)
+        wait = kernel.prepared_timed_call(grid, block, *addresses, int(self._outputs), count)
+        seconds = wait()
         driver.memcpy_dtoh(self._pinned[:size], self._outputs)
         words = self._pinned[:size].copy().view(word).reshape(count, output.registers, LANES)
-        return Output(words, start.time_till(end) / 1000)
+        return Output(words, seconds)
 
     def _upload(self, arrays: list[Any]) -> list[int]:
         """Addresses of the arrays on the GPU, after one copy. An absent array has the address of the next one."""

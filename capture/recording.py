@@ -60,7 +60,8 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.ParquetFile(path).read().combine_chunks()
+        with Path(path).open("rb") as file:
+            table = pyarrow.parquet.ParquetFile(file).read().combine_chunks()
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
     except pyarrow.ArrowException as error:
@@ -153,8 +154,10 @@ def _fragment(path: str | os.PathLike[str], key: Any, table: Any) -> Fragment:
     places = table[["lane", "reg", "slot"]]
     if len(np.unique(places)) != len(places):
         raise LanemapError(f"{path} has a slot of {fragment} twice: each lane, reg and slot holds one element")
-    if (table["col_last"] < table["col"]).any() or (table["computation"] < 1).any():
+    if (table["col_last"] < table["col"]).any():
         raise LanemapError(f"{path} has a window of columns in {fragment} that ends before it begins")
+    if (table["computation"] < 1).any():
+        raise LanemapError(f"{path} names no computation from 1 in {fragment}")
     return fragment
 
 

@@ -207,7 +207,9 @@ def test_unwritten_output_fails(documented, complete, instruction):
         words[2, 1, 30] = POISON << 32 | POISON if words.itemsize == 8 else POISON
         return words
 
-    assert "probe 2 did not write D in lane 30, reg 1" in failure(Tampered(complete, unwritten), documented, instruction)
+    assert "probe 2 did not write D in lane 30, reg 1" in failure(
+        Tampered(complete, unwritten), documented, instruction
+    )
 
 
 def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete):
@@ -278,7 +280,7 @@ def test_without_a_documented_b_the_documented_a_orders_k(documented, complete):
 
 
 def test_an_interrupted_capture_stops(documented, complete):
-    def interrupt(result):
+    def interrupt(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

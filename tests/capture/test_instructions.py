@@ -16,7 +16,10 @@ def test_registers_and_slots_are_those_of_the_document(documented):
                 fragment = documented.get(instruction.key(role, selector))
                 if fragment is not None:
                     operand = instruction.operand(role)
-                    assert (operand.registers, operand.slots) == (fragment.registers, fragment.slots), (instruction, role)
+                    assert (operand.registers, operand.slots) == (fragment.registers, fragment.slots), (
+                        instruction,
+                        role,
+                    )
 
 
 def test_every_documented_fragment_belongs_to_a_form(documented):
@@ -28,7 +31,13 @@ def test_every_documented_fragment_belongs_to_a_form(documented):
 
 @pytest.mark.parametrize(
     ("shape", "of_type", "count"),
-    [("m16n8k16", "f16", 4), ("m16n8k32", "f16", 2), ("m16n8k8", "tf32", 4), ("m16n8k64", "s8", 1), ("m16n8k64", "s4", 2)],
+    [
+        ("m16n8k16", "f16", 4),
+        ("m16n8k32", "f16", 2),
+        ("m16n8k8", "tf32", 4),
+        ("m16n8k64", "s8", 1),
+        ("m16n8k64", "s4", 2),
+    ],
 )
 def test_selectors_are_as_many_as_fit(shape, of_type, count):
     instruction = next(each for each in SPARSE if (each.shape, each.type) == (shape, of_type))

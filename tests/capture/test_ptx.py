@@ -40,7 +40,9 @@ def test_a_module_has_a_kernel_for_each_selector(instruction, tmp_path):
     assert ptxas(text, "sm_90a", tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize(("instruction", "target"), [(NARROW[0], "sm_90a"), (NARROW[25], "sm_100a"), (DENSE[9], "sm_89")])
+@pytest.mark.parametrize(
+    ("instruction", "target"), [(NARROW[0], "sm_90a"), (NARROW[25], "sm_100a"), (DENSE[9], "sm_89")]
+)
 def test_the_assembler_refuses_what_is_not_supported(instruction, target, tmp_path):
     assert not instruction.supports(target)
     assert ptxas(ptx.module(instruction, target), target, tmp_path).returncode != 0

@@ -3,7 +3,9 @@ import pytest
 from lanemap.capture import values
 from lanemap.capture.instructions import INSTRUCTIONS
 
-OPERANDS = {(each.operand(role).type, each.operand(role).slots): each.operand(role) for each in INSTRUCTIONS for role in "ABC"}
+OPERANDS = {
+    (each.operand(role).type, each.operand(role).slots): each.operand(role) for each in INSTRUCTIONS for role in "ABC"
+}
 
 
 @pytest.mark.parametrize(
