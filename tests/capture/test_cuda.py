@@ -1,4 +1,4 @@
-"""The PyCUDA device on a stand-in for PyCUDA: memory is bytes, and kernels are run by a simulated warp."""
+"""The PyCUDA device on a stand-in for PyCUDA, which interprets the kernels' PTX; a simulated warp multiplies."""
 
 import importlib
 import re
@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from lanemap.capture import cuda, ptx
+from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed, Probes
 from lanemap.capture.instructions import DENSE, INSTRUCTIONS, SPARSE
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
@@ -19,6 +19,76 @@ BY_MNEMONIC = {each.mnemonic: each for each in INSTRUCTIONS}
 
 class Error(Exception):
     pass
+
+
+def interpret(kernel, arguments, threads, width, memory, multiply):
+    """Runs the few PTX operations of our kernels for all threads at once, on a flat memory."""
+    names = re.findall(r"\.param \.u\d+ (\w+)", kernel)
+    parameters = dict(zip(names, arguments, strict=True))
+    thread = np.arange(threads)
+    registers = {"%tid.x": thread % width, "%ctaid.x": thread // width, "%ntid.x": np.full(threads, width)}
+
+    def value(operand):
+        return registers[operand] if operand.startswith("%") else int(operand, 0)
+
+    def places(address, bits):
+        base, _, offset = address.strip("[]").partition(" + ")
+        start = registers[base] + int(offset or 0)
+        assert (start % (bits // 8) == 0).all()
+        return start[:, None] + np.arange(bits // 8)
+
+    def load(address, bits):
+        return np.ascontiguousarray(memory[places(address, bits)]).view(f"u{bits // 8}").ravel().astype(np.int64)
+
+    for line in re.findall(r"^    (?!\.)(.*);$", kernel, re.MULTILINE):
+        operation, _, rest = line.partition(" ")
+        operands = re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+", rest)
+        bits = int(re.search(r"\d*$", operation)[0] or 0)
+        if operation == "ret":
+            return
+        if operation.startswith("@"):
+            going_on = ~registers[operation[1:]]
+            registers = {name: held[going_on] for name, held in registers.items()}
+        elif operation.startswith("mma"):
+            vectors = [re.findall(r"%\w+", each) for each in operands]
+            roles = dict(zip("DABC", vectors, strict=False)) | ({"E": vectors[4]} if len(vectors) > 4 else {})
+            size = np.uint64 if operation.endswith("f64") else np.uint32
+            words = {
+                role: np.stack([registers[name].astype(size).reshape(-1, 32) for name in roles[role]], axis=1)
+                for role in roles.keys() - {"D"}
+            }
+            selector = int(operands[5]) if len(operands) > 4 else None
+            result = multiply(operation, selector, words)
+            for number, name in enumerate(roles["D"]):
+                registers[name] = result[:, number].ravel().astype(np.int64)
+        elif operation.startswith("st.global"):
+            held = np.ascontiguousarray(registers[operands[1]].astype(f"u{bits // 8}"))
+            at = places(operands[0], bits)
+            assert (memory[at].view("u4") == 0xDEADBEEF).all()
+            memory[at] = held.view(np.uint8).reshape(at.shape)
+        elif operation == "ld.global.v4.u32":
+            for number, name in enumerate(re.findall(r"%\w+", operands[0])):
+                address = f"{operands[1]} + {4 * number}".replace("]", "")
+                registers[name] = load(address, 32)
+        elif operation.startswith("ld.global"):
+            registers[operands[0]] = load(operands[1], bits)
+        elif operation.startswith("ld.param"):
+            registers[operands[0]] = np.full(len(registers["%tid.x"]), parameters[operands[1].strip("[]")])
+        else:
+            result, a, *more = operands[0], *map(value, operands[1:])
+            match operation, more:
+                case "mov.u32" | "mov.b32", []:
+                    registers[result] = a + 0 * registers["%tid.x"]
+                case "and.b32", [b]:
+                    registers[result] = a & b
+                case "shr.u32", [b]:
+                    registers[result] = a >> b
+                case "setp.ge.u32", [b]:
+                    registers[result] = a >= b
+                case "mad.lo.u32" | "mad.wide.u32", [b, c]:
+                    registers[result] = a * b + c
+                case _:
+                    raise AssertionError(line)
 
 
 class StandIn(ModuleType):
@@ -66,48 +136,42 @@ class StandIn(ModuleType):
     def module_from_buffer(self, text):
         self.check()
         assert text.endswith(b"}\n\0")
-        (mnemonic,) = set(re.findall(r"^    (mma\S+) ", text.decode(), re.MULTILINE))
+        text = text[:-1].decode()
+        (mnemonic,) = set(re.findall(r"^ +(mma\S+) ", text, re.MULTILINE))
         if mnemonic == self.fail_load_of:
             raise Error("cuModuleLoadDataEx failed: a PTX JIT compilation failed - ptxas\n  line 9; fatal\0")
         self.loads.append(mnemonic)
 
         def get_function(name):
-            selector = next(each for each in BY_MNEMONIC[mnemonic].selectors if ptx.entry(each) == name)
+            kernel = next(each for each in text.split(".visible .entry ")[1:] if each.startswith(f"{name}("))
 
             def prepare(parameters):
                 assert parameters == "PPPPPPI"
-                return SimpleNamespace(
-                    prepared_timed_call=lambda *rest: self.launch(BY_MNEMONIC[mnemonic], selector, *rest)
-                )
+                return SimpleNamespace(prepared_timed_call=lambda *rest: self.launch(mnemonic, kernel, *rest))
 
             return SimpleNamespace(prepare=prepare)
 
         return SimpleNamespace(get_function=get_function)
 
-    def launch(self, instruction, selector, grid, block, *arguments):
+    def launch(self, mnemonic, kernel, grid, block, *arguments):
         self.check()
-        *addresses, picks_at, output_at, count = arguments
         assert {type(each) for each in arguments} == {int}
-        assert block[1:] == (1, 1)
-        assert grid[0] * block[0] >= count * 32 > (grid[0] - 1) * block[0]
-        if str(instruction) == self.fail_launch_of:
+        assert all(each % 256 == 0 for each in arguments[:-1])
+        assert (block[1:], grid[1:]) == ((1, 1), (1,))
+        if mnemonic == self.fail_launch_of:
             self.broken = True
             return self.check
-        picks = self.read(picks_at, int(count) * 16, np.uint32).reshape(-1, 4)
-        patterns = {}
-        for role, address, pick in zip("ABCE", addresses, picks.T, strict=True):
-            operand = instruction.operand(role)
-            word = np.dtype(f"u{operand.register_bits // 8}")
-            shape = (int(pick.max()) + 1, operand.registers, 32)
-            patterns[role] = self.read(address, int(np.prod(shape)) * word.itemsize, word).reshape(shape)
-        words = self.warp.run(instruction, selector, Probes(patterns, picks)).words
-        assert (self.read(output_at, words.nbytes, np.uint32) == 0xDEADBEEF).all()
-        self.memory[int(output_at) : int(output_at) + words.nbytes] = words.reshape(-1).view(np.uint8)
+        interpret(kernel, arguments, grid[0] * block[0], block[0], self.memory, self.multiply)
         return lambda: 2e-3
 
-    def read(self, address, size, of_type):
-        assert int(address) % 256 == 0
-        return self.memory[int(address) : int(address) + size].view(of_type)
+    def multiply(self, mnemonic, selector, words):
+        """D of one instruction in many warps, from the words of its operands."""
+        patterns, picks = {}, np.zeros((len(words["A"]), 4), np.uint32)
+        for number, role in enumerate("ABCE"):
+            if role in words:
+                patterns[role], which = np.unique(words[role], axis=0, return_inverse=True)
+                picks[:, number] = which.ravel()
+        return self.warp.run(BY_MNEMONIC[mnemonic], selector, Probes(patterns, picks)).words
 
     def mem_alloc(self, size):
         self.check()
