@@ -12,7 +12,7 @@ from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.simulate import SimulatedWarp
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
 
-SMALL = [each for each in (*DENSE, *SPARSE) if each.type != "b1" and each.dimensions[2] <= 64]
+SMALL = [each for each in (*DENSE, *SPARSE) if each.type != "b1" and each.dimensions[2] <= 128]
 DENSE_SMALL = [each for each in SMALL if not each.sparse]
 SPARSE_SMALL = [each for each in SMALL if each.sparse]
 PERMUTED = settings(max_examples=25, deadline=None)
@@ -163,6 +163,33 @@ def test_permuted_metadata_and_a_drawn_b_are_found_exactly(documented, complete,
         assert found[role].digest == expected[instruction.key(role)].digest
     for selector in instruction.selectors:
         assert found[selector].digest == expected[instruction.key("E", selector)].digest
+
+
+@PERMUTED
+@given(st.data())
+def test_whatever_b_the_document_says_orders_k(documented, complete, data):
+    known = [each for each in SMALL if documented[each.key("B")].elements is not None and each.computations == 1]
+    instruction = data.draw(st.sampled_from(known))
+    wrong = {}
+    for role in "AB":
+        key = instruction.key(role)
+        wrong[key] = permuted(complete[key], random_order(data.draw, instruction.operand(role).size))
+    expected = {**complete, **wrong}
+    found = captured(expected, {**documented, instruction.key("B"): wrong[instruction.key("B")]}, instruction)
+    for role in "ABCD":
+        assert found[role].digest == expected[instruction.key(role)].digest
+
+
+def test_index_values_overrule_a_documented_b(documented, complete):
+    instruction = SPARSE[0]
+    key = instruction.key("B")
+    order = np.r_[1, 0, 2 : instruction.dimensions[2]]
+    wrong = {**documented, key: relabelled(documented[key], ["row"], order)}
+    source = capture(SimulatedWarp(complete), wrong, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["anchor"].endswith("K as in the documented B (112 of 128 slots agree)")
+    assert result["documented"]["verdict"] == DISAGREES
+    assert all(each.digest == complete[each.key].digest for each in source.fragments)
 
 
 @PERMUTED
