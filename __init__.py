@@ -13,7 +13,7 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .db import lookup
 from .db.errors import LanemapError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .db.fragment import Source
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "ingest", "open"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "open", "refresh"]
 
 __version__ = "0.1.0"
 
@@ -159,7 +159,7 @@ def open(url: str | None = None, *, progress: Callable[[Source], object] | None 
     return Database(location, stale=there != shipped)
 
 
-def ingest(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
+def refresh(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
     """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
     from .db.state import state
     from .db.store import ship

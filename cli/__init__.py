@@ -204,11 +204,11 @@ def sql(
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
 def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
     """Load the shipped sources anew, and say what they hold. Other sources stay."""
-    from .. import ingest as load
+    from .. import refresh
     from .listing import listing
     from .output import write_rows
 
-    with load(db, progress=_progress) as database:
+    with refresh(db, progress=_progress) as database:
         write_rows(listing(database.reader, What.SOURCES), format)
 
 
@@ -232,7 +232,3 @@ def export(
 
     with _open(db) as database:
         write(database.reader, Wanted(shape, type, role, instruction, source=source), format, output)
-
-
-if __name__ == "__main__":
-    main()
