@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from lanemap.capture.instructions import INSTRUCTIONS, Instruction
 from lanemap.capture.values import coordinates
 from lanemap.db.fragment import ELEMENT, LANES, Fragment, elements

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from lanemap.capture.device import POISON, LaunchFailed, NotLoaded, Output
 from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture

@@ -7,6 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+
 from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed, Probes
 from lanemap.capture.instructions import DENSE, INSTRUCTIONS, SPARSE

@@ -1,6 +1,7 @@
 from itertools import chain
 
 import pytest
+
 from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
 
 

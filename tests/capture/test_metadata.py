@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from lanemap.capture.instructions import SPARSE
 from lanemap.capture.metadata import DENSE, ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR, decode, encode, pack_vectors, sparsity
 from lanemap.db.errors import LanemapError

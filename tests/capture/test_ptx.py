@@ -3,6 +3,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from lanemap.capture import ptx
 from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
 

@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+
 from lanemap.capture import recording
 from lanemap.capture.instructions import DENSE, SPARSE
 from lanemap.capture.run import capture

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from lanemap.capture.relations import Contradiction, Side, assignment, blocks, common, strands
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from lanemap.capture import values
 from lanemap.capture.instructions import INSTRUCTIONS
 
