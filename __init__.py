@@ -13,6 +13,7 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .db import lookup
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "open", "refresh"]
 
 __version__ = "0.1.0"
+
+_FOLDER = Path(__file__).parent
 
 
 class Database:
@@ -171,18 +174,22 @@ def refresh(url: str | None = None, *, progress: Callable[[Source], object] | No
 
 
 def _shipped() -> Iterable[Source]:
+    from .capture.recording import read
     from .ingest.catalogue import load
 
-    return load()
+    return [*load(), *map(read, _recordings())]
+
+
+def _recordings() -> list[Path]:
+    return sorted((_FOLDER / "capture" / "recordings").glob("*.parquet"))
 
 
 def _fingerprint() -> str:
     """Changes when the shipped data, or the version that evaluates it, does."""
     from hashlib import sha256
-    from pathlib import Path
 
     digest = sha256(__version__.encode())
-    for file in sorted(Path(__file__).parent.glob("ingest/catalogue/*/*.toml")):
+    for file in [*sorted((_FOLDER / "ingest" / "catalogue").glob("*/*.toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..db.errors import LanemapError
+from ..db.files import atomically
 from ..db.fragment import ELEMENT, LANES, Fragment, Source, elements
 
 COLUMNS = (
@@ -31,24 +31,9 @@ def write(source: Source, path: str | os.PathLike[str]) -> None:
     """
     import pyarrow.parquet
 
-    path = Path(path)
     table = _table(source)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise LanemapError(f"{path} cannot be written: {_reason(error)}") from None
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19)
-            file.flush()
-            os.fsync(file.fileno())
-        part.chmod(0o644)
-        part.replace(path)
-    except OSError as error:
-        raise LanemapError(f"{path} cannot be written: {_reason(error)}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    with atomically(Path(path)) as file:
+        pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19)
 
 
 def read(path: str | os.PathLike[str], name: str | None = None) -> Source:

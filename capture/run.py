@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, Source
 from . import ptx
@@ -75,7 +75,7 @@ def capture(
     provenance = {
         "device": asdict(description),
         "time": now,
-        "tool": f"lanemap {version('lanemap')}",
+        "tool": f"lanemap {__version__}",
         "seconds": round(time.perf_counter() - started, 6),
         "gpu_seconds": round(sum(result.gpu_seconds for result in results), 6),
         "instructions": [asdict(result) for result in results],

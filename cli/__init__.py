@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
+OK, DISAGREES, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def main() -> None:
@@ -210,6 +211,98 @@ def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
 
     with refresh(db, progress=_progress) as database:
         write_rows(listing(database.reader, What.SOURCES), format)
+
+
+@app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
+def capture(
+    pattern: Annotated[
+        str | None, typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.")
+    ] = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0)] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Say what would run. Needs no GPU.")] = False,
+    ptx: Annotated[
+        Path | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
+    ] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Measure layouts on the GPU of this machine, as a new source or a file that stands alone.
+
+    It needs PyCUDA (pip install "lanemap[capture]", with a CUDA toolkit) and an NVIDIA driver. Exit code 1: an
+    instruction failed, or disagrees with the document or with another one.
+    """
+    from . import capturing
+    from .output import write_rows
+
+    instructions = capturing.chosen(pattern, shape, type)
+    if ptx:
+        count = capturing.write_ptx(instructions, ptx)
+        sys.stdout.write(f"{count} kernels in {ptx}\n")
+    if show:
+        write_rows(capturing.list_instructions(instructions), format)
+    if ptx or show:
+        return
+    source, seconds = capturing.measure(instructions, device, name)
+    if output:
+        from ..capture.recording import write
+
+        write(source, output)
+    else:
+        from ..db.store import load
+
+        with _open(db) as database:
+            load(database.location, [source])
+    write_rows(capturing.report(source), format)
+    gpu_seconds = source.provenance["gpu_seconds"]
+    sys.stderr.write(f"lanemap: {source.name} in {seconds:.2f} s, probes {gpu_seconds:.3f} s of it on the GPU\n")
+    troubles = capturing.troubles(source)
+    for trouble in troubles:
+        _complain(trouble)
+    if troubles:
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
+def decode(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="Metadata of each of the 32 lanes, or one word for all; - for stdin."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", "-c", help="The way back: a CSV with lane, reg, slot, col; - for stdin.", metavar="FILE"
+        ),
+    ] = None,
+    selector: Selector = None,
+    source: SomeSource = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Turn the metadata of a sparse A into the column of each of its elements, or columns into metadata.
+
+    With --columns it prints the word of each lane, and what decode prints as CSV is what --columns takes.
+    """
+    from . import decoding
+    from .output import write_rows
+
+    if bool(words) == bool(columns):
+        raise LanemapError("give words of metadata, or --columns FILE for the way back")
+    with _open(db) as database:
+        a, e = decoding.operands(database.reader, shape, type, selector, source)
+        if columns:
+            rows = decoding.words_of(columns, a, e)
+        else:
+            rows = decoding.columns_of(sys.stdin.read().split() if words == ["-"] else words or [], a, e)
+        write_rows(rows, format)
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")

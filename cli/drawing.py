@@ -87,7 +87,7 @@ def _lines(grid: Grid) -> Iterator[Text]:
 
 
 def _style(cell: Cell) -> str:
-    if cell.lane is None or not cell.label:
+    if cell.lane is None:
         return ""
     hue, white = _HUES[cell.lane // 4 % 8], _WHITE[cell.lane % 4]
     parts = [round(int(hue[at : at + 2], 16) * (1 - white) + 255 * white) for at in (0, 2, 4)]

@@ -1,7 +1,8 @@
 """A fragment as a table of labels: by element (which lane, register and slot holds each cell) or by lane.
 
 Neighbours that only count on are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common
-fragments fit into 80 columns, and nothing is left out.
+fragments fit into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots of which each can
+stand for any of the columns.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ def by_element(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list
         held: dict[tuple[int, int], list[Run]] = {}
         for each in sorted(part, key=lambda each: (each["lane"], each["reg"], each["slot"])):
             for col in range(each["col"], each["col_last"] + 1):
-                run = Run(each["lane"], each["reg"], (each["slot"],) * 2, (each["row"],) * 2, (col, col))
-                held.setdefault((each["row"], col), []).append(run)
+                held.setdefault((each["row"], col), []).append(_run(each))
         table = [
             [_joined(held.get((row, col), [])) for col in range(fragment["cols"])] for row in range(fragment["rows"])
         ]
@@ -69,9 +69,7 @@ def by_lane(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Gr
     place = {slot: index for index, slot in enumerate(slots)}
     table: list[list[list[Run]]] = [[[] for _ in slots] for _ in range(32)]
     for each in elements:
-        cols = (each["col"], each["col_last"])
-        run = Run(each["lane"], each["reg"], (each["slot"],) * 2, (each["row"],) * 2, cols)
-        table[each["lane"]][place[each["reg"], each["slot"]]].append(run)
+        table[each["lane"]][place[each["reg"], each["slot"]]].append(_run(each))
     computation = {each["lane"]: each["computation"] for each in elements}
     several = len(set(computation.values())) > 1
     columns, table = _merge_columns(table, within=slots)
@@ -82,6 +80,11 @@ def by_lane(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Gr
         if any(line)
     ]
     return [Grid("", "lane\\reg.slot", names, body)]
+
+
+def _run(each: Element) -> Run:
+    cols = (each["col"], each["col_last"])
+    return Run(each["lane"], each["reg"], (each["slot"], each["slot"]), (each["row"], each["row"]), cols)
 
 
 def _computation(each: Element) -> int:
@@ -131,35 +134,37 @@ def _next(left: Sequence[Run], right: Sequence[Run]) -> list[Run] | None:
 
 
 def _extend(left: Run, right: Run) -> Run | None:
-    rows = (left.rows[0], right.rows[1])
-    cols = (left.cols[0], right.cols[1])
-    if (left.lane, left.reg) != (right.lane, right.reg):
+    if left == right:
+        return left
+    if (left.lane, left.reg, left.slots[1] + 1) != (right.lane, right.reg, right.slots[0]):
         return None
-    if left.slots == right.slots and left.rows == right.rows and right.cols[0] == left.cols[1] + 1:
-        return left._replace(cols=cols)
-    counts_on = right.slots[0] == left.slots[1] + 1
     same = (left.rows, left.cols) == (right.rows, right.cols)
     across = left.rows == right.rows and right.cols[0] == left.cols[1] + 1 and right.cols[0] == right.cols[1]
     down = left.cols == right.cols and right.rows[0] == left.rows[1] + 1
-    if counts_on and (same or across or down):
-        return left._replace(slots=(left.slots[0], right.slots[1]), rows=rows, cols=cols)
-    return None
+    if not (same or across or down):
+        return None
+    slots, rows, cols = zip(left[2:], right[2:], strict=True)
+    return left._replace(slots=_ends(slots), rows=_ends(rows), cols=_ends(cols))
+
+
+def _ends(spans: tuple[tuple[int, int], tuple[int, int]]) -> tuple[int, int]:
+    return spans[0][0], spans[1][1]
 
 
 def _joined(runs: Iterable[Run]) -> list[Run]:
     """The slots that can stand for one cell, those of one register as one run."""
     joined: list[Run] = []
     for run in runs:
-        longer = _extend(joined[-1], run) if joined else None
-        if longer:
-            joined[-1] = longer
+        last = joined[-1] if joined else None
+        if last and (last.lane, last.reg, last.slots[1] + 1) == (run.lane, run.reg, run.slots[0]):
+            joined[-1] = last._replace(slots=(last.slots[0], run.slots[1]))
         else:
             joined.append(run)
     return joined
 
 
 def _by_element(cell: Sequence[Run]) -> Cell:
-    return _cell(cell, lambda run: f"{run.lane}:{run.reg}.{_span(run.slots)}")
+    return _cell(cell, lambda run: f"{run.lane}:{run.reg}.{_slots(run)}")
 
 
 def _by_lane(cell: Sequence[Run], lane: int) -> Cell:
@@ -168,7 +173,18 @@ def _by_lane(cell: Sequence[Run], lane: int) -> Cell:
 
 def _cell(cell: Sequence[Run], label: Callable[[Run], str]) -> Cell:
     lanes = {run.lane for run in cell}
-    return Cell(" ".join(map(label, cell)), lanes.pop() if len(lanes) == 1 else None)
+    return Cell("+".join(map(label, cell)) or "-", lanes.pop() if len(lanes) == 1 else None)
+
+
+def _slots(run: Run) -> str:
+    """Slots that hold their cells one by one (0-3), or of which each can stand for any of them (0|..|3)."""
+    first, last = run.slots
+    window = run.cols[1] - run.cols[0] != last - first and run.cols[0] != run.cols[1]
+    return (
+        _span(run.slots)
+        if not window or first == last
+        else "|".join(map(str, (first, *[".."] * (last > first + 1), last)))
+    )
 
 
 def _span(span: tuple[int, int]) -> str:

@@ -5,6 +5,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Wanted:
             "role": self.role.strip().upper() if self.role else None,
             "instruction": _lower(self.instruction),
             "major": _lower(self.major),
-            "selector": self.selector,
+            "selector": _whole(self.selector),
             "source": self.source,
         }
 
@@ -161,14 +162,16 @@ def elements(reader: Reader, fragment: Mapping[str, Any], **where: int | None) -
     limits = {"lane": 32, "reg": fragment["registers"], "slot": fragment["slots"]}
     limits |= {"row": fragment["rows"], "col": fragment["cols"]}
     for name, limit in limits.items():
-        value = where.get(name)
+        value = _whole(where.get(name))
         if value is not None and not 0 <= value < limit:
             raise LanemapError(
                 f"{name} {value} is outside {fragment['role']} of {fragment['instruction']} {fragment['shape']} "
                 f"{fragment['type']}: it goes from 0 to {limit - 1}"
             )
     names = (*limits, "computation")
-    return reader.select(_ELEMENTS, {"mapping": fragment["mapping_id"]} | {name: where.get(name) for name in names})
+    return reader.select(
+        _ELEMENTS, {"mapping": fragment["mapping_id"]} | {name: _whole(where.get(name)) for name in names}
+    )
 
 
 def find(reader: Reader, wanted: Wanted, **where: int | None) -> Rows:
@@ -187,6 +190,11 @@ def find(reader: Reader, wanted: Wanted, **where: int | None) -> Rows:
 
 def _figures(fragment: Mapping[str, Any]) -> str:
     return f", figure {fragment['figures']}" if fragment["figures"] else ""
+
+
+def _whole(number: int | None) -> int | None:
+    # A number out of a frame or an array is none that every database driver takes.
+    return None if number is None else operator.index(number)
 
 
 def _lower(name: str | None) -> str | None:

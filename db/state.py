@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 from .errors import LanemapError
 from .location import SCHEMA_VERSION, Location
 from .reader import connect
@@ -16,6 +20,7 @@ def state(location: Location) -> str | None:
     if location.file is not None:
         if location.file.is_dir():
             raise LanemapError(f"{location} is a folder: name a file with --db, as in {location}/layouts.db")
+        _recover(location.file)
         if not location.file.exists() or location.file.stat().st_size == 0:
             return None
     reader = connect(location)
@@ -31,6 +36,18 @@ def state(location: Location) -> str | None:
             f"{SCHEMA_VERSION}): name another file with --db, or move this one away and run the command again"
         )
     return str(meta["shipped"])
+
+
+def _recover(file: Path) -> None:
+    """Undo what a writer that was killed left half done: a reader that may not write could not."""
+    if Path(f"{file}-journal").exists():
+        try:
+            with closing(sqlite3.connect(file, timeout=60)) as connection:
+                connection.execute("SELECT COUNT(*) FROM sqlite_schema")
+        except sqlite3.Error as error:
+            raise LanemapError(
+                f"{file} was left half written and cannot be mended: {error}: name another with --db"
+            ) from None
 
 
 _META = {

@@ -1,8 +1,8 @@
 """Structural checks: what must hold for any fragment of any source, whatever its layout.
 
-Lanes, registers, slots and cells are in range; no slot stands for two cells; and every cell of the matrix is held
-exactly as often as every other: once in a dense operand (once per computation), and in a sparse one, where an element
-only names the columns that it can stand for, as often as its windows are wide over the share of elements kept.
+Lanes, registers, slots and cells are in range; no slot stands for two cells; and every cell of the matrix is held once
+(once per computation). In a sparse operand, where an element only names the columns that it can stand for, every cell
+can be held, and by as many elements as the cells of the same column in the other rows.
 """
 
 from __future__ import annotations
@@ -67,12 +67,10 @@ def _cells(fragment: Fragment) -> list[str]:
     found = []
     for computation in computations:
         held = coverage(table[table["computation"] == computation], rows, cols)
-        once = 1 if dense else max(1, round(held.sum() / held.size))
+        usual = 1 if dense else np.maximum(1, np.median(held, axis=0))
+        masks = {"too often": held > usual, "never": held == 0, "too seldom": (held < usual) & (held > 0)}
         where = f"computation {computation}: " if len(computations) > 1 else ""
-        too_few = "never" if once == 1 else "too seldom"
-        found += [
-            where + cells for cells in (_in_words(held > once, "too often"), _in_words(held < once, too_few)) if cells
-        ]
+        found += [where + cells for how, mask in masks.items() if (cells := _in_words(mask, how))]
     return found
 
 

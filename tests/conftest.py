@@ -15,6 +15,15 @@ from lanemap.ingest import catalogue
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 
 
+#: The sources that every database has from the first minute.
+SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]
+
+
+@pytest.fixture(scope="session")
+def shipped() -> list[str]:
+    return SHIPPED
+
+
 @pytest.fixture(scope="session")
 def sources():
     """The sources of the catalogue by name."""

@@ -47,7 +47,7 @@ def test_every_python_line_is_true(built, monkeypatch):
 
 def test_the_two_commands_are_those_that_ci_runs():
     """CI takes them out of the README, installs as they say, and so runs this very test."""
-    ask, test = blocks("sh")
+    ask, test, _ = blocks("sh")
     assert ask.count("\n") == test.count("\n") == 1
     assert "README.md" in (ROOT / ".ci" / "run").read_text()
     assert test.strip().endswith(".venv/bin/pytest")
@@ -59,7 +59,10 @@ def test_every_command_of_the_program_is_in_the_readme():
     from lanemap.cli import app
 
     names = [command.name or command.callback.__name__ for command in app.registered_commands]
-    shown = {shlex.split(command)[1] for command, _ in commands() if command.startswith("lanemap")}
+    shown = {
+        shlex.split(line)[1] for block in blocks("sh") for line in block.splitlines() if line.startswith("lanemap")
+    }
+    shown |= {shlex.split(command)[1] for command, _ in commands() if command.startswith("lanemap")}
     assert [name for name in names if name not in shown and f"`lanemap {name}" not in TEXT] == []
 
 

