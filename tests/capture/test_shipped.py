@@ -1,0 +1,87 @@
+"""The recorded run that ships: complete, from a card, and what it says of the document."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import lanemap
+from lanemap.capture import recording
+from lanemap.capture.instructions import DENSE, NARROW, SPARSE
+
+
+@pytest.fixture(scope="module")
+def recordings():
+    return [recording.read(path) for path in lanemap._recordings()]
+
+
+@pytest.fixture(scope="module")
+def h200(recordings):
+    return next(source for source in recordings if source.name == "h200-sm_90a")
+
+
+def test_it_is_small():
+    assert sum(path.stat().st_size for path in lanemap._recordings()) < 1_000_000
+
+
+def test_it_was_made_on_the_card(h200):
+    device = h200.provenance["device"]
+    assert (device["name"], device["compute_capability"], device["target"]) == ("NVIDIA H200", "9.0", "sm_90a")
+    assert device["driver_version"][0].isdigit()
+    assert h200.provenance["gpu_seconds"] > 0
+    assert h200.provenance["seconds"] < 3
+    assert json.dumps(h200.provenance)
+
+
+def test_every_form_is_accounted_for(h200):
+    status = {result["instruction"]: result["status"] for result in h200.provenance["instructions"]}
+    assert status == {
+        **{str(each): "captured" for each in (*DENSE, *SPARSE)},
+        **{str(each): "unsupported" for each in NARROW},
+    }
+    there = Counter(fragment.key for fragment in h200.fragments)
+    for instruction in (*DENSE, *SPARSE):
+        for role in "ABCDE" if instruction.sparse else "ABCD":
+            for selector in instruction.selectors:
+                assert there[instruction.key(role, selector)] == 1
+
+
+def test_forms_that_share_an_operand_agree(h200):
+    assert h200.provenance["disagreements"] == []
+
+
+def test_products_by_the_document_agree_wherever_it_has_one(h200):
+    verdicts = Counter(
+        result["documented"]["verdict"] for result in h200.provenance["instructions"] if result["documented"]
+    )
+    assert set(verdicts) == {"agrees", "not documented"}
+    assert verdicts["not documented"] == 10
+    assert {result["measured"]["verdict"] for result in h200.provenance["instructions"] if result["measured"]} == {
+        "agrees"
+    }
+
+
+def test_what_is_documented_is_what_is_measured(h200, sources):
+    """With errata every fragment is the same, or says exactly what the document gives a window for."""
+    documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
+    for each in h200.fragments:
+        said = documented[each.key]
+        assert (each.registers, each.slots) == (said.registers, said.slots)
+        if said.elements is None or said.digest == each.digest:
+            continue
+        assert each.instruction == "mma.sp"
+        assert each.role == "A"
+        for name in ("lane", "reg", "slot", "row", "computation"):
+            assert np.array_equal(each.elements[name], said.elements[name])
+        assert (each.elements["col"] >= said.elements["col"]).all()
+        assert (each.elements["col_last"] <= said.elements["col_last"]).all()
+
+
+def test_the_erratum_was_earned_on_hardware(h200, sources):
+    printed = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
+    wrong = {each.key for each in h200.fragments if each.role in "AB" and each.instruction == "mma"} & {
+        key for key, said in printed.items() if said.elements is not None
+    }
+    wrong = {key for key in wrong if printed[key].digest != {each.key: each.digest for each in h200.fragments}[key]}
+    assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None)}
