@@ -23,6 +23,7 @@ from .shape_stride import Layout, layout, size
 
 _BITS = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
 _BITS |= {"s4": 4, "u4": 4, "e2m1": 4, "b1": 1}
+_FAMILY = re.compile(r"v_[a-z]+|\w+")
 _NOTE = re.compile(r"\((.*)\)$")
 
 
@@ -77,7 +78,8 @@ def _fragments(atoms: list[Any], skipped: list[Skipped]) -> Iterator[tuple[str, 
 def _instruction(atom: Any) -> Instruction:
     known = instruction(atom.ptx)
     if known is None:
-        raise LanemapError(f"{atom.ptx.split()[0].split('.')[0]} is not the warp-level mma of NVIDIA's")
+        family = _FAMILY.match(atom.ptx)
+        raise LanemapError(f"{family[0] if family else atom.ptx!r} is not mma, NVIDIA's warp-level instruction")
     note = _NOTE.search(atom.ptx)
     if note and note[1] != "sparse":
         raise LanemapError(f"it is not one mma: {note[1]}")
