@@ -22,13 +22,14 @@ from .db.lookup import DEFAULT_SOURCE, Wanted
 from .db.reader import Reader, Rows, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
     from .db.fragment import Source
+    from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "ingest", "open"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "import_layouts", "ingest", "open"]
 
 __version__ = "0.1.0"
 
@@ -168,6 +169,38 @@ def ingest(url: str | None = None, *, progress: Callable[[Source], object] | Non
     state(location)
     ship(location, _shipped, _fingerprint(), anew=True, progress=progress)
     return Database(location)
+
+
+def import_layouts(
+    kind: str, path: str | None = None, *, name: str | None = None, url: str | None = None
+) -> Sequence[Imported]:
+    """Load another toolchain's layouts into a database, in the place of an earlier import of the same name.
+
+    Args:
+        kind: ``cute``, ``tensor-layouts`` or ``table``.
+        path: a CUTLASS source tree or header, or a CSV, Parquet or Arrow file.
+        name: what to call the source. Default: the library with its version, or what the table says.
+        url: see ``open``.
+
+    Returns:
+        Each source that came in, and what was left out of it with the reason.
+
+    Raises:
+        LanemapError: it cannot be read, or the database has a document or a capture of that name.
+    """
+    from .db.store import load
+    from .ingest.importing import read
+
+    found = read(kind, path, name)
+    with open(url) as database:
+        kinds = {record["name"]: record["kind"] for record in lookup.sources(database.reader).records()}
+        for each in found:
+            taken = kinds.get(each.source.name, "import")
+            if taken != "import":
+                raise LanemapError(f"{each.source.name} is a {taken} in {database.location}: import it by another name")
+        location = database.location
+    load(location, [each.source for each in found])
+    return found
 
 
 def _shipped() -> Iterable[Source]:

@@ -17,6 +17,7 @@ from .options import (
     Drawn,
     FileFormat,
     Format,
+    Importable,
     Major,
     Output,
     Role,
@@ -210,6 +211,25 @@ def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
 
     with load(db, progress=_progress) as database:
         write_rows(listing(database.reader, What.SOURCES), format)
+
+
+@app.command("import", epilog="Example: lanemap import cute cutlass/include")
+def import_(
+    kind: Annotated[Importable, typer.Argument(help="What to read.", case_sensitive=False, show_default=False)],
+    path: Annotated[str | None, typer.Argument(help="Where it is; tensor-layouts is found where installed.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load another toolchain's layouts, or anyone's table, and list what was left out and why.
+
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout.
+    A table of reasons counts what each left out; the other formats name every atom.
+    """
+    from .. import import_layouts
+    from .importing import write_imported
+
+    write_imported(import_layouts(kind.value, path, name=name, url=db), format)
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")

@@ -26,12 +26,8 @@ MAX_DIMENSION = 1024
 _MAJORS = {"A": "row", "B": "col"}
 
 
-def read_table(path: Path, name: str | None = None) -> list[Source]:
-    """The sources of a CSV, Parquet or Arrow file.
-
-    Args:
-        path: the file.
-        name: what to call its source. Default: what its column ``source`` says, or the file's name without ending.
+def read_table(path: Path) -> list[Source]:
+    """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file.
 
     Raises:
         LanemapError: it is no such table; says what is wrong, and which fragment or row it is in.
@@ -45,9 +41,6 @@ def read_table(path: Path, name: str | None = None) -> list[Source]:
         "role": columns.texts["role"].mapped(lambda role: role.strip().upper()),
         "major": columns.texts["major"].mapped(_word, ""),
     }
-    named = texts["source"].values
-    if name is not None and len(named) > 1:
-        raise LanemapError(f"{path} holds the sources {', '.join(named)}: a name of its own is for a table of one")
     sources: dict[str, list[Fragment]] = {}
     for rows in _groups([*((text.codes, len(text.values)) for text in texts.values())], columns.numbers["selector"]):
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
@@ -56,10 +49,10 @@ def read_table(path: Path, name: str | None = None) -> list[Source]:
             fragment = _fragment(key, numbers)
         except LanemapError as error:
             raise LanemapError(f"{path}: {error}") from None
-        sources.setdefault(name or key["source"], []).append(fragment)
+        sources.setdefault(key["source"], []).append(fragment)
     with path.open("rb") as stream:
         provenance = {"file": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-    return [Source(called, "import", f"table {path.name}", found, provenance) for called, found in sources.items()]
+    return [Source(name, "import", f"table {path.name}", found, provenance) for name, found in sources.items()]
 
 
 def _word(text: str) -> str:
