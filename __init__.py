@@ -13,7 +13,7 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .db import lookup
 from .db.errors import LanemapError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .db.fragment import Source
     from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "import_layouts", "ingest", "open"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "import_layouts", "open", "refresh"]
 
 __version__ = "0.1.0"
 
@@ -160,7 +160,7 @@ def open(url: str | None = None, *, progress: Callable[[Source], object] | None 
     return Database(location, stale=there != shipped)
 
 
-def ingest(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
+def refresh(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
     """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
     from .db.state import state
     from .db.store import ship
@@ -172,7 +172,12 @@ def ingest(url: str | None = None, *, progress: Callable[[Source], object] | Non
 
 
 def import_layouts(
-    kind: str, path: str | None = None, *, name: str | None = None, url: str | None = None
+    kind: str,
+    path: str | None = None,
+    *,
+    name: str | None = None,
+    url: str | None = None,
+    progress: Callable[[Source], object] | None = None,
 ) -> Sequence[Imported]:
     """Load another toolchain's layouts into a database, in the place of an earlier import of the same name.
 
@@ -181,6 +186,7 @@ def import_layouts(
         path: a CUTLASS source tree or header, or a CSV, Parquet or Arrow file.
         name: what to call the source. Default: the library with its version, or what the table says.
         url: see ``open``.
+        progress: called with each source before it is loaded.
 
     Returns:
         Each source that came in, and what was left out of it with the reason.
@@ -192,14 +198,14 @@ def import_layouts(
     from .ingest.importing import read
 
     found = read(kind, path, name)
-    with open(url) as database:
+    with open(url, progress=progress) as database:
         kinds = {record["name"]: record["kind"] for record in lookup.sources(database.reader).records()}
         for each in found:
             taken = kinds.get(each.source.name, "import")
             if taken != "import":
                 raise LanemapError(f"{each.source.name} is a {taken} in {database.location}: import it by another name")
         location = database.location
-    load(location, [each.source for each in found])
+    load(location, [each.source for each in found], progress)
     return found
 
 

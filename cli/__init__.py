@@ -205,15 +205,15 @@ def sql(
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
 def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
     """Load the shipped sources anew, and say what they hold. Other sources stay."""
-    from .. import ingest as load
+    from .. import refresh
     from .listing import listing
     from .output import write_rows
 
-    with load(db, progress=_progress) as database:
+    with refresh(db, progress=_progress) as database:
         write_rows(listing(database.reader, What.SOURCES), format)
 
 
-@app.command("import", epilog="Example: lanemap import cute cutlass/include")
+@app.command("import", epilog="Example: lanemap import tensor-layouts")
 def import_(
     kind: Annotated[Importable, typer.Argument(help="What to read.", case_sensitive=False, show_default=False)],
     path: Annotated[str | None, typer.Argument(help="Where it is; tensor-layouts is found where installed.")] = None,
@@ -229,7 +229,7 @@ def import_(
     from .. import import_layouts
     from .importing import write_imported
 
-    write_imported(import_layouts(kind.value, path, name=name, url=db), format)
+    write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
@@ -252,7 +252,3 @@ def export(
 
     with _open(db) as database:
         write(database.reader, Wanted(shape, type, role, instruction, source=source), format, output)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 
 from .errors import LanemapError
-from .fragment import ELEMENT, unpack
-from .lookup import COLUMNS, Wanted, fragments, sources
+from .fragment import ELEMENT
+from .lookup import COLUMNS, Wanted, sources, with_elements
 from .reader import Reader
 
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
 METADATA_KEY = b"lanemap"
 
+_NUMBERS = ELEMENT.names or ()
 _TEXT = ("shape", "type", "role", "instruction", "major", "source")
 
 _MAPPINGS = """
@@ -30,31 +31,33 @@ def layout_table(reader: Reader, wanted: Wanted, version: str) -> pa.Table:
     Raises:
         LanemapError: nothing matches, or what matches has no rows.
     """
-    matching = [fragment for fragment in fragments(reader, wanted) if fragment["mapping_id"] is not None]
+    matching = with_elements(reader, wanted)
     if not matching:
         raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
     packed = dict(reader.select(_MAPPINGS, {}).rows)
     parts = [packed[fragment["mapping_id"]] for fragment in matching]
     counts = [len(part) // ELEMENT.itemsize for part in parts]
-    cells = unpack(b"".join(parts))
-    numbers = {name: cells[name].astype(np.int32) for name in ELEMENT.names or ()}
-    text = {name: _dictionary([fragment[name] for fragment in matching], counts) for name in _TEXT}
-    selector = _dictionary([fragment["selector"] for fragment in matching], counts).dictionary_decode()
-    columns = {name: pa.array(values) for name, values in numbers.items()} | text
-    columns["selector"] = selector.cast(pa.int32())
-    table = pa.table({name: columns[name] for name in COLUMNS})
+    numbers = np.frombuffer(b"".join(parts), "<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
+    columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
+    columns |= {name: _dictionary([fragment[name] for fragment in matching], counts) for name in _TEXT}
+    columns["selector"] = _repeated([fragment["selector"] for fragment in matching], counts)
     used = {fragment["source"] for fragment in matching}
-    return table.replace_schema_metadata({METADATA_KEY: _provenance(reader, used, version)})
+    metadata = {METADATA_KEY: _provenance(reader, used, version)}
+    return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 
 
-def _dictionary(values: Sequence[Any], counts: Sequence[int]) -> pa.DictionaryArray:
+def _dictionary(values: Sequence[str | None], counts: Sequence[int]) -> pa.DictionaryArray:
     """Each value repeated ``counts`` times, stored once."""
     distinct = [value for value in dict.fromkeys(values) if value is not None]
     place = {value: index for index, value in enumerate(distinct)} | {None: -1}
     codes = np.repeat(np.asarray([place[value] for value in values], np.int16), counts)
-    kind = pa.string() if not distinct or isinstance(distinct[0], str) else pa.int32()
     mask = codes < 0 if None in values else None
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), pa.array(distinct, kind))
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), pa.array(distinct, pa.string()))
+
+
+def _repeated(values: Sequence[int | None], counts: Sequence[int]) -> pa.Array:
+    missing = np.repeat([value is None for value in values], counts)
+    return pa.array(np.repeat(np.asarray([value or 0 for value in values], np.int32), counts), mask=missing)
 
 
 def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
@@ -70,7 +73,10 @@ def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
     """Parquet, compressed with zstd, text as dictionaries, provenance in the schema metadata."""
     import pyarrow.parquet as pq
 
-    pq.write_table(table, stream, compression="zstd")
+    # Coordinates take their whole range in every row group, so their statistics could never rule one out, and zstd
+    # finds their repetitions without a dictionary.
+    text = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
+    pq.write_table(table, stream, compression="zstd", use_dictionary=text, write_statistics=text)
 
 
 def write_arrow(table: pa.Table, stream: IO[bytes]) -> None:

@@ -30,8 +30,7 @@ SELECT source.name, source.kind, source.title, source.provenance,
 FROM source ORDER BY source.id
 """
 
-_FRAGMENTS = """
-SELECT fragment.*, source.name AS source
+_MATCHING = """
 FROM fragment JOIN source ON source.id = fragment.source_id
 WHERE (CAST(:source AS TEXT) IS NULL OR source.name = :source)
   AND (CAST(:instruction AS TEXT) IS NULL OR instruction = :instruction)
@@ -40,7 +39,11 @@ WHERE (CAST(:source AS TEXT) IS NULL OR source.name = :source)
   AND (CAST(:role AS TEXT) IS NULL OR role = :role)
   AND (CAST(:major AS TEXT) IS NULL OR major = :major)
   AND (CAST(:selector AS INTEGER) IS NULL OR selector = :selector)
-ORDER BY fragment.id
+"""
+_FRAGMENTS = f"SELECT fragment.*, source.name AS source {_MATCHING} ORDER BY fragment.id"
+_WITH_ELEMENTS = f"""
+SELECT shape, type, role, instruction, major, selector, source.name AS source, mapping_id {_MATCHING}
+  AND mapping_id IS NOT NULL ORDER BY fragment.id
 """
 
 _FINDINGS = """
@@ -107,6 +110,15 @@ def fragments(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
     if not found:
         raise LanemapError(_why_none(reader, wanted.parameters()))
     return found
+
+
+def with_elements(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
+    """The fragments that match and have elements: just what an export needs to know of each.
+
+    Raises:
+        LanemapError: no fragment matches, with elements or without.
+    """
+    return reader.select(_WITH_ELEMENTS, wanted.parameters()).records() or fragments(reader, wanted)[:0]
 
 
 def one_operand(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:

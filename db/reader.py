@@ -55,7 +55,7 @@ class FileReader:
         try:
             self._connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
         except sqlite3.Error as error:
-            raise LanemapError(f"cannot open {file}: {error}") from None
+            raise LanemapError(f"cannot open {file}: {error}: name another database with --db") from None
         self._connection.set_authorizer(_authorize)
         # SQLite calls this now and then, which is when Python notices Ctrl-C during a long query.
         self._connection.set_progress_handler(lambda: 0, 1_000_000)
@@ -116,7 +116,8 @@ class ServerReader:
         options = {"postgresql_readonly": True, "stream_results": True}
         try:
             with self._engine.connect().execution_options(**options) as connection:
-                result = connection.exec_driver_sql(query)
+                # The driver looks for placeholders, in strings too.
+                result = connection.exec_driver_sql(query.replace("%", "%%"))
                 return Rows(tuple(result.keys()), [tuple(row) for row in result])
         except DBAPIError as error:
             raise LanemapError(_sql_words(str(error.orig).splitlines()[0])) from None

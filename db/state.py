@@ -13,8 +13,11 @@ def state(location: Location) -> str | None:
     Raises:
         LanemapError: it was made by another version of Lanemap, or is not a Lanemap database.
     """
-    if location.file is not None and (not location.file.exists() or location.file.stat().st_size == 0):
-        return None
+    if location.file is not None:
+        if location.file.is_dir():
+            raise LanemapError(f"{location} is a folder: name a file with --db, as in {location}/layouts.db")
+        if not location.file.exists() or location.file.stat().st_size == 0:
+            return None
     reader = connect(location)
     try:
         if not reader.select(_META[location.file is None], {}).rows:

@@ -45,10 +45,7 @@ def ship(
             _create(connection, location)
         elif not anew and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
             return
-        for each in sources():
-            if progress:
-                progress(each)
-            _replace(connection, each)
+        _load(connection, sources(), progress)
         connection.execute(delete(meta))
         values = {"schema": str(SCHEMA_VERSION), "shipped": shipped}
         connection.execute(insert(meta), [{"key": key, "value": value} for key, value in values.items()])
@@ -57,10 +54,7 @@ def ship(
 def load(location: Location, sources: Iterable[Source], progress: Progress | None = None) -> None:
     """Load sources into a database that exists. One of a name that is there already is replaced."""
     with _transaction(location) as connection:
-        for each in sources:
-            if progress:
-                progress(each)
-            _replace(connection, each)
+        _load(connection, sources, progress)
 
 
 class _transaction:  # noqa: N801 - used as a function
@@ -105,6 +99,15 @@ def _create(connection: Connection, location: Location) -> None:
         raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database with --db")
     metadata.create_all(connection)
     connection.execute(text(LAYOUT))
+
+
+def _load(connection: Connection, sources: Iterable[Source], progress: Progress | None) -> None:
+    for each in sources:
+        if progress:
+            progress(each)
+        _replace(connection, each)
+    # Without statistics the planner does not see that looking up a cell is worth an index.
+    connection.exec_driver_sql("ANALYZE")
 
 
 def _replace(connection: Connection, new: Source) -> None:

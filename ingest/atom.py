@@ -33,7 +33,8 @@ def instruction(mnemonic: str) -> Instruction | None:
         return None
     modifiers, shape, row, col, *types = matched.groups()
     sparse = any(modifier.split("::")[0] == "sp" for modifier in modifiers.split("."))
-    return Instruction("mma.sp" if sparse else "mma", shape, {"A": row, "B": col}, dict(zip("DABC", types, strict=True)))
+    name = "mma.sp" if sparse else "mma"
+    return Instruction(name, shape, {"A": row, "B": col}, dict(zip("DABC", types, strict=True)))
 
 
 def lanes(threads: Layout) -> NDArray[np.int64]:
@@ -47,7 +48,7 @@ def lanes(threads: Layout) -> NDArray[np.int64]:
     first = indices(threads)
     if len(first) not in (8, LANES):
         plural = "s do" if len(first) > 1 else " does"
-        raise LanemapError(f"{len(first)} thread{plural} it, not a warp of 32 or a quad pair of 8")
+        raise LanemapError(f"{len(first)} thread{plural} it, and only a warp of 32 or a quad pair of 8 is read")
     shifts: list[NDArray[np.int64]] = []
     for shift in range(LANES):
         shifted = first + shift
@@ -90,8 +91,7 @@ def fragment(of: Instruction, role: str, operand: Operand, threads: Layout, sele
         major=of.majors.get(role),
         selector=selector,
         status="imported",
-        formula=f"(thread, value) -> {'(n, k)' if role == 'B' else '(m, n)' if role in 'CD' else '(m, k)'}: "
-        f"{operand.layout}",
+        formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
     )
 
 
@@ -124,10 +124,13 @@ class Operand:
         return self.registers * self.slots
 
 
+_ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}
 _Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def _ends(index: NDArray[np.int64], operand: Operand, matrix: tuple[int, int], *, transposed: bool) -> tuple[_Cells, _Cells]:
+def _ends(
+    index: NDArray[np.int64], operand: Operand, matrix: tuple[int, int], *, transposed: bool
+) -> tuple[_Cells, _Cells]:
     """Rows and columns of the first and of the last cell that each element stands for: arrays (threads, elements)."""
     values, chunk = index.shape[1], operand.chunk
     if values != operand.count and chunk == 1:

@@ -21,9 +21,7 @@ from ...db.errors import LanemapError
 MAX_TYPE = 2_000
 MAX_DEPTH = 40
 
-_NOISE = re.compile(
-    r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n\\]|\\.)*', re.DOTALL | re.MULTILINE
-)
+_NOISE = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n\\]|\\.)*', re.DOTALL | re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./]+)[>\"]", re.MULTILINE)
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Union
 
 from ...db.errors import LanemapError
 from ..shape_stride import IntTuple, Layout, layout
@@ -29,7 +28,7 @@ class Traits:
     bound: Mapping[str, Value]
 
 
-Value = Union[int, Layout, Name, Traits, tuple["Value", ...]]
+Value = int | Layout | Name | Traits | tuple["Value", ...]
 
 
 class Library:
@@ -99,7 +98,7 @@ class Library:
                     return self.value(parse_type(each.struct.members[member]), each)
         raise LanemapError(f"it has no {member}")
 
-    def value(self, term: Term, within: Traits = Traits(_NOTHING, {})) -> Value:  # noqa: B008 - frozen
+    def value(self, term: Term, within: Traits | None = None) -> Value:
         """What a type amounts to: a number, a tuple, a layout, traits, or a type of its own.
 
         Raises:
@@ -107,6 +106,7 @@ class Library:
         """
         if isinstance(term, int):
             return term
+        within = within or Traits(_NOTHING, {})
         owner = self._owner(term, within)
         if owner is not None:
             return self.member(owner, term.last.name)
@@ -151,9 +151,9 @@ class Library:
 
     def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:
         match name, arguments:
-            case ("Int" | "C"), (int(number),):
+            case (("Int" | "C"), (int(number),)):
                 return number
-            case ("Shape" | "Stride"), _:
+            case (("Shape" | "Stride"), _):
                 return arguments
             case "Layout", (shape,):
                 return layout(_numbers(shape))

@@ -1,4 +1,4 @@
-"""The columns of a CSV, Parquet or Arrow file, read in pieces: what is no table is refused before it fills the memory."""
+"""The columns of a CSV, Parquet or Arrow file, read in pieces, so that what is no table cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,13 +118,11 @@ def _csv(path: Path, head: bytes) -> Iterator[pa.RecordBatch]:
 
 def _csv_names(head: bytes, path: Path) -> list[str]:
     line, ended, _ = head.partition(b"\n")
-    try:
-        if b"\0" in line or not (ended or len(head) < _HEAD):
-            raise UnicodeError
-        text = codecs.decode(line, "utf-8-sig").strip()
-    except UnicodeError:
-        raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file") from None
-    return next(csv.reader([text]), [])
+    whole = bool(ended) or len(head) < _HEAD
+    text = codecs.decode(line, "utf-8-sig", "replace")
+    if not whole or "\0" in text or "\ufffd" in text:
+        raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
+    return next(csv.reader([text.strip()]), [])
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
@@ -207,5 +204,3 @@ def _in_words(path: Path, kind: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeError) as error:
         words = " ".join(str(error).split())
         raise LanemapError(f"{path} cannot be read as {kind}: {words[:200]}") from None
-
-

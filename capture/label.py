@@ -1,0 +1,220 @@
+"""Labels for measured relations: which matrix element each slot holds, as far as hardware can tell.
+
+A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. What is
+measured is fixed up to that, and the declared anchor fixes the rest: rows and columns are those of the documented D;
+the order along K is the one that agrees most with the documented B, or where that is only drawn, with the documented
+windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..db.fragment import Fragment, elements
+from . import values
+from .instructions import Instruction
+from .metadata import DENSE
+from .probe import Measurement, side
+from .relations import Contradiction, Side, assignment, blocks, common, strands
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The relations along K. B slots of one product term are a class; a strand is the classes that an A slot can meet.
+
+    ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand`` and ``index`` (classes): the
+    index that selects the class within its strand. ``chunks`` (chunks, group): the strands of one chunk of columns.
+    """
+
+    class_of_b: NDArray[Any]
+    class_of_a: NDArray[Any]
+    strand: NDArray[Any]
+    index: NDArray[Any]
+    chunks: NDArray[Any]
+
+
+def label(
+    instruction: Instruction, measured: Measurement, documented: Mapping[Any, Fragment]
+) -> tuple[list[Fragment], str]:
+    """The measured fragments of an instruction and, in words, the anchor of their labels.
+
+    Raises Contradiction where the measured rows, columns or chunks are not those that the anchor names.
+    """
+    a, b, c, d = (instruction.operand(role) for role in "ABCD")
+    anchor = _documented(instruction, "D", documented)
+    if anchor is None or not np.array_equal(_slots(instruction, "D", anchor), np.arange(d.size)):
+        raise Contradiction("the documented D, which is the anchor, does not name every slot of D")
+    computation, row, column = (anchor[name].astype(np.int64) for name in ("computation", "row", "col"))
+    met = measured.meets >= 0
+    slot_d = np.broadcast_to(np.arange(d.size), met.shape)[met]
+    row_of_a, row_of_d = blocks(measured.meets[met], slot_d, side(a), side(d))
+    row_label = common(computation << 16 | row, row_of_d, side(d), "row")[row_of_a]
+    column_label = common(computation << 16 | column, measured.column_of_d, side(d), "column")
+    column_of_b = np.empty(b.size, np.int64)
+    column_of_b[measured.b_of] = column_label[measured.column_of_d]
+    depth = _depth(instruction, measured, met)
+    classes, words = _depth_labels(instruction, depth, column_of_b >> 16, row_label >> 16, documented)
+    windows = classes[depth.class_of_a]
+    first, last = windows.min(axis=0), windows.max(axis=0)
+    row_a, computation_a = row_label & 0xFFFF, row_label >> 16
+    deep = classes[depth.class_of_b]
+    fragments = [
+        _fragment(instruction, "A", np.arange(a.size), row_a, first, last, computation_a),
+        _fragment(instruction, "B", np.arange(b.size), deep, column_of_b & 0xFFFF, None, column_of_b >> 16),
+        _fragment(instruction, "C", measured.c_of_d, row, column, None, computation),
+        _fragment(instruction, "D", np.arange(d.size), row, column, None, computation),
+    ]
+    if len(np.unique(measured.c_of_d)) != c.size:
+        raise Contradiction("two slots of D accumulate one slot of C")
+    for selector, field in measured.governs.items():
+        names, one = np.unique(field, return_index=True)
+        low, high = np.full(len(names), 1 << 16), np.zeros(len(names), np.int64)
+        place = np.searchsorted(names, field)
+        np.minimum.at(low, place, first)
+        np.maximum.at(high, place, last)
+        fragments.append(_fragment(instruction, "E", names, row_a[one], low, high, computation_a[one], selector))
+    return fragments, f"rows and columns as in the documented D; {words}"
+
+
+def _depth(instruction: Instruction, measured: Measurement, met: NDArray[Any]) -> Depth:
+    a, b, rule = instruction.operand("A"), instruction.operand("B"), instruction.sparsity or DENSE
+    vector, rank, slot_d = np.nonzero(met)
+    meeting = vector * a.size + measured.meets[met]
+    lefts = Side(len(rule.indices) * a.size, lambda number: side(a).name(number % a.size))
+    class_of_meeting, class_of_b = blocks(meeting, measured.b_of[rank, slot_d], lefts, side(b))
+    class_of_a = class_of_meeting.reshape(len(rule.indices), a.size)
+    count = int(class_of_b.max()) + 1
+    slot_a = np.broadcast_to(np.arange(a.size), class_of_a.shape)
+    strand = strands(slot_a.ravel(), class_of_a.ravel(), a.size, count)
+    field = next(iter(measured.governs.values()), np.zeros(a.size, np.int64))
+    index_of_a = np.array(list(rule.indices.values()))[:, field % rule.fields]
+    index = np.empty(count, np.int64)
+    index[class_of_a] = index_of_a
+    if (index[class_of_a] != index_of_a).any():
+        raise Contradiction("two index values of metadata select one row of B")
+    strand_of_a = strand[class_of_a[0]]
+    field = field if measured.governs else strand_of_a
+    names, field = np.unique(field, return_inverse=True)
+    total = int(strand.max()) + 1
+    numbers = Side(len(names), lambda number: f"metadata field {names[number]}")
+    _, chunk_of_strand = blocks(field, strand_of_a, numbers, Side(total, lambda number: f"chunk {number} of K"))
+    sizes = np.bincount(chunk_of_strand)
+    if (sizes != rule.group).any() or (np.bincount(strand) != rule.width // rule.group).any():
+        raise Contradiction(f"the columns that metadata can select are not {rule.title}")
+    chunks = np.argsort(chunk_of_strand, kind="stable").reshape(-1, rule.group)
+    return Depth(class_of_b, class_of_a, strand, index, chunks)
+
+
+def _depth_labels(
+    instruction: Instruction,
+    depth: Depth,
+    computation_of_b: NDArray[Any],
+    computation_of_a: NDArray[Any],
+    documented: Mapping[Any, Fragment],
+) -> tuple[NDArray[Any], str]:
+    """The column of A, or row of B, of each class, and where that order is from."""
+    rule = instruction.sparsity or DENSE
+    total = len(depth.chunks) // instruction.computations
+    if (table := _documented(instruction, "B", documented)) is not None:
+        slots = _slots(instruction, "B", table)
+        classes, column = depth.class_of_b[slots], table["row"].astype(np.int64)
+        agrees = column % rule.width // rule.group == depth.index[classes]
+        words = "K as in the documented B"
+    elif (table := _documented(instruction, "A", documented)) is not None:
+        slots = _slots(instruction, "A", table)
+        classes, column = depth.class_of_a[0][slots], _in_slot_order(instruction, table)
+        agrees = np.ones(len(slots), bool)
+        words = "chunks of K as in the documented windows of A, in the order of slots"
+    else:
+        raise Contradiction("neither B nor A is documented, so nothing orders K")
+    agrees &= (column >= 0) & (column < instruction.dimensions[2])
+    votes = np.zeros((int(depth.strand.max()) + 1, total, rule.group), np.int64)
+    chunk, member = column // rule.width, column % rule.group
+    np.add.at(votes, (depth.strand[classes[agrees]], chunk[agrees], member[agrees]), 1)
+    computation = np.empty(len(votes), np.int64)
+    computation[depth.strand[depth.class_of_b]] = computation_of_b
+    if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
+        raise Contradiction("slots of A and B that meet are in two computations of the documented D")
+    base, agreed = np.empty(len(votes), np.int64), 0
+    orders = list(permutations(range(rule.group)))
+    for each in np.unique(computation):
+        chunks = depth.chunks[computation[depth.chunks[:, 0]] == each]
+        if len(chunks) != total:
+            raise Contradiction(f"computation {each} has {len(chunks)} chunks of K: the shape has {total}")
+        by_order = np.stack([votes[chunks, :, order].sum(axis=1) for order in orders])
+        chosen = assignment(by_order.max(axis=0))
+        best = by_order[:, np.arange(total), chosen].argmax(axis=0)
+        agreed += int(by_order[best, np.arange(total), chosen].sum())
+        base[chunks] = chosen[:, None] * rule.width + np.array(orders)[best]
+    return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(slots)} slots agree)"
+
+
+def _in_slot_order(instruction: Instruction, table: NDArray[Any]) -> NDArray[Any]:
+    """The chunk and the member of a pair that each slot of a documented A stores, as a column of A.
+
+    A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
+    """
+    rule = instruction.sparsity or DENSE
+    _, window = np.unique(table[["computation", "row", "col", "col_last"]], return_inverse=True)
+    order = np.argsort(window, kind="stable")
+    starts = np.searchsorted(window[order], window[order])
+    rank = np.empty(len(table), np.int64)
+    rank[order] = np.arange(len(table)) - starts
+    stored = rule.fields * rule.group
+    return np.asarray(table["col"] + rank // stored * rule.width + rank % rule.group)
+
+
+def _documented(instruction: Instruction, role: str, documented: Mapping[Any, Fragment]) -> NDArray[Any] | None:
+    fragment = documented.get(instruction.key(role))
+    return None if fragment is None else fragment.elements
+
+
+def _slots(instruction: Instruction, role: str, table: NDArray[Any]) -> NDArray[Any]:
+    operand = instruction.operand(role)
+    number = (table["lane"].astype(np.int64) * operand.registers + table["reg"]) * operand.slots + table["slot"]
+    if number.max(initial=0) >= operand.size:
+        raise Contradiction(f"the documented {role} has more registers than the instruction")
+    return np.asarray(number)
+
+
+def _fragment(
+    instruction: Instruction,
+    role: str,
+    slot: NDArray[Any],
+    row: NDArray[Any],
+    column: NDArray[Any],
+    last: NDArray[Any] | None,
+    computation: NDArray[Any],
+    selector: int | None = None,
+) -> Fragment:
+    operand = instruction.operand(role)
+    lane, reg, place = values.coordinates(operand, slot)
+    table = elements(
+        {
+            "lane": lane,
+            "reg": reg,
+            "slot": place,
+            "row": row,
+            "col": column,
+            "col_last": column if last is None else last,
+            "computation": computation,
+        }
+    )
+    return Fragment(
+        instruction=instruction.name,
+        shape=instruction.shape,
+        type=operand.type,
+        role=role,
+        registers=operand.registers,
+        slots=operand.slots,
+        elements=table,
+        major=operand.major,
+        selector=selector,
+        status="captured",
+    )

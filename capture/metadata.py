@@ -1,0 +1,165 @@
+"""Sparsity metadata: which columns the words of operand E select for the compressed A, and back (PTX ISA 9.7.14.6.1).
+
+A row of A is cut into chunks, and the metadata names the columns of each chunk that are stored. Columns and words here
+are numpy arrays: columns in the order of the elements of the A fragment, words in the order of the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..db.errors import LanemapError
+from ..db.fragment import LANES, Fragment
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
+
+    ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first.
+    """
+
+    title: str
+    width: int
+    group: int
+    indices: Mapping[int, tuple[int, ...]]
+
+    @property
+    def fields(self) -> int:
+        """Fields in one 4-bit vector of metadata."""
+        return len(next(iter(self.indices.values())))
+
+    @property
+    def field_bits(self) -> int:
+        """Bits of one field."""
+        return 4 // self.fields
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
+
+        def moved(pair: tuple[int, int]) -> list[int]:
+            before, after = (self.indices[vector] for vector in pair)
+            return [field for field in range(self.fields) if before[field] != after[field]]
+
+        pairs = list(combinations(self.indices, 2))
+        return tuple(next(pair for pair in pairs if moved(pair) == [field]) for field in range(self.fields))
+
+    @property
+    def slots(self) -> int:
+        """Fields in one 32-bit register of metadata."""
+        return 32 // self.field_bits
+
+
+_ASCENDING = {vector: (vector & 3, vector >> 2) for vector in (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
+TWO_OF_FOUR = Sparsity("2:4", width=4, group=1, indices=_ASCENDING)
+PAIRWISE = Sparsity("pairwise 4:8", width=8, group=2, indices=_ASCENDING)
+ONE_OF_TWO = Sparsity("1:2", width=2, group=1, indices={0x4: (0,), 0xE: (1,)})
+DENSE = Sparsity("dense", width=1, group=1, indices={0x0: (0,)})
+
+
+def sparsity(slot_bits: int) -> Sparsity:
+    """The rule for an A whose elements take ``slot_bits`` bits in a register: 4, 8, 16 or 32."""
+    return {4: PAIRWISE, 32: ONE_OF_TWO}.get(slot_bits, TWO_OF_FOUR)
+
+
+def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Words (..., lanes) of 4-bit vectors (..., lanes, 8), low bits first."""
+    return np.asarray(np.bitwise_or.reduce(vectors.astype(np.uint32) << np.arange(0, 32, 4, dtype=np.uint32), axis=-1))
+
+
+def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
+    """Absolute columns of the elements of A that metadata ``words`` (..., 32 lanes) select, as (..., elements of A).
+
+    ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
+    wider, does as well. Raises LanemapError where a contributing vector of metadata is not valid.
+    """
+    rule, fields = sparsity(a.slot_bits), _elements(e)
+    words = np.asarray(words)
+    if words.shape[-1:] != (LANES,):
+        raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {LANES}, one for each lane")
+    vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
+    index = _index_table(rule)[fields["slot"] % rule.fields, vector]
+    if (index < 0).any():
+        at = tuple(np.argwhere(index < 0)[0])
+        valid = ", ".join(f"0x{value:X}" for value in rule.indices)
+        where = fields[at[-1]]
+        raise LanemapError(
+            f"metadata of lane {where['lane']} has 0x{vector[at]:X} in bits {where['slot'] * rule.field_bits // 4 * 4} "
+            f"to {where['slot'] * rule.field_bits // 4 * 4 + 3}: {e} takes {valid}"
+        )
+    first = fields["col"] // rule.width * rule.width + index * rule.group
+    chosen = (first[..., None] + np.arange(rule.group)).reshape(*index.shape[:-1], -1)
+    rows = np.repeat(fields["row"].astype(np.int64), rule.group)
+    chosen = np.take_along_axis(chosen, np.argsort(rows << 16 | chosen, axis=-1), axis=-1)
+    columns = np.empty_like(chosen)
+    columns[..., _storage_order(a)] = chosen
+    return columns
+
+
+def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
+    """Metadata words (32 lanes) that select ``columns``, one for each element of ``a``; bits that nobody reads are 0.
+
+    Raises LanemapError where a choice is outside of its chunk, does not ascend, or breaks a pair (4-bit types).
+    """
+    rule, order, fields = sparsity(a.slot_bits), _storage_order(a), _elements(e)
+    columns = np.asarray(columns)
+    if columns.shape != order.shape:
+        raise LanemapError(f"{len(order)} columns are needed, one for each element of {a}: got {columns.size}")
+    fields = fields[np.lexsort((fields["col"], fields["row"]))]
+    runs = columns[order].reshape(-1, rule.group)
+    slots = _elements(a)[order].reshape(-1, rule.group)
+    first = fields["col"] // rule.width * rule.width
+    index = (runs[:, 0] - first) // rule.group
+    inside = (runs[:, 0] >= first) & (index < rule.width // rule.group)
+    _require(inside, runs, slots, "is outside of the chunk of columns {0} to {1}", first, first + rule.width - 1)
+    whole = (runs == first[:, None] + index[:, None] * rule.group + np.arange(rule.group)).all(axis=1)
+    _require(whole, runs, slots, "must be followed by its neighbour: 4-bit types are stored in pairs of columns")
+    vectors = index.reshape(-1, rule.fields)
+    codes = {indices: value for value, indices in rule.indices.items()}
+    known = np.array([tuple(map(int, each)) in codes for each in vectors])
+    _require(np.repeat(known, rule.fields), runs, slots, "must be less than the next column of its chunk")
+    values = np.array([codes[tuple(map(int, each))] for each in vectors], np.uint32)
+    words = np.zeros(LANES, np.uint32)
+    low = fields.reshape(-1, rule.fields)[:, 0]
+    np.bitwise_or.at(words, low["lane"], values << _shifts(low, rule))
+    return words
+
+
+def _elements(fragment: Fragment) -> NDArray[Any]:
+    if fragment.elements is None:
+        raise LanemapError(f"{fragment} is {fragment.status} and has no elements: take it from a capture")
+    return fragment.elements
+
+
+def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
+    """Lowest bit of the 4-bit vector that each field belongs to."""
+    return (fields["slot"] // rule.fields * 4).astype(np.uint32)
+
+
+def _index_table(rule: Sparsity) -> NDArray[Any]:
+    """Index by field and 4-bit vector, -1 where the vector is not valid."""
+    table = np.full((rule.fields, 16), -1)
+    for vector, indices in rule.indices.items():
+        table[:, vector] = indices
+    return table
+
+
+def _storage_order(a: Fragment) -> NDArray[Any]:
+    """Elements of A such that each row's stored columns ascend."""
+    slots = _elements(a)
+    return np.lexsort((np.arange(len(slots)), slots["col"], slots["row"]))
+
+
+def _require(good: NDArray[Any], runs: NDArray[Any], slots: NDArray[Any], rule: str, *values: NDArray[Any]) -> None:
+    if not good.all():
+        at = int(np.argmin(good))
+        slot = slots[at, 0]
+        place = f"lane {slot['lane']}, reg {slot['reg']}, slot {slot['slot']}"
+        raise LanemapError(f"column {runs[at, 0]} of {place} {rule.format(*(value[at] for value in values))}")

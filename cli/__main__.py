@@ -1,0 +1,5 @@
+"""``python -m lanemap.cli`` is ``lanemap``."""
+
+from . import main
+
+main()

@@ -1,0 +1,32 @@
+"""Exporting the whole database to Parquet, against pyarrow writing the same table from memory.
+
+python tests/benchmarks/export.py
+"""
+
+import tempfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from ratio import compare
+
+import lanemap
+from lanemap.cli.exporting import export
+from lanemap.cli.options import FileFormat
+from lanemap.db.export import layout_table
+from lanemap.db.lookup import Wanted
+
+folder = Path(tempfile.mkdtemp())
+database = lanemap.open(str(folder / "layouts.db"))
+table = layout_table(database.reader, Wanted(), lanemap.__version__)
+
+
+def ours() -> None:
+    export(database.reader, Wanted(), FileFormat.PARQUET, str(folder / "ours.parquet"))
+
+
+def pyarrow() -> None:
+    pq.write_table(table, folder / "theirs.parquet", compression="zstd")
+
+
+print(f"{table.num_rows} rows")
+compare("export to Parquet against pyarrow", ours, pyarrow, 1.3, rounds=30)

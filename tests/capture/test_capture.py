@@ -1,0 +1,326 @@
+"""Captures on a simulated warp, which multiplies by any layout table: what is found must be that table."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap.capture.device import POISON, LaunchFailed, NotLoaded, Output
+from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
+from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
+from lanemap.capture.simulate import SimulatedWarp
+from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
+
+SMALL = [each for each in (*DENSE, *SPARSE) if each.type != "b1" and each.dimensions[2] <= 128]
+DENSE_SMALL = [each for each in SMALL if not each.sparse]
+SPARSE_SMALL = [each for each in SMALL if each.sparse]
+PERMUTED = settings(max_examples=25, deadline=None)
+
+
+class Tampered(SimulatedWarp):
+    """A simulated warp whose outputs something has happened to."""
+
+    def __init__(self, table, change):
+        super().__init__(table)
+        self._change = change
+
+    def run(self, instruction, selector, probes):
+        output = super().run(instruction, selector, probes)
+        return Output(self._change(instruction, output.words.copy()), output.gpu_seconds)
+
+
+def permuted(fragment, order):
+    """The fragment with the matrix elements of its slots in another order."""
+    table = fragment.elements.copy()
+    for name in ("row", "col", "col_last", "computation"):
+        table[name] = fragment.elements[name][order]
+    return replace(fragment, elements=table)
+
+
+def relabelled(fragment, names, order):
+    """The fragment with each of its coordinates ``names`` replaced by what ``order`` says."""
+    table = fragment.elements.copy()
+    for name in names:
+        table[name] = np.asarray(order)[fragment.elements[name]]
+    return replace(fragment, elements=table)
+
+
+def captured(table, documented, instruction):
+    """Fragments by role (E by selector) of a capture that must succeed."""
+    source = capture(SimulatedWarp(table, "sm_120a"), documented, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["status"] == CAPTURED, result["message"]
+    assert result["measured"]["verdict"] == AGREES
+    return {each.role if each.selector is None else each.selector: each for each in source.fragments}
+
+
+def failure(device, documented, instruction):
+    """The message of a capture that must fail and deliver nothing."""
+    source = capture(device, documented, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["status"] == FAILED
+    assert not source.fragments
+    assert "\n" not in result["message"]
+    assert result["message"].startswith(str(instruction))
+    return result["message"]
+
+
+def random_order(draw, size):
+    return np.random.default_rng(draw(st.integers(0, 2**32 - 1))).permutation(size)
+
+
+def test_every_form_is_found_exactly(documented, complete):
+    source = capture(SimulatedWarp(complete, "sm_120a"), documented)
+    assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(INSTRUCTIONS)
+    assert {each.key: each.digest for each in source.fragments} == {key: each.digest for key, each in complete.items()}
+    assert not source.provenance["disagreements"]
+    drawn = {str(each) for each in INSTRUCTIONS if documented[each.key("B")].elements is None}
+    for result in source.provenance["instructions"]:
+        expected = NOT_DOCUMENTED if result["instruction"] in drawn else AGREES
+        assert result["documented"]["verdict"] == expected
+        assert ("windows of A" in result["anchor"]) == (result["instruction"] in drawn)
+
+
+@PERMUTED
+@given(st.data())
+def test_a_permuted_dense_a_or_c_is_found_exactly(documented, complete, data):
+    instruction, role = data.draw(st.sampled_from(DENSE_SMALL)), data.draw(st.sampled_from("AC"))
+    key = instruction.key(role)
+    order = random_order(data.draw, instruction.operand(role).size)
+    wrong = permuted(complete[key], order)
+    found = captured({**complete, key: wrong}, documented, instruction)
+    assert found[role].digest == wrong.digest
+    for other in set("ABCD") - {role}:
+        assert found[other].digest == complete[instruction.key(other)].digest
+
+
+@PERMUTED
+@given(st.data())
+def test_a_permuted_b_is_found_up_to_the_order_of_k(documented, complete, data):
+    instruction = data.draw(st.sampled_from([each for each in DENSE_SMALL if each.computations == 1]))
+    key, key_a = instruction.key("B"), instruction.key("A")
+    wrong = permuted(complete[key], random_order(data.draw, instruction.operand("B").size))
+    found = captured({**complete, key: wrong}, documented, instruction)
+    order = np.empty(instruction.dimensions[2], int)
+    order[wrong.elements["row"]] = found["B"].elements["row"]
+    assert sorted(order) == list(range(len(order)))
+    assert found["B"].digest == relabelled(wrong, ["row"], order).digest
+    assert found["A"].digest == relabelled(complete[key_a], ["col", "col_last"], order).digest
+    agreeing = (found["B"].elements["row"] == documented[key].elements["row"]).sum()
+    assert agreeing >= (wrong.elements["row"] == documented[key].elements["row"]).sum()
+
+
+@PERMUTED
+@given(st.data())
+def test_permuted_rows_or_columns_of_d_show_in_the_others(documented, complete, data):
+    instruction = data.draw(st.sampled_from([each for each in SMALL if each.computations == 1]))
+    m, n, _ = instruction.dimensions
+    name, role, size = data.draw(st.sampled_from([("row", "A", m), ("col", "B", n)]))
+    order = random_order(data.draw, size)
+    key = instruction.key("D")
+    wrong = relabelled(complete[key], ["col", "col_last"] if name == "col" else ["row"], order)
+    found = captured({**complete, key: wrong}, documented, instruction)
+    back = np.argsort(order)
+    assert found["D"].digest == complete[key].digest
+    names = ["row"] if role == "A" else ["col", "col_last"]
+    assert found[role].digest == relabelled(complete[instruction.key(role)], names, back).digest
+    names = ["row"] if name == "row" else ["col", "col_last"]
+    assert found["C"].digest == relabelled(complete[instruction.key("C")], names, back).digest
+
+
+@PERMUTED
+@given(st.data())
+def test_a_permuted_sparse_a_is_found_exactly(documented, complete, data):
+    known = [each for each in SPARSE_SMALL if documented[each.key("B")].elements is not None]
+    instruction = data.draw(st.sampled_from(known))
+    key = instruction.key("A")
+    wrong = permuted(complete[key], random_order(data.draw, instruction.operand("A").size))
+    found = captured({**complete, key: wrong}, documented, instruction)
+    for role in "ABCD":
+        assert found[role].digest == (wrong.digest if role == "A" else complete[instruction.key(role)].digest)
+    for selector in instruction.selectors:
+        assert found[selector].digest == complete[instruction.key("E", selector)].digest
+
+
+@PERMUTED
+@given(st.data())
+def test_permuted_metadata_and_a_drawn_b_are_found_exactly(documented, complete, data):
+    instruction = data.draw(st.sampled_from(SPARSE_SMALL))
+    rule = instruction.sparsity
+    wrong = {}
+    for selector in instruction.selectors:
+        key = instruction.key("E", selector)
+        vectors = len(complete[key].elements) // rule.fields
+        order = random_order(data.draw, vectors)[:, None] * rule.fields + np.arange(rule.fields)
+        wrong[key] = permuted(complete[key], order.ravel())
+    if documented[instruction.key("B")].elements is None:
+        key = instruction.key("B")
+        wrong[key] = permuted(complete[key], random_order(data.draw, instruction.operand("B").size))
+    found = captured({**complete, **wrong}, documented, instruction)
+    expected = {**complete, **wrong}
+    for role in "ABCD":
+        assert found[role].digest == expected[instruction.key(role)].digest
+    for selector in instruction.selectors:
+        assert found[selector].digest == expected[instruction.key("E", selector)].digest
+
+
+@PERMUTED
+@given(st.data())
+def test_whatever_b_the_document_says_orders_k(documented, complete, data):
+    known = [each for each in SMALL if documented[each.key("B")].elements is not None and each.computations == 1]
+    instruction = data.draw(st.sampled_from(known))
+    wrong = {}
+    for role in "AB":
+        key = instruction.key(role)
+        wrong[key] = permuted(complete[key], random_order(data.draw, instruction.operand(role).size))
+    expected = {**complete, **wrong}
+    found = captured(expected, {**documented, instruction.key("B"): wrong[instruction.key("B")]}, instruction)
+    for role in "ABCD":
+        assert found[role].digest == expected[instruction.key(role)].digest
+
+
+def test_index_values_overrule_a_documented_b(documented, complete):
+    instruction = SPARSE[0]
+    key = instruction.key("B")
+    order = np.r_[1, 0, 2 : instruction.dimensions[2]]
+    wrong = {**documented, key: relabelled(documented[key], ["row"], order)}
+    source = capture(SimulatedWarp(complete), wrong, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["anchor"].endswith("K as in the documented B (112 of 128 slots agree)")
+    assert result["documented"]["verdict"] == DISAGREES
+    assert all(each.digest == complete[each.key].digest for each in source.fragments)
+
+
+@PERMUTED
+@given(st.data())
+def test_a_d_without_rows_and_columns_is_a_contradiction(documented, complete, data):
+    instruction = data.draw(st.sampled_from(SMALL))
+    key = instruction.key("D")
+    order = np.arange(instruction.operand("D").size)
+    m, n, _ = instruction.dimensions
+    one, other = data.draw(st.integers(0, m - 2)), data.draw(st.integers(0, n - 2))
+    table = complete[key].elements
+    corner = (table["row"] == one) & (table["col"] == other) & (table["computation"] == 1)
+    opposite = (table["row"] == m - 1) & (table["col"] == n - 1) & (table["computation"] == 1)
+    order[[corner.argmax(), opposite.argmax()]] = order[[opposite.argmax(), corner.argmax()]]
+    message = failure(SimulatedWarp({**complete, key: permuted(complete[key], order)}), documented, instruction)
+    assert "as measured, in two by the documented D" in message
+
+
+@pytest.mark.parametrize("instruction", [DENSE[0], DENSE[9], DENSE[18], DENSE[32], SPARSE[0], SPARSE[7]], ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_is_a_contradiction(documented, complete, instruction, seed):
+    random = np.random.default_rng(seed)
+
+    def noise(_, words):
+        return np.where(random.random(words.shape) < 0.5, words, 0).astype(words.dtype)
+
+    failure(Tampered(complete, noise), documented, instruction)
+
+
+def test_other_values_than_0_and_1_fail_with_probe_and_value(documented, complete):
+    def seven(_, words):
+        words[5, 1, 3] = np.array(7, "f4").view("u4")
+        return words
+
+    message = failure(Tampered(complete, seven), documented, DENSE[1])
+    assert "probe 5 of the columns of B gives 7 in D lane 3, reg 1, slot 0: not 0 or 1" in message
+
+
+@pytest.mark.parametrize("instruction", [DENSE[1], DENSE[8]], ids=str)
+def test_unwritten_output_fails(documented, complete, instruction):
+    def unwritten(_, words):
+        words[2, 1, 30] = POISON << 32 | POISON if words.itemsize == 8 else POISON
+        return words
+
+    assert "probe 2 did not write D in lane 30, reg 1" in failure(
+        Tampered(complete, unwritten), documented, instruction
+    )
+
+
+def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete):
+    class Unlucky(SimulatedWarp):
+        def run(self, instruction, selector, probes):
+            if instruction == DENSE[8]:
+                raise NotLoaded("the driver does not load it: no")
+            if instruction == DENSE[9]:
+                raise LaunchFailed("the launch failed: no")
+            return super().run(instruction, selector, probes)
+
+    seen = []
+    source = capture(Unlucky(complete), documented, [*DENSE[8:11], NARROW[0]], seen.append)
+    assert [each.status for each in seen] == [UNSUPPORTED, FAILED, CAPTURED, UNSUPPORTED]
+    assert seen[3].message.endswith("needs sm_120a, and this device is sm_90a")
+    assert {each.shape for each in source.fragments} == {"m16n8k8"}
+    assert all(bool(each.ptx_sha256) == (each.instruction != str(NARROW[0])) for each in seen)
+
+
+def test_forms_that_share_an_operand_must_agree(documented, complete):
+    class Inconsistent(SimulatedWarp):
+        def run(self, instruction, selector, probes):
+            other = self if instruction.accumulator == "f16" else SimulatedWarp({**complete, key: swapped})
+            return SimulatedWarp.run(other, instruction, selector, probes)
+
+    one, other = [each for each in DENSE if (each.shape, each.type) == ("m16n8k16", "f16")]
+    key = one.key("A")
+    swapped = permuted(complete[key], np.r_[1, 0, 2:256])
+    source = capture(Inconsistent(complete), documented, [one, other])
+    assert source.provenance["disagreements"] == [
+        f"A of mma m16n8k16 f16 differs between {one} and {other}: 2 of 256 elements"
+    ]
+
+
+def test_products_by_a_wrong_document_disagree(documented, complete):
+    instruction = DENSE[11]
+    key = instruction.key("A")
+    wrong = {**documented, key: permuted(documented[key], np.r_[1, 0, 2 : instruction.operand("A").size])}
+    source = capture(SimulatedWarp(complete), wrong, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["status"] == CAPTURED
+    assert result["documented"]["verdict"] == DISAGREES
+    assert "elements are wrong, the first in D lane" in result["documented"]["detail"]
+
+
+def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
+    instruction = DENSE[11]
+    key = instruction.key("A")
+    beyond = relabelled(documented[key], ["col", "col_last"], np.arange(100, 100 + instruction.dimensions[2]))
+    source = capture(SimulatedWarp(complete), {**documented, key: beyond}, [instruction])
+    (result,) = source.provenance["instructions"]
+    assert result["documented"]["verdict"] == DISAGREES
+    assert "column 100: the matrix is 16 x 16" in result["documented"]["detail"]
+
+
+@pytest.mark.parametrize("role", "BD")
+def test_without_its_anchor_an_instruction_fails(documented, complete, role):
+    lacking = {key: each for key, each in documented.items() if each.role != role and each.role != "A"}
+    message = failure(SimulatedWarp(complete), lacking, DENSE[11])
+    assert "documented" in message
+
+
+def test_without_a_documented_b_the_documented_a_orders_k(documented, complete):
+    lacking = {key: each for key, each in documented.items() if each.role != "B"}
+    for instruction in SMALL:
+        found = captured(complete, lacking, instruction)
+        assert all(found[role].digest == complete[instruction.key(role)].digest for role in "ABCD")
+
+
+def test_an_interrupted_capture_stops(documented, complete):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        capture(SimulatedWarp(complete), documented, DENSE[:2], interrupt)
+
+
+def test_a_capture_says_where_it_is_from(documented, complete):
+    source = capture(SimulatedWarp(complete), documented, DENSE[:1])
+    assert (source.name, source.kind) == ("simulated-warp-sm_90a", "capture")
+    assert source.provenance["device"]["target"] == "sm_90a"
+    assert source.provenance["tool"].startswith("lanemap ")
+    (result,) = source.provenance["instructions"]
+    assert result["probes"] > 100
+    assert result["anchor"].startswith("rows and columns as in the documented D; K as in the documented B (128 of 128")
+    assert all(each.status == "captured" for each in source.fragments)

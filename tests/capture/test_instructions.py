@@ -1,0 +1,64 @@
+from itertools import chain
+
+import pytest
+
+from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
+
+
+def test_every_form_of_the_document_is_a_row():
+    assert (len(DENSE), len(SPARSE), len(NARROW)) == (46, 18, 36)
+    assert len({each.mnemonic for each in INSTRUCTIONS}) == len(INSTRUCTIONS)
+
+
+def test_registers_and_slots_are_those_of_the_document(documented):
+    for instruction in INSTRUCTIONS:
+        for role in "ABCDE" if instruction.sparse else "ABCD":
+            for selector in instruction.selectors if role == "E" else (None,):
+                fragment = documented.get(instruction.key(role, selector))
+                if fragment is not None:
+                    operand = instruction.operand(role)
+                    assert (operand.registers, operand.slots) == (fragment.registers, fragment.slots), (
+                        instruction,
+                        role,
+                    )
+
+
+def test_every_documented_fragment_belongs_to_a_form(documented):
+    keys = chain.from_iterable(
+        (each.key(role, selector) for role in "ABCDE" for selector in each.selectors) for each in INSTRUCTIONS
+    )
+    assert set(documented) <= set(keys)
+
+
+@pytest.mark.parametrize(
+    ("shape", "of_type", "count"),
+    [
+        ("m16n8k16", "f16", 4),
+        ("m16n8k32", "f16", 2),
+        ("m16n8k8", "tf32", 4),
+        ("m16n8k64", "s8", 1),
+        ("m16n8k64", "s4", 2),
+    ],
+)
+def test_selectors_are_as_many_as_fit(shape, of_type, count):
+    instruction = next(each for each in SPARSE if (each.shape, each.type) == (shape, of_type))
+    assert instruction.selectors == tuple(range(count))
+
+
+@pytest.mark.parametrize(
+    ("least", "target", "supported"),
+    [
+        ("sm_80", "sm_75", False),
+        ("sm_80", "sm_80", True),
+        ("sm_80", "sm_90a", True),
+        ("sm_90", "sm_89", False),
+        ("sm_80", "sm_100a", True),
+        ("sm_120a", "sm_120a", True),
+        ("sm_120a", "sm_121a", True),
+        ("sm_120a", "sm_90a", False),
+        ("sm_120a", "sm_120", False),
+    ],
+)
+def test_a_target_supports_what_ptx_says(least, target, supported):
+    instruction = next(each for each in INSTRUCTIONS if each.target == least)
+    assert instruction.supports(target) is supported

@@ -1,0 +1,303 @@
+"""The commands as people use them: what they print, in which format, and how they fail."""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import lanemap
+from lanemap.cli import app
+from lanemap.db.lookup import COLUMNS
+
+LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
+COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_and_fits_80_columns(run, command):
+    result = run(command, "--help")
+    assert result.code == 0
+    assert f"Example: lanemap {command}" in " ".join(result.out.split())
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert run(command, "-h").out == result.out
+
+
+def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    import shlex
+
+    for command in app.registered_commands:
+        example = shlex.split(command.epilog.removeprefix("Example: lanemap "))
+        assert run(*example, db=file).code == 0, example
+
+
+def test_no_command_at_all_is_help(run):
+    assert run().out == run("--help").out
+    assert set(COMMANDS) <= set(run().out.split())
+
+
+def test_version(run):
+    assert run("--version").out == f"lanemap {lanemap.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("m16n8k16", "f16", "A"),
+        ("m16n8k16", "f16", "B"),
+        ("m16n8k16", "f64", "A"),
+        ("m16n8k256", "b1", "A"),
+        ("m8n8k4", "f16", "C"),
+        ("m16n8k16", "f16", "A", "--instruction", "mma.sp"),
+        ("m16n8k64", "e2m1", "A", "--by", "lane"),
+        ("m8n8k4", "f16", "A", "--by", "lane", "--major", "col"),
+        ("m16n8k32", "f16", "E", "--selector", "1"),
+        ("m16n8k256", "b1", "A", "--source", "ptx-isa-9.1"),
+    ],
+    ids=" ".join,
+)
+def test_show(run, snapshot, arguments):
+    result = run("show", *arguments)
+    assert result.code == 0
+    assert result.out == snapshot
+
+
+@pytest.mark.parametrize("by", ["element", "lane"])
+def test_show_draws_every_element_of_every_fragment(run, built, by):
+    """What is drawn, read back, is what is stored."""
+    with lanemap.open(str(built)) as database:
+        kinds = database.fragments()
+        kinds = kinds[kinds.mapping_id.notna()].drop_duplicates(["mapping_id"])
+        for kind in kinds.itertuples():
+            operand = (kind.shape, kind.type, kind.role)
+            major = kind.major if isinstance(kind.major, str) else None
+            options = ["--instruction", kind.instruction] + (["--major", major] if major else [])
+            drawn = run("show", *operand, "--by", by, *options).out
+            frame = database.layout(*operand, instruction=kind.instruction, major=major)
+            cells = ["lane", "reg", "slot", "row", "col", "col_last"]
+            assert read_back(drawn, by) == set(frame[cells].itertuples(index=False, name=None)), operand
+
+
+def span(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def read_back(drawn, by):
+    """The elements that a drawing shows, by undoing its runs."""
+    corner = "row\\col" if by == "element" else "lane\\reg.slot"
+    held, header = {}, None
+    for line in drawn.splitlines():
+        words = line.replace(" (computation", "(computation").split()
+        if words and words[0] == corner:
+            header = words[1:]
+        elif header and words and line.strip()[0].isdigit():
+            name = line.replace(" (computation ", "(").split()[0].partition("(")[0]
+            for column, label in zip(header, words[-len(header) :], strict=True):
+                place(held, name, column, label, by)
+        else:
+            header = None
+    return {(*slot, min(rows), min(cols), max(cols)) for slot, (rows, cols) in held.items()}
+
+
+def place(held, name, column, label, by):
+    if by == "element":
+        lane, _, place = label.partition(":")
+        reg, _, slots = place.partition(".")
+        rows, cols, slots = span(name), span(column), span(slots)
+    else:
+        lane, (reg, _, slots), (rows, _, cols) = name, column.partition("."), label.partition(",")
+        slots, rows, cols = span(slots), span(rows), span(cols)
+    count = len(slots)
+    for index, slot in enumerate(slots):
+        dense_across = len(cols) == count and len(rows) == 1 and not sparse(cols, slots)
+        dense_down = len(rows) == count and len(cols) == 1
+        row = [rows[index]] if dense_down else list(rows)
+        col = [cols[index]] if dense_across else list(cols)
+        key = (int(lane), int(reg), slot)
+        old = held.get(key, (set(), set()))
+        held[key] = (old[0] | set(row), old[1] | set(col))
+
+
+def sparse(cols, slots):
+    """A window is wider than the slots that share it."""
+    return len(cols) != len(slots)
+
+
+FIND = ("find", "m16n8k16", "f16", "A", "--row", "9", "--col", "3")
+
+
+def test_find_as_a_table(run):
+    assert run(*FIND).out.splitlines() == [
+        "shape     type  role  lane  reg  slot  row  col  instruction  source",
+        "m16n8k16  f16   A        5    1     1    9    3  mma          ptx-isa-9.1+errata",
+    ]
+
+
+def test_find_in_every_format(run):
+    values = ("m16n8k16", "f16", "A", 5, 1, 1, 9, 3, 3, "mma", "row", 1, None, "ptx-isa-9.1+errata")
+    record = dict(zip(COLUMNS, values, strict=True))
+    assert list(csv.reader(io.StringIO(run(*FIND, "-f", "csv").out))) == [
+        list(COLUMNS),
+        ["" if value is None else str(value) for value in values],
+    ]
+    assert json.loads(run(*FIND, "-f", "JSON").out) == [record]
+    assert json.loads(run(*FIND, "-f", "jsonl").out) == record
+    assert pq.read_table(io.BytesIO(run(*FIND, "-f", "parquet").bytes)).to_pylist() == [record]
+    import pyarrow as pa
+
+    assert pa.ipc.open_file(run(*FIND, "-f", "arrow").bytes).read_all().to_pylist() == [record]
+
+
+def test_find_shows_what_tells_elements_apart(run):
+    assert "computation" in run("find", "m8n8k4", "f16", "A", "--lane", "5").out
+    assert "major" in run("find", "m8n8k4", "f16", "A", "--lane", "5").out
+    assert "col_last" in run("find", "m16n8k16", "f16", "A", "-i", "mma.sp", "--lane", "5").out
+
+
+def test_list(run, snapshot):
+    assert run("list", "--shape", "m16n8k32").out == snapshot
+    assert run("list", "sources").out == snapshot
+    assert run("list", "findings").out == snapshot
+    errata = json.loads(run("list", "errata", "--format", "json").out)
+    assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A")]
+
+
+def test_sql(run):
+    query = "SELECT role, COUNT(*) AS n FROM layout WHERE shape = 'm8n8k4' AND source = 'ptx-isa-9.1' GROUP BY role"
+    assert run("sql", query, "--format", "csv").out == "role,n\nA,288\nB,288\nC,576\nD,576\n"
+    assert run("sql", "-", "--format", "csv", stdin=query.encode()).out == "role,n\nA,288\nB,288\nC,576\nD,576\n"
+
+
+def test_ingest_says_what_it_loaded(run, tmp_path):
+    result = run("ingest", "--db", str(tmp_path / "new.db"), "--format", "json")
+    assert [each["name"] for each in json.loads(result.out)] == ["ptx-isa-9.1", "ptx-isa-9.1+errata"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl"])
+def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
+    path = tmp_path / f"layouts.{form}"
+    path.write_text("old")
+    selection = ("--shape", "m16n8k8", "--type", "tf32", "--source", "ptx-isa-9.1")
+    assert run("export", "--output", path, *selection).out == ""
+    assert path.read_bytes() == run("export", "--format", form, *selection).bytes
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("find", "m16n8k17", "f16", "A", "-r", "0"), ("no shape m16n8k17", "did you mean m16n8k16?")),
+        (("find", "m16n8k16", "f17", "A", "-r", "0"), ("no type f17 in ptx-isa-9.1+errata m16n8k16", "f16")),
+        (("show", "m16n8k16", "f16", "X"), ("no role X", "A, B, C, D")),
+        (("show", "m16n8k16", "f16", "A", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
+        (("find", "m16n8k16", "f16", "A"), ("say where to look", "--row")),
+        (("find", "m16n8k16", "f16", "A", "--row", "16"), ("row 16", "from 0 to 15")),
+        (("find", "m16n8k16", "f16", "A", "--row", "-1"), ("row -1", "from 0 to 15")),
+        (("find", "m16n8k16", "f16", "A", "--row", "x"), ("--row", "valid integer", "lanemap find --help")),
+        (("find", "m8n8k4", "f16", "A", "--computation", "5"), ("--computation", "less than or equal to 4")),
+        (("find", "m16n8k32", "f16", "B", "--row", "0"), ("figure-only", "figure 121")),
+        (("find", "m16n8k16"), ("Missing argument", "lanemap find --help")),
+        (("fnd",), ("No such command 'fnd'", "find")),
+        (("find", "--rwo", "1"), ("--rwo", "--row")),
+        (("list", "--format", "xml"), ("xml", "csv")),
+        (("sql", "SELEC 1"), ("syntax error", "SELEC")),
+        (("sql", "DELETE FROM element"), ("sql only reads",)),
+        (("sql", "SELECT * FROM layouts"), ("no such table", "layout")),
+        (("export", "--output", "layouts.xls"), ("layouts.xls", "parquet, csv, arrow or jsonl")),
+        (("export", "--role", "E", "--output", "e.csv"), ("no rows",)),
+        (("export", "--output", "/no/such/folder/x.csv"), ("/no/such/folder/x.csv", "No such file")),
+        (("export", "--output", "/dev/full", "--format", "csv"), ("/dev/full", "No space left")),
+        (("list", "--db", "mysql://x/y"), ("mysql", "postgresql://")),
+        (("list", "--db", "/proc/no/x.db"), ("/proc/no", "--db")),
+        (("list", "--db", __file__), ("not a database", "--db")),
+        (("list", "--db", "."), ("--db",)),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:50],
+)
+def test_bad_input_is_one_line_and_exit_2(refused, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    refused(*arguments, words=words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_database_is_read_but_named(run, file, monkeypatch):
+    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "another")
+    result = run(*FIND, "--db", file)
+    assert (result.code, result.err.count("\n")) == (0, 1)
+    assert f"lanemap ingest --db {file}" in result.err
+
+
+def test_a_reader_that_stops_early_ends_it_quietly(built):
+    """As in ``lanemap export | head -1``."""
+    environment = os.environ | {"LANEMAP_DB": str(built)}
+    process = subprocess.Popen([LANEMAP, "export"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    assert process.stdout.readline().startswith(b"shape,")
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == -13
+
+
+def on_a_terminal(arguments, built, **variables):
+    """What a command writes to a terminal of 80 columns."""
+    main_end, terminal = pty.openpty()
+    environment = os.environ | {"LANEMAP_DB": str(built), "COLUMNS": "80", "TERM": "xterm-256color"} | variables
+    process = subprocess.Popen([LANEMAP, *arguments], stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    written = b""
+    while True:
+        try:
+            part = os.read(main_end, 65536)
+        except OSError:
+            break
+        written += part
+        if not part:
+            break
+    return process.wait(), written.decode()
+
+
+def test_show_is_coloured_by_lane_on_a_terminal_only(built, run):
+    code, drawn = on_a_terminal(["show", "m16n8k16", "f16", "A"], built, COLORTERM="truecolor")
+    assert code == 0
+    assert len({part.split("m")[0] for part in drawn.split("\x1b[")[1:] if "48;2" in part}) == 32
+    assert "\x1b" not in on_a_terminal(["show", "m16n8k16", "f16", "A"], built, NO_COLOR="1", TERM="dumb")[1]
+    assert "\x1b" not in run("show", "m16n8k16", "f16", "A").out
+
+
+def test_building_is_announced_on_a_terminal_only(tmp_path, run):
+    _, drawn = on_a_terminal(["list", "sources"], tmp_path / "new.db")
+    assert drawn.startswith("lanemap: loading ptx-isa-9.1\r\n")
+    assert run("list", "sources", db=tmp_path / "other.db").err == ""
+
+
+def test_bytes_are_not_for_a_terminal(built):
+    code, drawn = on_a_terminal(["export", "--format", "parquet"], built)
+    assert code == 2
+    assert (
+        drawn == "lanemap: parquet is not for a terminal: send it to a file or a pipe, as in ... > layouts.parquet\r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("lanemap show m16n8k2", "m16n8k256"), ("lanemap show m16n8k16 t", "tf32"), ("lanemap find m8n8k4 f16 ", "A")],
+)
+def test_completion_knows_the_names(built, words, expected):
+    environment = os.environ | {"LANEMAP_DB": str(built), "_LANEMAP_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - (not words.endswith(" ")))}
+    done = subprocess.run([LANEMAP], env=environment, capture_output=True, text=True)
+    assert expected in done.stdout.split()
+
+
+def test_the_module_runs_as_the_command_does(built):
+    environment = os.environ | {"LANEMAP_DB": str(built)}
+    command = [sys.executable, "-m", "lanemap.cli", *FIND]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.count("\n") == 2

@@ -1,0 +1,137 @@
+"""Exports: every row, in every format, and the file whole or not at all."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lanemap
+from lanemap.db.export import METADATA_KEY, WRITERS, layout_table
+from lanemap.db.files import atomically
+from lanemap.db.lookup import COLUMNS, Wanted
+
+
+@pytest.fixture
+def database(built):
+    with lanemap.open(str(built)) as database:
+        yield database
+
+
+def written(table, form):
+    stream = io.BytesIO()
+    WRITERS[form](table, stream)
+    return stream.getvalue()
+
+
+def read(form, data):
+    """The rows as tuples of text, read back by somebody else's reader where there is one."""
+    if form == "parquet":
+        records = pq.read_table(io.BytesIO(data)).to_pylist()
+    elif form == "arrow":
+        records = pa.ipc.open_file(data).read_all().to_pylist()
+    elif form == "jsonl":
+        records = [json.loads(line) for line in data.decode().splitlines()]
+    else:
+        return [tuple(row[name] for name in COLUMNS) for row in csv.DictReader(io.StringIO(data.decode()))]
+    assert all(tuple(record) == COLUMNS for record in records)
+    return [tuple("" if value is None else str(value) for value in record.values()) for record in records]
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_every_format_holds_every_row(database, form):
+    stored = database.reader.sql(f"SELECT {', '.join(COLUMNS)} FROM layout").rows
+    expected = sorted(tuple("" if value is None else str(value) for value in row) for row in stored)
+    data = written(layout_table(database.reader, Wanted(), "1"), form)
+    assert sorted(read(form, data)) == expected
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_a_selection_holds_just_what_was_asked_for(database, form):
+    wanted = Wanted(shape="M16N8K16", type=".F16", role="a", source=lanemap.DEFAULT_SOURCE)
+    rows = read(form, written(layout_table(database.reader, wanted, "1"), form))
+    assert len(rows) == 32 * (8 + 4)
+    assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
+
+
+def test_parquet_is_small_typed_and_says_where_it_comes_from(database):
+    data = written(layout_table(database.reader, Wanted(), "9.9"), "parquet")
+    parquet = pq.ParquetFile(io.BytesIO(data))
+    assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert len(data) < 200_000
+    schema = parquet.schema_arrow
+    assert tuple(schema.names) == COLUMNS
+    for name in COLUMNS:
+        text = name in ("shape", "type", "role", "instruction", "major", "source")
+        assert pa.types.is_dictionary(schema.field(name).type) == text
+        assert text or schema.field(name).type == pa.int32()
+    described = json.loads(schema.metadata[METADATA_KEY])
+    assert described["lanemap"] == "9.9"
+    assert [source["name"] for source in described["sources"]] == ["ptx-isa-9.1", "ptx-isa-9.1+errata"]
+    assert described["sources"][0]["version"] == "9.1"
+
+
+def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
+    table = layout_table(database.reader, Wanted(shape="m8n8k4"), "1")
+    assert written(table, "csv").decode().splitlines()[:2] == [
+        ",".join(COLUMNS),
+        "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,ptx-isa-9.1",
+    ]
+    odd = pa.array(['a "b", c'] * table.num_rows).dictionary_encode()
+    quoted = table.set_column(COLUMNS.index("source"), "source", odd)
+    assert {row[-1] for row in read("csv", written(quoted, "csv"))} == {'a "b", c'}
+
+
+def test_nothing_to_write_is_an_error(database):
+    with pytest.raises(lanemap.LanemapError, match="has no rows"):
+        layout_table(database.reader, Wanted(role="E"), "1")
+
+
+def test_pandas_and_the_database_agree(database):
+    frame = database.layout("m16n8k16", "f16", "A")
+    table = layout_table(database.reader, Wanted("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE), "1")
+    exported = table.to_pandas().astype(dict.fromkeys(("lane", "reg", "slot", "row", "col"), "int64"))
+    cells = ["lane", "reg", "slot", "row", "col"]
+    pd.testing.assert_frame_equal(frame[cells], exported[cells])
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "layouts.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    with pytest.raises(KeyboardInterrupt), atomically(path) as stream:
+        stream.write(b"half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    with atomically(path) as stream:
+        stream.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_no_file(tmp_path):
+    export = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from pathlib import Path\n"
+        "from lanemap import LanemapError\n"
+        "from lanemap.db.files import atomically\n"
+        "try:\n"
+        "    with atomically(Path('out.csv')) as stream: stream.write(b'x' * 100_000)\n"
+        "except LanemapError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", export], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == "cannot write out.csv: File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(lanemap.LanemapError, match="No such file or directory"), atomically(tmp_path / "no" / "x.csv"):
+        pass

@@ -1,0 +1,281 @@
+"""Building, loading and replacing, on SQLite and on a real PostgreSQL."""
+
+import json
+import multiprocessing
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+import lanemap
+from lanemap.db import store
+from lanemap.db.fragment import ELEMENT, Source
+from lanemap.db.location import SCHEMA_VERSION, locate
+from lanemap.db.reader import connect
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path):
+    """The URL of an empty database, of both kinds in turn."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "new" / "layouts.db")
+        return
+    server = request.getfixturevalue("server")
+    name = f"test_{abs(hash(request.node.nodeid))}"
+    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    yield server.replace("/postgres?", f"/{name}?")
+
+
+def rows(place, query):
+    reader = connect(locate(place))
+    try:
+        return reader.sql(query).rows
+    finally:
+        reader.close()
+
+
+def small(fragment, name="mine"):
+    return Source(name, "import", "a test", [fragment], {"from": "nowhere"})
+
+
+def test_the_first_use_builds_it_and_the_next_does_not(place):
+    loaded = []
+    lanemap.open(place, progress=lambda source: loaded.append(source.name)).close()
+    assert loaded == ["ptx-isa-9.1", "ptx-isa-9.1+errata"]
+    lanemap.open(place, progress=lambda source: loaded.append(source.name)).close()
+    assert len(loaded) == 2
+
+
+def test_every_row_is_what_was_evaluated(place, sources):
+    lanemap.open(place).close()
+    for name, source in sources.items():
+        expected = {
+            (each.instruction, each.shape, each.type, each.role, each.major, *map(int, element))
+            for each in source.fragments
+            if each.elements is not None
+            for element in each.elements.tolist()
+        }
+        cells = ", ".join(ELEMENT.names)
+        query = f"SELECT instruction, shape, type, role, major, {cells} FROM layout WHERE source = '{name}'"
+        stored = rows(place, query)
+        assert len(stored) == len(expected)
+        assert set(stored) == expected
+
+
+def test_packed_elements_are_the_stored_ones(place):
+    lanemap.open(place).close()
+    from lanemap.db.fragment import unpack
+
+    stored = {}
+    for mapping, *element in rows(
+        place, f"SELECT mapping_id, {', '.join(ELEMENT.names)} FROM element ORDER BY 1, 2, 3, 4"
+    ):
+        stored.setdefault(mapping, []).append(tuple(element))
+    for mapping, packed in rows(place, "SELECT id, elements FROM mapping"):
+        assert unpack(bytes(packed)).tolist() == stored[mapping]
+
+
+def test_loading_again_replaces_and_leaves_nothing_behind(place, fragments):
+    lanemap.open(place).close()
+    before = rows(place, "SELECT COUNT(*) FROM element")
+    location = locate(place)
+    changed = fragments[0].elements.copy()
+    changed["row"] = 7 - changed["row"]
+    store.load(location, [small(replace(fragments[0], elements=changed))])
+    assert rows(place, "SELECT COUNT(*) FROM layout WHERE source = 'mine'") == [(len(changed),)]
+    store.load(location, [small(fragments[0])])
+    assert rows(place, "SELECT COUNT(*) FROM layout WHERE source = 'mine'") == [(len(changed),)]
+    assert rows(place, "SELECT COUNT(*) FROM element") == before
+    for table in ("fragment", "finding"):
+        orphans = "SELECT COUNT(*) FROM {} WHERE {} NOT IN (SELECT id FROM {})"
+        parent = {"fragment": ("source_id", "source"), "finding": ("fragment_id", "fragment")}[table]
+        assert rows(place, orphans.format(table, *parent)) == [(0,)]
+    lanemap.refresh(place).close()
+    assert rows(place, "SELECT COUNT(*) FROM source") == [(3,)]
+
+
+def test_findings_are_recorded_and_do_not_stop_the_load(place):
+    lanemap.open(place).close()
+    found = rows(
+        place,
+        "SELECT source.name, shape, role, words FROM finding JOIN fragment ON fragment.id = fragment_id "
+        "JOIN source ON source.id = source_id ORDER BY finding.id",
+    )
+    assert [each[:3] for each in found] == [("ptx-isa-9.1", "m16n8k256", "A")] * 2
+
+
+def test_a_source_that_fails_half_way_leaves_the_old_one(place, fragments):
+    lanemap.open(place).close()
+    location = locate(place)
+    store.load(location, [small(fragments[0])])
+    before = rows(place, "SELECT * FROM layout WHERE source = 'mine' ORDER BY lane, reg, slot")
+
+    def sources():
+        yield small(fragments[1])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.load(location, sources())
+    twice = small(fragments[0])
+    with pytest.raises(lanemap.LanemapError, match="(?i)unique"):
+        store.load(location, [replace(twice, fragments=[fragments[2], fragments[2]])])
+    assert rows(place, "SELECT * FROM layout WHERE source = 'mine' ORDER BY lane, reg, slot") == before
+
+
+def test_processes_at_once_build_it_once(place):
+    opening = (
+        "import lanemap\n"
+        "loaded = []\n"
+        f"lanemap.open({place!r}, progress=lambda source: loaded.append(source.name)).close()\n"
+        "print(len(loaded))\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", opening], stdout=subprocess.PIPE) for _ in range(3)]
+    assert sorted(int(process.communicate()[0]) for process in processes) == [0, 0, 2]
+    assert rows(place, "SELECT COUNT(*) FROM source") == [(2,)]
+
+
+def test_a_killed_build_leaves_nothing_to_misread(tmp_path):
+    """Kill the builder while it loads: the next one starts over, whatever was written."""
+    file = tmp_path / "layouts.db"
+    slow = (
+        "import time, lanemap, lanemap.ingest.catalogue as c\n"
+        "load = c.load\n"
+        "def slowly():\n"
+        "    first, second = load()\n"
+        "    yield first\n"
+        "    print('half', flush=True)\n"
+        "    time.sleep(60)\n"
+        "c.load = slowly\n"
+        f"lanemap.open({str(file)!r})\n"
+    )
+    builder = subprocess.Popen([sys.executable, "-c", slow], stdout=subprocess.PIPE, cwd=tmp_path)
+    assert builder.stdout.readline() == b"half\n"
+    builder.send_signal(signal.SIGKILL)
+    builder.wait()
+    lanemap.open(str(file)).close()
+    assert rows(str(file), "SELECT COUNT(DISTINCT source) FROM layout") == [(2,)]
+
+
+def test_the_default_database_follows_the_package(tmp_path, monkeypatch):
+    monkeypatch.delenv("LANEMAP_DB")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    database = lanemap.open()
+    assert database.location.file == locate().file
+    assert database.location.file.name == f"lanemap-{SCHEMA_VERSION}.db"
+    database.close()
+    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "another")
+    loaded = []
+    assert not lanemap.open(progress=loaded.append).stale
+    assert len(loaded) == 2
+    assert not lanemap.open(progress=loaded.append).stale
+    assert len(loaded) == 2
+
+
+def test_a_named_database_is_left_as_it_is_but_called_stale(file, monkeypatch):
+    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "another")
+    assert lanemap.open(str(file)).stale
+    lanemap.refresh(str(file)).close()
+    assert not lanemap.open(str(file)).stale
+
+
+def test_another_schema_is_never_read(file):
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE meta SET value = '0' WHERE key = 'schema'")
+    with pytest.raises(lanemap.LanemapError, match="another version of Lanemap"):
+        lanemap.open(str(file))
+    with pytest.raises(lanemap.LanemapError, match="another version of Lanemap"):
+        lanemap.refresh(str(file))
+
+
+def test_someone_elses_database_is_not_touched(tmp_path):
+    file = tmp_path / "theirs.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE precious (x)")
+    before = file.read_bytes()
+    with pytest.raises(lanemap.LanemapError, match="not Lanemap's"):
+        lanemap.open(str(file))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"hello, I am no database at all" * 100, b"\0" * 5000])
+def test_a_file_that_is_no_database_is_not_touched(tmp_path, content):
+    file = tmp_path / "notes.txt"
+    file.write_bytes(content)
+    with pytest.raises(lanemap.LanemapError, match="not a database"):
+        lanemap.open(str(file))
+    assert file.read_bytes() == content
+
+
+def test_provenance_is_json(file):
+    for (provenance,) in rows(str(file), "SELECT provenance FROM source WHERE kind = 'document'"):
+        assert json.loads(provenance)["version"] == "9.1"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("layouts.db", Path("layouts.db")),
+        ("sqlite:///layouts.db", Path("layouts.db")),
+        ("sqlite:////tmp/layouts.db", Path("/tmp/layouts.db")),
+    ],
+)
+def test_a_file_may_be_named_in_two_ways(url, expected):
+    assert locate(url).file == expected
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "http://x"])
+def test_a_url_of_another_kind_is_refused(url):
+    with pytest.raises(lanemap.LanemapError):
+        locate(url)
+
+
+def test_a_password_is_not_shown():
+    assert "secret" not in str(locate("postgresql://me:secret@host/name"))
+
+
+def test_a_server_that_does_not_answer_is_one_line(tmp_path):
+    with pytest.raises(lanemap.LanemapError) as error:
+        lanemap.open(f"postgresql://postgres@/postgres?host={tmp_path}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere/layouts.db", "/dev/null/layouts.db"])
+def test_a_folder_that_cannot_be_made_is_one_line(place):
+    with pytest.raises(lanemap.LanemapError, match="--db"):
+        lanemap.open(place)
+
+
+def test_a_disk_that_fills_is_one_line_and_leaves_nothing_to_misread(tmp_path):
+    file = tmp_path / "layouts.db"
+    build = (
+        "import resource, lanemap\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        f"try: lanemap.open({str(file)!r})\n"
+        "except lanemap.LanemapError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.startswith(str(file))
+    assert done.stdout.count("\n") == 1
+    lanemap.open(str(file)).close()
+    assert rows(str(file), "SELECT COUNT(DISTINCT source) FROM layout") == [(2,)]
+
+
+def test_a_database_can_be_read_while_it_is_replaced(file):
+    """A reader sees the old source or the new one, never half of it."""
+    counts = set()
+    writer = multiprocessing.get_context("spawn").Process(target=lanemap.refresh, args=(str(file),))
+    writer.start()
+    while writer.is_alive():
+        counts |= set(rows(str(file), "SELECT COUNT(*) FROM layout"))
+        time.sleep(0.005)
+    assert len(counts) == 1

@@ -1,0 +1,96 @@
+"""The structural checks: quiet on every good layout, and never on a corrupted one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap.db.spans import spans
+from lanemap.db.structure import check, coverage
+from lanemap.ingest import catalogue
+
+GOOD = [each for each in catalogue.load()[1].fragments if each.elements is not None]
+DENSE = [each for each in GOOD if each.instruction == "mma"]
+
+
+def corrupted(fragment, index, **values):
+    table = fragment.elements.copy()
+    for name, value in values.items():
+        table[name][index] = value
+    return replace(fragment, elements=table)
+
+
+@given(st.sampled_from(DENSE), st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_one_element_elsewhere_is_found(fragment, data):
+    rows, cols = fragment.dimensions
+    index = data.draw(st.integers(0, len(fragment.elements) - 1))
+    row, col = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, cols - 1))
+    broken = corrupted(fragment, index, row=row, col=col, col_last=col)
+    moved = (row, col) != tuple(fragment.elements[["row", "col"]][index])
+    assert bool(check(broken)) == moved
+
+
+@given(st.sampled_from(GOOD), st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_value_out_of_range_is_found(fragment, data):
+    rows, cols = fragment.dimensions
+    limits = {"lane": 32, "reg": fragment.registers, "slot": fragment.slots, "row": rows, "col": cols, "col_last": cols}
+    name = data.draw(st.sampled_from(sorted(limits)))
+    value = data.draw(st.one_of(st.integers(-300, -1), st.integers(limits[name], 30_000)))
+    found = check(corrupted(fragment, data.draw(st.integers(0, len(fragment.elements) - 1)), **{name: value}))
+    assert f"{name} {value} is outside 0..{limits[name] - 1}" in found
+
+
+@given(st.sampled_from(GOOD), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
+    one, other = data.draw(st.lists(st.integers(0, len(fragment.elements) - 1), min_size=2, max_size=2, unique=True))
+    left_out = replace(fragment, elements=np.delete(fragment.elements, one))
+    assert any("stand for no cell" in words for words in check(left_out))
+    table = fragment.elements.copy()
+    for name in ("lane", "reg", "slot"):
+        table[name][one] = table[name][other]
+    assert any("stand for several cells" in words for words in check(replace(fragment, elements=table)))
+
+
+def test_a_finding_names_the_cells_as_a_person_would():
+    b1 = next(each for each in catalogue.load()[0].fragments if each.shape == "m16n8k256" and each.role == "A")
+    assert check(b1) == [
+        "256 cells are held too often: rows 8-15 cols 128-159",
+        "256 cells are held never: rows 8-15 cols 0-31",
+    ]
+
+
+def test_a_computation_of_its_own_is_named():
+    quads = next(each for each in GOOD if each.shape == "m8n8k4" and each.type == "f16" and each.role == "C")
+    assert check(corrupted(quads, 0, row=1))[0].startswith("computation 1: 1 cells are held too often: rows 1 cols 0")
+
+
+@given(st.sampled_from(GOOD))
+def test_coverage_counts_what_a_loop_counts(fragment):
+    rows, cols = fragment.dimensions
+    counted = np.zeros((rows, cols), int)
+    for each in fragment.elements:
+        counted[each["row"], each["col"] : each["col_last"] + 1] += 1
+    assert (coverage(fragment.elements, rows, cols) == counted).all()
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_spans_name_just_the_numbers(numbers):
+    named = set()
+    for run in filter(None, spans(numbers).split(", ")):
+        first, _, last = run.partition("-")
+        named |= set(range(int(first), int(last or first) + 1))
+    assert named == numbers
+
+
+@pytest.mark.parametrize(("shape", "role"), [("m16n8", "A"), ("16816", "B"), ("m16n8k16 ", "C"), ("", "D")])
+def test_a_shape_that_is_none_is_refused(shape, role):
+    from lanemap import LanemapError
+    from lanemap.db.fragment import dimensions
+
+    with pytest.raises(LanemapError, match="write m16n8k16"):
+        dimensions(shape, role)

@@ -1,0 +1,136 @@
+"""The Python API, and what importing it costs."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import lanemap
+
+HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark"}
+
+
+@pytest.fixture(scope="module")
+def database(built):
+    with lanemap.open(str(built)) as database:
+        yield database
+
+
+def test_layout_is_a_frame(database):
+    frame = database.layout("m16n8k16", "f16", "A")
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == list(lanemap.db.lookup.COLUMNS)
+    assert len(frame) == 32 * 8
+    assert {str(frame[name].dtype) for name in ("lane", "reg", "slot", "row", "col")} == {"int64"}
+    assert set(frame.instruction) == {"mma"}
+    assert list(frame.sort_values(["lane", "reg", "slot"]).index) == list(frame.index)
+
+
+def test_names_are_case_insensitive(database):
+    assert database.layout("M16N8K16", ".F16", "a").equals(database.layout("m16n8k16", "f16", "A"))
+
+
+def test_find_goes_both_ways(database):
+    """For every element of a fragment: from its slot to its cell, and from its cell to its slot."""
+    frame = database.layout("m16n8k8", "tf32", "A")
+    for each in frame.itertuples():
+        by_slot = database.find("m16n8k8", "tf32", "A", lane=each.lane, reg=each.reg, slot=each.slot)
+        by_cell = database.find("m16n8k8", "tf32", "A", row=each.row, col=each.col)
+        assert by_slot[["row", "col"]].to_numpy().tolist() == [[each.row, each.col]]
+        assert by_cell[["lane", "reg", "slot"]].to_numpy().tolist() == [[each.lane, each.reg, each.slot]]
+
+
+def test_find_knows_the_computations(database):
+    frame = database.find("m8n8k4", "f16", "C", row=5, col=2)
+    assert frame[["computation", "lane"]].to_numpy().tolist() == [[1, 17], [2, 21], [3, 25], [4, 29]]
+    assert database.find("m8n8k4", "f16", "C", row=5, col=2, computation=3).lane.tolist() == [25]
+    assert len(database.find("m8n8k4", "f16", "A", row=0, col=0, computation=1)) == 2
+    assert len(database.find("m8n8k4", "f16", "A", row=0, col=0, computation=1, major="col")) == 1
+
+
+def test_find_knows_windows(database):
+    frame = database.find("m16n8k16", "f16", "A", row=9, col=6, instruction="mma.sp")
+    assert frame[["lane", "reg", "slot", "col", "col_last"]].to_numpy().tolist() == [[5, 1, 0, 4, 7], [5, 1, 1, 4, 7]]
+
+
+def test_the_dense_instruction_comes_first(database):
+    assert set(database.layout("m16n8k16", "bf16", "B").instruction) == {"mma"}
+    assert set(database.layout("m16n8k16", "bf16", "B", instruction="mma.sp").instruction) == {"mma.sp"}
+    assert set(database.layout("m16n8k64", "u8", "A").instruction) == {"mma.sp"}
+
+
+def test_sql_gives_a_frame(database):
+    frame = database.sql("SELECT role, COUNT(*) AS n FROM layout WHERE shape = 'm16n8k16' GROUP BY role ORDER BY role")
+    assert frame.role.tolist() == list("ABCD")
+
+
+def test_fragments_and_sources(database):
+    assert database.sources().name.tolist() == ["ptx-isa-9.1", "ptx-isa-9.1+errata"]
+    assert len(database.fragments(None)) == 2 * len(database.fragments())
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"shape": "m16n8k17"}, "did you mean m16n8k16?"),
+        ({"type": "f17"}, "did you mean f16?"),
+        ({"role": "F"}, "there is A, B, C, D, E"),
+        ({"source": "ptx-isa-9"}, "did you mean ptx-isa-9.1?"),
+        ({"instruction": "mma.sparse"}, "did you mean mma.sp?"),
+        ({"row": 16}, "it goes from 0 to 15"),
+        ({"lane": 32}, "it goes from 0 to 31"),
+        ({"slot": -1}, "it goes from 0 to 1"),
+        ({"shape": "m16n8k32", "role": "B"}, "figure-only, figure 121"),
+        ({"shape": "m16n8k32", "role": "E"}, "no other source has it either"),
+    ],
+)
+def test_a_request_for_what_is_not_there_says_what_is(database, request_, words):
+    arguments = {"shape": "m16n8k16", "type": "f16", "role": "A", "row": 0} | request_
+    with pytest.raises(lanemap.LanemapError) as error:
+        database.find(**arguments)
+    assert words in str(error.value)
+
+
+def loaded_by(code, tmp_path):
+    """The heavy modules that some code imports in a fresh interpreter."""
+    script = f"import sys\nsys.argv = ['lanemap']\n{code}\nprint('\\n' + ' '.join(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    return HEAVY & set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find m16n8k16 f16 A --row 1 --col 2",
+        "show m16n8k16 f16 A",
+        "show m16n8k16 f16 A --by lane",
+        "list",
+        "list sources",
+        "sql SELECT+1",
+        "--help",
+        "find --help",
+    ],
+)
+def test_look_ups_import_nothing_heavy(command, built, tmp_path):
+    run = (
+        f"sys.argv += {[part.replace('+', ' ') for part in command.split()]!r}\n"
+        f"import os; os.environ['LANEMAP_DB'] = {str(built)!r}\n"
+        "from lanemap.cli import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert loaded_by(run, tmp_path) == set()
+
+
+def test_import_lanemap_imports_nothing_heavy(tmp_path):
+    assert loaded_by("import lanemap", tmp_path) == set()
+
+
+def test_folders_of_the_user_break_nothing(tmp_path, built):
+    """A db/, cli/ or ingest/ in the current directory is not ours, and ours is not theirs."""
+    for name in ("db", "cli", "ingest", "capture"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not yours')")
+    script = f"import lanemap; print(len(lanemap.open({str(built)!r}).layout('m16n8k16', 'f16', 'A')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == "256\n"
