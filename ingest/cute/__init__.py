@@ -15,7 +15,7 @@ from ..atom import lanes
 from ..imported import Imported, Skipped, merge
 from .header import Header, Struct, parse_header
 from .operation import atom, threads
-from .traits import Library, Traits
+from .traits import Library, Traits, written
 from .tree import fingerprint, locate, read
 
 
@@ -86,7 +86,7 @@ class _Reading:
             try:
                 lanes(threads(self.library, Traits(struct, {})))
             except LanemapError as error:
-                self.skipped.append(Skipped(str(pattern), str(error)))
+                self.skipped.append(Skipped(written(struct), str(error)))
             else:
                 yield struct
 
@@ -97,12 +97,13 @@ class _Reading:
             assert pattern is not None
             operations = self.library.operations(pattern)
             if not operations:
-                self.skipped.append(Skipped(str(pattern), "its operation, a struct of this name, is not there"))
+                self.skipped.append(Skipped(written(struct), "its operation, a struct of this name, is not there"))
             for name, operation in operations:
-                for made in atom(self.library, name, operation):
+                called = str(name) if struct.parameters else written(struct)
+                for made in atom(self.library, name, operation, called):
                     if isinstance(made, Skipped):
                         self.skipped.append(made)
                     else:
-                        yield str(name), made
+                        yield called, made
         lonely = (Skipped(str(name), "there are no MMA_Traits for it") for name in self.library.lonely())
         self.skipped += lonely

@@ -32,21 +32,28 @@ def threads(library: Library, traits: Traits) -> Layout:
     return _layout(library, traits, "ThrID")
 
 
-def atom(library: Library, name: Name, operation: Struct) -> Iterator[Fragment | Skipped]:
-    """The fragments of an operation; a Skipped for each operand that is none, or for the operation as a whole."""
+def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
+    """The fragments of an operation; a Skipped for each operand that is none, or for the operation as a whole.
+
+    Args:
+        library: what the headers declare.
+        name: the operation's name, by which its traits are found.
+        operation: its struct.
+        called: what to call it in a Skipped.
+    """
     known = next(filter(None, map(instruction, operation.strings)), None)
     if known is None:
-        yield Skipped(str(name), "it has no mma of its own in its assembly")
+        yield Skipped(called, "it has no mma of its own in its assembly")
         return
     try:
         traits = library.traits(name)
         lanes = threads(library, traits)
         shape = library.member(traits, "Shape_MNK")
     except LanemapError as error:
-        yield Skipped(str(name), str(error))
+        yield Skipped(called, str(error))
         return
     if shape != tuple(map(int, re.findall(r"\d+", known.shape))):
-        yield Skipped(str(name), f"its Shape_MNK is {shape} and its mma is {known.shape}")
+        yield Skipped(called, f"its Shape_MNK is {shape} and its mma is {known.shape}")
         return
     sparse = known.name == "mma.sp"
     for role in "ABCDE" if sparse else "ABCD":
@@ -54,9 +61,9 @@ def atom(library: Library, name: Name, operation: Struct) -> Iterator[Fragment |
             operand = _operand(library, traits, operation, known, role)
             yield fragment(known, role, operand, lanes, _selector(operation) if role == "E" else None)
         except LanemapError as error:
-            yield Skipped(f"{name} {role}", str(error))
+            yield Skipped(f"{called} {role}", str(error))
     if library.has(traits, "SFALayout"):
-        yield Skipped(f"{name} SFA, SFB", "scale factors are not a role of Lanemap's")
+        yield Skipped(f"{called} SFA, SFB", "scale factors are not a role of Lanemap's")
 
 
 def _operand(library: Library, traits: Traits, operation: Struct, known: Instruction, role: str) -> Operand:

@@ -189,6 +189,13 @@ class Library:
             self._open.pop()
 
 
+def written(traits: Struct) -> str:
+    """What the operation of an MMA_Traits is called there, without namespaces."""
+    last = traits.name.last
+    operation = last.arguments[0] if last.arguments else traits.name
+    return str(operation.last if isinstance(operation, Name) else operation)
+
+
 def _matches(pattern: Term, operation: Value, parameters: Sequence[str], bound: dict[str, Value]) -> bool:
     """Whether an operation is one of the pattern's; binds the template parameters."""
     if isinstance(pattern, Name) and pattern.last.name in parameters and pattern.last.arguments is None:

@@ -74,7 +74,8 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, NDArray[np.int32]]) -> 
     role, shape = key["role"], key["shape"]
     if role not in tuple("ABCDE"):
         raise LanemapError(f"role {role!r} is none of A, B, C, D and E")
-    if max(dimensions(shape, "A") + dimensions(shape, "B")) > MAX_DIMENSION or min(dimensions(shape, role)) < 1:
+    extents = dimensions(shape, "A") + dimensions(shape, "B")
+    if max(extents) > MAX_DIMENSION or min(extents) < 1:
         raise LanemapError(f"shape {shape!r} is none of an instruction: each dimension is 1 to {MAX_DIMENSION}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")

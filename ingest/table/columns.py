@@ -107,7 +107,9 @@ def _csv(path: Path, head: bytes) -> Iterator[pa.RecordBatch]:
     import pyarrow.csv as pc
 
     names = _names(_csv_names(head, path), path)
-    types = {name: _TEXT if known in TEXTS else pa.int32() for name, known in names.items()}
+    # What may have gaps, pandas writes with a decimal point.
+    numbers = {name: pa.int32() if name in REQUIRED else pa.float64() for name in NUMBERS}
+    types = {name: _TEXT if known in TEXTS else numbers[known] for name, known in names.items()}
     convert = pc.ConvertOptions(
         column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=True
     )
@@ -122,7 +124,7 @@ def _csv_names(head: bytes, path: Path) -> list[str]:
     text = codecs.decode(line, "utf-8-sig", "replace")
     if not whole or "\0" in text or "\ufffd" in text:
         raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
-    return next(csv.reader([text.strip()]), [])
+    return next(csv.reader([text.rstrip("\r")]), [])
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
