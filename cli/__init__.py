@@ -18,6 +18,7 @@ from .options import (
     Drawn,
     FileFormat,
     Format,
+    Importable,
     Major,
     Output,
     Role,
@@ -254,10 +255,9 @@ def capture(
 
         write(source, output)
     else:
-        from ..db.store import load
+        from .. import add
 
-        with _open(db) as database:
-            load(database.location, [source])
+        add([source], db, progress=_progress)
     write_rows(capturing.report(source), format)
     gpu_seconds = source.provenance["gpu_seconds"]
     sys.stderr.write(f"lanemap: {source.name} in {seconds:.2f} s, probes {gpu_seconds:.3f} s of it on the GPU\n")
@@ -303,6 +303,25 @@ def decode(
         else:
             rows = decoding.columns_of(sys.stdin.read().split() if words == ["-"] else words or [], a, e)
         write_rows(rows, format)
+
+
+@app.command("import", epilog="Example: lanemap import tensor-layouts")
+def import_(
+    kind: Annotated[Importable, typer.Argument(help="What to read.", case_sensitive=False, show_default=False)],
+    path: Annotated[str | None, typer.Argument(help="Where it is; tensor-layouts is found where installed.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load a capture file, another toolchain's layouts, or anyone's table; list what was left out and why.
+
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout.
+    A table of reasons counts what each left out; the other formats name every atom.
+    """
+    from .. import import_layouts
+    from .importing import write_imported
+
+    write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")

@@ -45,6 +45,15 @@ class What(StrEnum):
     FINDINGS = "findings"
 
 
+class Importable(StrEnum):
+    """What ``import`` reads."""
+
+    CAPTURE = "capture"
+    CUTE = "cute"
+    TENSOR_LAYOUTS = "tensor-layouts"
+    TABLE = "table"
+
+
 def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:
     """A completer for the names in one column of what the database has, or the usual ones before there is one."""
 

@@ -206,7 +206,9 @@ def _match(connection: Connection, pair: Pair) -> dict[str, Any]:
     same = func.sum(case((and_(*within.values()), 1), else_=0)).label("same")
     joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot"))))
     chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
-    found = connection.execute(select(func.count().label("both"), same, *counts).select_from(joined).where(chosen)).one()
+    found = connection.execute(
+        select(func.count().label("both"), same, *counts).select_from(joined).where(chosen)
+    ).one()
     sizes = [
         connection.scalar(select(func.count()).select_from(element).where(element.c.mapping_id == mapping)) or 0
         for mapping in (pair.left_mapping, pair.right_mapping)
@@ -256,7 +258,9 @@ def _relabel(connection: Connection, group: Sequence[Pair]) -> list[Pair]:
         if pair.verdict is not Verdict.REFINED:
             for axis, name in zip(_axes(pair), ("row", "col"), strict=True):
                 windows.setdefault(axis, set()).update(told[mappings][1][name])
-    sizes = {axis: size for pair in group for axis, size in zip(_axes(pair), dimensions(pair.shape, pair.role), strict=True)}
+    sizes = {
+        axis: size for pair in group for axis, size in zip(_axes(pair), dimensions(pair.shape, pair.role), strict=True)
+    }
     found = {axis: find(sizes[axis], pairs) for axis, pairs in windows.items()}
     return [_renamed(pair, told[pair.left_mapping, pair.right_mapping][0], found) for pair in group]
 

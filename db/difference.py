@@ -42,7 +42,9 @@ def _offsets(rows: Sequence[Row], registers: int, slots: int) -> list[str]:
     largest = sorted(groups.items(), key=lambda group: -len(group[1]))
     words = [f"{_where(places, registers, slots)}: {_off(offset)}" for offset, places in largest[:_GROUPS]]
     if len(largest) > _GROUPS:
-        words.append(f"and {sum(len(places) for _, places in largest[_GROUPS:])} more elements, each off in its own way")
+        words.append(
+            f"and {sum(len(places) for _, places in largest[_GROUPS:])} more elements, each off in its own way"
+        )
     return words
 
 
@@ -63,7 +65,9 @@ def _exchanged(rows: Sequence[Row]) -> str:
         return ""
     for index, name in enumerate(("lane", "reg", "slot")):
         pairs = {(one[index], other[index]) for one, other in moves if other is not None}
-        rest = all(one[:index] + one[index + 1 :] == other[:index] + other[index + 1 :] for one, other in moves if other)
+        rest = all(
+            one[:index] + one[index + 1 :] == other[:index] + other[index + 1 :] for one, other in moves if other
+        )
         counted = Counter(one for one, _ in pairs)
         if rest and max(counted.values()) == 1:
             return _exchange_in_words(name, dict(pairs))
