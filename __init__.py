@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .db.fragment import Source
     from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "add", "import_layouts", "open", "refresh"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "add", "import_layouts", "open", "read_file", "refresh"]
 
 __version__ = "0.1.0"
 
@@ -219,6 +219,24 @@ def add(
     with open(url, progress=progress) as database:
         location = database.location
     load(location, sources, progress)
+
+
+def read_file(path: str) -> Source:
+    """The layouts in a capture file, or in a CSV, Parquet or Arrow table of one source.
+
+    Raises:
+        LanemapError: it cannot be read, or holds several sources.
+    """
+    from .capture import recording
+    from .ingest.table import read_table
+
+    if recording.is_capture(path):
+        return recording.read(path)
+    found = read_table(Path(path))
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
+    return found[0]
 
 
 def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:

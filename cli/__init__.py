@@ -16,11 +16,15 @@ from .options import (
     Computation,
     Db,
     Drawn,
+    Everything,
     FileFormat,
     Format,
     Importable,
     Major,
     Output,
+    Report,
+    ReportFile,
+    ReportFormat,
     Role,
     Selector,
     Shape,
@@ -32,6 +36,7 @@ from .options import (
     Source,
     Type,
     What,
+    source_names,
 )
 
 app = typer.Typer(
@@ -201,6 +206,62 @@ def sql(
 
     with _open(db) as database:
         write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format)
+
+
+@app.command(epilog="Example: lanemap diff ptx-isa-9.1 h200-sm_90a --shape m16n8k256")
+def diff(
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A source, or a file.", autocompletion=source_names)],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another one.", autocompletion=source_names)],
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    db: Db = None,
+) -> None:
+    """Compare two sources fragment by fragment; each is in the database, or a file.
+
+    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts:
+    identical; relabelled, equal after one renumbering of rows, columns or depth in all operands that share it;
+    refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
+    that nothing is different, 1 that something is.
+    """
+    from ..db.lookup import Wanted
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.diff(database, left, right, Wanted(shape, type, role, instruction))
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained:
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap check")
+def check(
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
+    ] = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
+    db: Db = None,
+) -> None:
+    """Check the structure of every source, and every document against every capture and import.
+
+    What a catalogued erratum explains is reported as known. Exit code 0 means that nothing else disagrees, 1 that
+    something does.
+    """
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.check(database, against or ())
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained or (strict and report.known):
+        raise typer.Exit(DISAGREES)
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")

@@ -34,10 +34,6 @@ class Verdict(StrEnum):
     RIGHT_ONLY = "right only"
 
 
-#: Sources that share nothing but these agree.
-AGREEING = {Verdict.IDENTICAL, Verdict.REFINED, Verdict.RELABELLED, Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY}
-
-
 @dataclass(frozen=True)
 class Pair:
     """One fragment in two sources.
@@ -89,13 +85,16 @@ def compare(connection: Connection, left: str, right: str, wanted: Wanted | None
             raise LanemapError(f"no source {name}: there is {known}, or give a file")
     pairs = [_without_rows(row) for row in connection.execute(_side_by_side(left, right, wanted or Wanted()))]
     if not pairs:
-        raise LanemapError(f"neither {left} nor {right} has a fragment that matches: lanemap list says what there is")
+        raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
     pairs = _look_at_elements(connection, pairs)
     return _look_for_labels(connection, pairs)
 
 
 def differing(connection: Connection, pair: Pair, limit: int | None = None) -> list[dict[str, Any]]:
-    """The elements that do not match, by lane, reg and slot: ``left_row`` ... ``right_computation``, None where absent."""
+    """The elements that do not match, by lane, reg and slot, with ``left_row`` ... ``right_computation``.
+
+    A side that has no such slot has None there.
+    """
     names = ("row", "col", "col_last", "computation")
     left, right = element.alias("l"), element.alias("r")
     at = and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot")))
@@ -163,16 +162,15 @@ def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
         .where(one.c.id.is_(None))
     )
     every = union_all(in_left, in_right).subquery()
-    return select(every).order_by(every.c.side, every.c.place)
+    has_rows = every.c.left_mapping.is_not(None) | every.c.right_mapping.is_not(None)
+    return select(every).where(has_rows).order_by(every.c.side, every.c.place)
 
 
 def _without_rows(row: Any) -> Pair:
     """The verdict where a side has no rows or both have the same; ``different`` stands for what is not known yet."""
     left, right = row.left_mapping, row.right_mapping
     status = None
-    if left is None and right is None:
-        verdict, status = Verdict.IDENTICAL, row.left_status or row.right_status
-    elif right is None:
+    if right is None:
         verdict, status = Verdict.LEFT_ONLY, row.right_status or "not there"
     elif left is None:
         verdict, status = Verdict.RIGHT_ONLY, row.left_status or "not there"

@@ -65,11 +65,8 @@ def _exchanged(rows: Sequence[Row]) -> str:
         return ""
     for index, name in enumerate(("lane", "reg", "slot")):
         pairs = {(one[index], other[index]) for one, other in moves if other is not None}
-        rest = all(
-            one[:index] + one[index + 1 :] == other[:index] + other[index + 1 :] for one, other in moves if other
-        )
-        counted = Counter(one for one, _ in pairs)
-        if rest and max(counted.values()) == 1:
+        rest = [(one[:index] + one[index + 1 :], other[:index] + other[index + 1 :]) for one, other in moves if other]
+        if all(one == other for one, other in rest) and max(Counter(one for one, _ in pairs).values()) == 1:
             return _exchange_in_words(name, dict(pairs))
     return ""
 
@@ -93,6 +90,13 @@ def _where(places: Sequence[Place], registers: int, slots: int) -> str:
 
 
 def _some(name: str, numbers: set[int]) -> str:
+    ordered = sorted(numbers)
+    if (
+        len(ordered) > 3
+        and ordered == list(range(ordered[0], ordered[-1] + 1, step := ordered[1] - ordered[0]))
+        and step > 1
+    ):
+        return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
     return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"
 
 
