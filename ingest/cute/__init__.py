@@ -66,10 +66,10 @@ class _Reading:
         self.files[name] = fingerprint(text)
         try:
             header = parse_header(text)
+            self.library.add(header)
         except LanemapError as error:
             self.skipped.append(Skipped(name, str(error)))
             return None
-        self.library.add(header)
         return header
 
     def included(self, header: Header, prefix: str) -> list[Header]:

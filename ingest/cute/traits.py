@@ -64,7 +64,7 @@ class Library:
         return [
             (name, struct)
             for name, struct in self._operations.get(pattern.last.name, [])
-            if self.pattern(self.traits(name).struct) == pattern
+            if (found := self._of(name)) and self.pattern(found.struct) == pattern
         ]
 
     def lonely(self) -> list[Name]:

@@ -204,6 +204,22 @@ def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
             "OpX E",
             "it has no ELayout",
         ),
+        (
+            operation("X", MNEMONIC.replace("aligned", "aligned.sp")).replace(
+                "using C", "using ERegisters = uint32_t[1];using C"
+            )
+            + traits("OpX", MEMBERS + "using ELayout = Layout<Shape<_32,_16>>;"),
+            "OpX E",
+            "its mma has no sparsity selector",
+        ),
+        (
+            operation("X").replace("struct OpX", "template <> struct OpX<half_t>")
+            + "template <class A, class B> struct MMA_Traits<OpX<A, B>> {"
+            + MEMBERS
+            + "};",
+            "OpX<half_t>",
+            "there are no MMA_Traits for it",
+        ),
     ],
 )
 def test_what_is_left_out_is_told(load, text, name, reason):
@@ -223,6 +239,7 @@ def test_what_is_left_out_is_told(load, text, name, reason):
         (operation(), "no MMA_Traits for it"),
         (traits(), "Op: its operation"),
         ("struct MMA_Traits<" + "Layout<" * 50 + ">" * 51 + " {};", "no struct MMA_Traits"),
+        ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined by itself"),
         ("{" * 100_000 + "}" * 100_000, "no struct MMA_Traits"),
     ],
     ids=lambda text: text[:30],
