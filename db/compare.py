@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, func, literal, select, union_all
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, select, union_all
 from sqlalchemy.sql import ColumnElement
 
 from .errors import LanemapError
@@ -23,7 +23,7 @@ from .schema import element, fragment, mapping, source
 Key = tuple[str, str, str, str, str | None, int | None]
 Sizes = Mapping[int | None, int]
 
-_SIDES = (element.alias("l"), element.alias("r"))
+_LEFT, _RIGHT = element.alias("l"), element.alias("r")
 
 
 class Verdict(StrEnum):
@@ -100,7 +100,7 @@ def differing(connection: Connection, pair: Pair, limit: int | None = None) -> l
     A side that has no such slot has None there.
     """
     names = ("row", "col", "col_last", "computation")
-    left, right = _SIDES
+    left, right = _LEFT, _RIGHT
     at = and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot")))
     unequal = ~and_(*(left.c[name] == right.c[name] for name in names))
 
@@ -203,20 +203,41 @@ def _sizes(connection: Connection) -> Sizes:
     return {row[0]: row[1] // ELEMENT.itemsize for row in connection.execute(packed)}
 
 
+def _beside(*places: str) -> Any:
+    """The elements of two mappings that have the same place, side by side."""
+    return _LEFT.join(_RIGHT, and_(*(_LEFT.c[name] == _RIGHT.c[name] for name in places)))
+
+
+_CHOSEN = and_(_LEFT.c.mapping_id == bindparam("left"), _RIGHT.c.mapping_id == bindparam("right"))
+_SAME_ROW = and_(_LEFT.c.row == _RIGHT.c.row, _LEFT.c.computation == _RIGHT.c.computation)
+_WITHIN = {
+    "left": and_(_SAME_ROW, _LEFT.c.col >= _RIGHT.c.col, _LEFT.c.col_last <= _RIGHT.c.col_last),
+    "right": and_(_SAME_ROW, _RIGHT.c.col >= _LEFT.c.col, _RIGHT.c.col_last <= _LEFT.c.col_last),
+}
+_MATCH = (
+    select(
+        func.count().label("both"),
+        func.sum(case((and_(*_WITHIN.values()), 1), else_=0)).label("same"),
+        *(func.sum(case((inside, 1), else_=0)).label(side) for side, inside in _WITHIN.items()),
+    )
+    .select_from(_beside("lane", "reg", "slot"))
+    .where(_CHOSEN)
+)
+
+_SLOTS = _beside("lane", "reg", "slot", "computation")
+_COUNT = select(func.count()).select_from(_SLOTS).where(_CHOSEN)
+_ROWS = select(_LEFT.c.row, _RIGHT.c.row).select_from(_SLOTS).where(_CHOSEN).distinct()
+_COLS = (
+    select(_LEFT.c.col, _LEFT.c.col_last, _RIGHT.c.col, _RIGHT.c.col_last).select_from(_SLOTS).where(_CHOSEN).distinct()
+)
+
+
+def _mappings(pair: Pair) -> dict[str, int | None]:
+    return {"left": pair.left_mapping, "right": pair.right_mapping}
+
+
 def _match(connection: Connection, pair: Pair, size: Sizes) -> dict[str, Any]:
-    left, right = _SIDES
-    same_row = and_(left.c.row == right.c.row, left.c.computation == right.c.computation)
-    within = {
-        "left": and_(same_row, left.c.col >= right.c.col, left.c.col_last <= right.c.col_last),
-        "right": and_(same_row, right.c.col >= left.c.col, right.c.col_last <= left.c.col_last),
-    }
-    counts = [func.sum(case((inside, 1), else_=0)).label(side) for side, inside in within.items()]
-    same = func.sum(case((and_(*within.values()), 1), else_=0)).label("same")
-    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot"))))
-    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
-    found = connection.execute(
-        select(func.count().label("both"), same, *counts).select_from(joined).where(chosen)
-    ).one()
+    found = connection.execute(_MATCH, _mappings(pair)).one()
     sizes = [size[pair.left_mapping], size[pair.right_mapping]]
     if found.both == sizes[0] == sizes[1]:
         for side in ("left", "right"):
@@ -288,17 +309,10 @@ def _side_of_each_slot(
     connection: Connection, pair: Pair, size: Sizes
 ) -> tuple[bool, dict[str, set[tuple[Span, Span]]]]:
     """The distinct rows and columns that stand side by side, and whether every slot is on both sides alike."""
-    left, right = _SIDES
-    places = ("lane", "reg", "slot", "computation")
-    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in places)))
-    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
-    rows = select(left.c.row, right.c.row).select_from(joined).where(chosen).distinct()
-    cols = (
-        select(left.c.col, left.c.col_last, right.c.col, right.c.col_last).select_from(joined).where(chosen).distinct()
-    )
-    both = connection.scalar(select(func.count()).select_from(joined).where(chosen))
+    chosen = _mappings(pair)
+    both = connection.scalar(_COUNT, chosen)
     beside = {
-        "row": {((one, one), (other, other)) for one, other in connection.execute(rows)},
-        "col": {((a, b), (c, d)) for a, b, c, d in connection.execute(cols)},
+        "row": {((one, one), (other, other)) for one, other in connection.execute(_ROWS, chosen)},
+        "col": {((a, b), (c, d)) for a, b, c, d in connection.execute(_COLS, chosen)},
     }
     return {size[pair.left_mapping], size[pair.right_mapping]} == {both}, beside
