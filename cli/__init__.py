@@ -208,7 +208,7 @@ def sql(
         write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format)
 
 
-@app.command(epilog="Example: lanemap diff ptx-isa-9.1 h200-sm_90a --shape m16n8k256")
+@app.command(epilog="Example: lanemap diff ptx-isa-9.1+errata h200-sm_90a")
 def diff(
     left: Annotated[str, typer.Argument(metavar="LEFT", help="A source, or a file.", autocompletion=source_names)],
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another one.", autocompletion=source_names)],

@@ -17,8 +17,8 @@ def render(check: Check, *, everything: bool) -> str:
     for comparison in check.comparisons:
         for group in groups(comparison, [Verdict.DIFFERENT]):
             lines += ["", *_different(comparison, group, everything)]
-    if len(check.comparisons) == 1 and not check.fragments:
-        lines += list(_the_rest(check.comparisons[0]))
+    if everything or not check.fragments:
+        lines += [line for comparison in check.comparisons for line in _the_rest(comparison)]
     return "\n".join([*lines, "", verdict(check)]) + "\n"
 
 
@@ -59,10 +59,10 @@ def _different(comparison: Comparison, group: Group, everything: bool) -> Iterat
 
 
 def _the_rest(comparison: Comparison) -> Iterator[str]:
-    """What a diff of two sources says besides: what is relabelled, refined, or on one side only."""
+    """What there is to say besides: what is relabelled, refined, or on one side only."""
     for kind in (Verdict.RELABELLED, Verdict.REFINED, Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY):
         listed = groups(comparison, [kind])
         if listed:
             yield ""
-            yield f"{kind}:"
+            yield f"{comparison.left} against {comparison.right}, {kind}:"
             yield from (f"  {group.name}: {group.words}" for group in listed)
