@@ -1,0 +1,63 @@
+"""Plain text in which the structure is lost: headings, tables and formulas are lines among lines, or run together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .blocks import Block, Heading, Text, heading, unescape
+from .ruled import piped
+
+
+def blocks(text: str) -> list[Block]:
+    """The headings of a plain text, and what stands between blank lines."""
+    return list(_blocks(_GLUED.sub(_apart, piped(unescape(text)))))
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    held: list[str] = []
+    begun = 0
+    number = 0
+    for line in text.split("\n"):
+        # A line that only the reader ended, to part what had run together, is no line of the document.
+        number += not line.startswith(_SEAM)
+        line = line.removeprefix(_SEAM).strip()
+        head = _head(line, number)
+        if (head or not line) and held:
+            yield Text(begun, "\n".join(held))
+            held = []
+        if head:
+            yield head[0]
+            line = head[1]
+        if line:
+            begun = begun if held else number
+            held.append(line)
+    if held:
+        yield Text(begun, "\n".join(held))
+
+
+def _head(line: str, number: int) -> tuple[Heading, str] | None:
+    """The heading that a line is, and what follows it on the line."""
+    matched = _HEADING.match(line)
+    if not matched:
+        return None
+    title = matched[2]
+    end = cut.start() if (cut := _SENTENCE.search(title)) else len(title)
+    if end > _LONGEST_TITLE:
+        return None
+    return heading(number, f"{matched[1]} {title[:end]}"), title[end:].strip()
+
+
+def _apart(glued: re.Match[str]) -> str:
+    return f"\n{_SEAM}{glued[0].lstrip()}"
+
+
+_SEAM = "\x04"
+_LONGEST_TITLE = 200
+#: A section number right behind a formula. PTX's chapters have one digit: what stands before it ends the formula.
+_GLUED = re.compile(
+    r"(?:(?<=[^\s.#\d(])|(?<=[^\s.#]\d)|(?<=[ {,]\d))\d(?:\.\d{1,3}){2,9}\.[ \t]+(?=[A-Z])"
+    r"|(?<=\S)[ \t]\d{1,3}(?:\.\d{1,3}){2,9}\.[ \t]+(?=Matrix Fragment|Sparse matrix|Multiply-and|Warp-level|Asynchronous)"
+)
+_HEADING = re.compile(r"(?:#{1,6}[ \t]+)?(\d{1,3}(?:\.\d{1,3}){2,9})\.?[ \t]+(?=[A-Z])(.+)")
+_SENTENCE = re.compile(r"(?<=\S)[ \t](?=A warp(?:group)?\b|Elements of|Multiplicand|Accumulator|(?:Copy|Permalink) to\b)")

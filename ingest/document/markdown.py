@@ -1,0 +1,99 @@
+"""Markdown, in the dialects that conversions of the documentation come in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from ...db.errors import LanemapError
+from . import markup
+from .blocks import Block, Code, Row, Text, clean, heading, link
+from .ruled import piped
+
+_MAX_NESTING = 60
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a Markdown document.
+
+    Raises:
+        LanemapError: lists or quotations are nested deeper than in any page of the documentation.
+    """
+    tokens = _parser().parse(_plain_dialect(piped(text)))
+    if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
+        raise LanemapError(f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document")
+    return list(_blocks(tokens))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
+
+
+def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
+    line, cells = 1, []
+    inside = ""
+    for token in tokens:
+        if token.map:
+            line = token.map[0] + 1
+        match token.type:
+            case "heading_open" | "th_open" | "td_open" | "paragraph_open":
+                inside = token.type
+            case "inline" if inside == "heading_open":
+                yield heading(line, _words(token))
+            case "inline" if inside == "paragraph_open":
+                yield Text(line, _words(token))
+            case "inline":
+                cells.append(_words(token))
+            case "tr_close":
+                yield Row(line, tuple(cells))
+                cells = []
+            case "fence" | "code_block":
+                yield Code(line, token.content)
+            case "html_block":
+                yield from markup.blocks(token.content, first_line=line)
+
+
+def _words(inline: Token) -> str:
+    words: list[str] = []
+    targets: list[str] = []
+    for token in inline.children or ():
+        match token.type:
+            case "text" | "code_inline":
+                words.append(clean(token.content))
+            case "softbreak" | "hardbreak":
+                words.append("\n")
+            case "link_open":
+                targets.append(link(str(token.attrs.get("href", ""))))
+            case "link_close":
+                words.append(targets.pop())
+            case "html_inline" if _BREAK.match(token.content):
+                words.append("\n")
+            case "html_inline" if named := _NAMED.search(token.content):
+                words.append(link("#" + named[1]))
+    return "".join(words)
+
+
+def _plain_dialect(text: str) -> str:
+    """Without pandoc's own signs: spans and their attributes go, an attribute that names an anchor becomes a link."""
+    if "{" not in text:
+        return text
+    for _ in range(_SPANS_IN_SPANS):
+        text = _SPAN.sub(lambda span: span[1] + "\n" * span[2].count("\n"), text)
+    return _ATTRIBUTES.sub(_anchor, text)
+
+
+def _anchor(attributes: re.Match[str]) -> str:
+    named = re.match(r"#([\w.:\-]{1,200})", attributes[1])
+    return (f" [](#{named[1]})" if named else "") + "\n" * attributes[1].count("\n")
+
+
+_SPANS_IN_SPANS = 3
+_SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
+_ATTRIBUTES = re.compile(r"\{([.#][A-Za-z][^{}]{0,300})\}")
+_BREAK = re.compile(r"<br\b", re.IGNORECASE)
+_NAMED = re.compile(r"""<a\s[^>]{0,200}?\b(?:id|name)\s*=\s*["']([\w.:\-]{1,200})["']""", re.IGNORECASE)
