@@ -61,7 +61,7 @@ Block = Heading | Text | Row | Code
 def heading(line: int, text: str) -> Heading:
     """A heading from its words: the number in front, the last link as anchor, permalink signs dropped."""
     anchors = [anchor for anchor in re.findall(ANCHOR, text) if anchor]
-    words = plain(text).strip("¶# \t")
+    words = plain(text).strip("# ")
     matched = _NUMBERED.match(words)
     number, title = matched.groups() if matched else (None, words)
     return Heading(line, title, number, anchors[-1] if anchors else None)
@@ -104,7 +104,8 @@ def _plain_characters() -> dict[int, str | None]:
     table: dict[int, str | None] = {code: None for code in (*range(9), *range(14, 32), 127, 0xAD, 0xFEFF)}
     table |= {code: "\n" for code in (0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)}
     table |= {code: " " for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"}
-    table |= {code: None for code in range(0x200B, 0x2010)}
+    # Marks of no width, and the private signs and pilcrows that stand for "link to this place".
+    table |= {code: None for code in (*range(0x200B, 0x2010), *range(0xE000, 0xF900), 0xB6)}
     table |= {code: "-" for code in (*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFF0D)}
     spellings = {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "×": "*", "∗": "*", "·": "*", "«": "<<", "»": ">>"}
     return table | {ord(sign): words for sign, words in spellings.items()}

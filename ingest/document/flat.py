@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .blocks import Block, Heading, Text, heading, unescape
+from .blocks import Block, Heading, Text, heading, link, unescape
 from .ruled import piped
 
 
 def blocks(text: str) -> list[Block]:
     """The headings of a plain text, and what stands between blank lines."""
-    return list(_blocks(_GLUED.sub(_apart, piped(unescape(text)))))
+    text = _DIRECTIVE.sub("", _TARGET.sub(lambda found: link(found[1]), piped(unescape(text)).replace("`", "")))
+    return list(_blocks(_GLUED.sub(_apart, text)))
 
 
 def _blocks(text: str) -> Iterator[Block]:
@@ -52,6 +53,8 @@ def _apart(glued: re.Match[str]) -> str:
     return f"\n{_SEAM}{glued[0].lstrip()}"
 
 
+_DIRECTIVE = re.compile(r"^[ \t]{0,40}\.\. \w{1,20}::[ \t]?", re.MULTILINE)
+_TARGET = re.compile(r"[ \t]?<(#[\w.:\-]{1,200})>_{0,2}(?:\\[ \t])?")
 _SEAM = "\x04"
 _LONGEST_TITLE = 200
 #: A section number right behind a formula. PTX's chapters have one digit: what stands before it ends the formula.

@@ -12,8 +12,11 @@ from ..notation import MAX_LENGTH, Formula, NotationError, parse
 from .blocks import unescape
 from .words import TYPES
 
-#: What a formula begins with: ``row =``, ``col =`` or a definition that starts from the lane.
-START = r"(?<![\w%.])(?:row|col|[A-Za-z_]\w{0,60}(?=[ \t]{0,40}=[\s(]{0,40}%laneid))\s{0,40}=(?!=)"
+#: What a formula begins with: ``row =``, ``col =``, or a definition after ``where`` or that starts from the lane.
+START = (
+    r"(?<![\w%.])(?:row|col|firstcol|lastcol|(?<=[Ww]here\s)[A-Za-z_]\w{0,60}|"
+    r"[A-Za-z_]\w{0,60}(?=[ \t]{0,40}=[\s(]{0,40}%laneid))\s{0,40}=(?!=)"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def end_of_formula(text: str, start: int, names: frozenset[str]) -> int:
             return end
         after = _NEXT.search(text, at + 1, line_end)
         at = after.start() if after else line_end
-    return _without_tail(text, start, min(at, limit))
+    return len(text[: min(at, limit)].rstrip())
 
 
 def _known(word: str, names: frozenset[str]) -> str | None:
@@ -157,7 +160,7 @@ _TOKEN = re.compile(
     rf"\s+|{_COMMENT.pattern}|%laneid|(?P<word>[A-Za-z_]\w*)|0x[\da-fA-F]+|0b[01]+|\d+(?!\.\d+\.)|\.{{2,3}}|"
     r"&(?:lt|gt|amp|nbsp);|[-+*/%&|^~!<>=(){}\[\],]"
 )
-_TAIL = re.compile(r"(?:\s|\b(?:for|where|if|and|or)|[-+*>|\[(])$", re.IGNORECASE)
+_TAIL = re.compile(r"(?:\s|\b(?:for|where|if|and|or)|(?<!\|)\||(?<=\s)[-+*>]|[\[(])$", re.IGNORECASE)
 #: What follows a formula in the documentation, behind a bullet or quotation mark if need be.
 _NEXT = re.compile(
     r"[\s*+>|\-]{0,40}(?:Multiplicand|Accumulator|Metadata|Matrix [Ff]ragment|Copy\b|Figure\b|The\b|[Ww]here the\b|Permalink|"

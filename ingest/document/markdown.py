@@ -23,7 +23,7 @@ def blocks(text: str) -> list[Block]:
     Raises:
         LanemapError: lists or quotations are nested deeper than in any page of the documentation.
     """
-    tokens = _parser().parse(_plain_dialect(piped(text)))
+    tokens = _parser().parse(_plain_dialect(_whole_headings(piped(text))))
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
         raise LanemapError(f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document")
     return list(_blocks(tokens))
@@ -78,6 +78,11 @@ def _words(inline: Token) -> str:
     return "".join(words)
 
 
+def _whole_headings(text: str) -> str:
+    """Headings whose line a conversion has broken inside a tag, a link or a phrase, each on one line again."""
+    return _CUT_HEADING.sub(lambda cut: " ".join(cut[0].split("\n")) + "\n" * cut[0].count("\n"), text)
+
+
 def _plain_dialect(text: str) -> str:
     """Without pandoc's own signs: spans and their attributes go, an attribute that names an anchor becomes a link."""
     if "{" not in text:
@@ -92,6 +97,13 @@ def _anchor(attributes: re.Match[str]) -> str:
     return (f" [](#{named[1]})" if named else "") + "\n" * attributes[1].count("\n")
 
 
+#: A heading that ends inside a tag or link, or after a word that something must follow, and the lines up to the next
+#: blank one.
+_CUT_HEADING = re.compile(
+    r"^[ \t>]{0,20}#{1,6}[ \t](?:[^\n]{0,400}(?:<[^>\n]{0,400}|\[[^\]\n]{0,400}|\b(?:for|of|sparse)))[ \t]?"
+    r"(?:\n[ \t>]{0,20}[^\s>#][^\n]{0,400}){1,8}$",
+    re.MULTILINE,
+)
 _SPANS_IN_SPANS = 3
 _SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
 _ATTRIBUTES = re.compile(r"\{([.#][A-Za-z][^{}]{0,300})\}")

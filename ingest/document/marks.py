@@ -6,7 +6,7 @@ A conversion may keep tables and formulas apart or lose every line between them;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .blocks import ANCHOR, Block, Code, Heading, Row, Text, plain
@@ -93,7 +93,7 @@ Mark = Operand | Group | Layout | Figure | Registers | Metadata | Formula | Same
 
 def marks(blocks: list[Block]) -> Iterator[Mark]:
     """The marks of a section in the order of the document."""
-    for block in blocks:
+    for block in _rejoined(blocks):
         match block:
             case Code():
                 yield from _coded(block)
@@ -105,7 +105,25 @@ def marks(blocks: list[Block]) -> Iterator[Mark]:
                 pass
 
 
+def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Code whose last line a conversion has broken is put together with the text that its rest became."""
+    held: Code | None = None
+    for block in blocks:
+        if held and isinstance(block, Code | Text):
+            block = Text(held.line, f"{held.text.rstrip()}\n{block.text}")
+        elif held:
+            yield held
+        held = block if isinstance(block, Code) and _BROKEN.search(block.text) else None
+        if held is None:
+            yield block
+    if held:
+        yield held
+
+
 def _coded(block: Code) -> Iterator[Mark]:
+    if not _START.search(block.text):
+        yield from _text(Text(block.line, block.text))
+        return
     names = defined(block.text)
     at = 0
     while start := _START.search(block.text, at):
@@ -117,6 +135,8 @@ def _row(block: Row) -> Iterator[Mark]:
     cells = [cell for cell in block.cells if cell]
     prose = next((cell for cell in cells if re.search(r"\bregisters?\b", cell)), None)
     if prose is None:
+        # Text right behind a table counts as its last row in some dialects.
+        yield from _text(Text(block.line, "\n".join(cells)))
         return
     names = next((cell for cell in cells if re.fullmatch(rf"{TYPES}\W{{0,3}}", plain(cell))), "")
     listed = next((cell for cell in cells if _LISTED.match(cell)), "")
@@ -208,6 +228,7 @@ _LONGEST_CELL = 500
 _LONGEST_CAPTION = 400
 _SPACES = re.compile(r"[ \t]+")
 _START = re.compile(START)
+_BROKEN = re.compile(r"(?:[-+*/%=<>&|^,({\[]|\b(?:where|for|and|or|if))\s{0,200}$")
 _ELEMENT = r"[abcd]\d{1,3}\b"
 _LIST = re.compile(rf"(?<![\w.]){_ELEMENT}(?:[\s,.;]{{1,8}}(?:{_ELEMENT}|\.{{2,3}})?)*")
 _LISTED = re.compile(rf"[^\w.]*{_ELEMENT}")
