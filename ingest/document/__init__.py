@@ -20,7 +20,7 @@ from .. import catalogue
 from .assembly import assemble
 from .evaluation import evaluate
 from .files import Document, read_files
-from .fragments import read_section
+from .fragments import Section, read_section
 from .remarks import Kind, Remark
 from .sections import Place, is_later, is_storage, sections, subject, title
 from .selectors import Selectors, selectors
@@ -80,7 +80,7 @@ def _read(name: str, version: str | None, documents: Sequence[Document]) -> Read
     if len(found) > MAX_SECTIONS:
         raise LanemapError(f"{len(found)} fragment sections are more than any PTX document has (limit {MAX_SECTIONS})")
     stored: Selectors = {key: value for place in places if is_storage(place) for key, value in selectors(place).items()}
-    parts = [read_section(place, about) for place, about in found]
+    parts = _without_contents([read_section(place, about) for place, about in found])
     assembly = assemble(parts, stored)
     evaluated = evaluate(assembly)
     remarks = [remark for part in parts for remark in part.remarks] + assembly.remarks + evaluated.remarks
@@ -93,6 +93,12 @@ def _read(name: str, version: str | None, documents: Sequence[Document]) -> Read
     provenance = {"version": version, "documents": {each.name: each.sha256 for each in documents}}
     source = Source(name, "document", what, list(evaluated.fragments.values()), provenance)
     return Reading(source, version, assembly.sheets, counts, remarks)
+
+
+def _without_contents(parts: list[Section]) -> list[Section]:
+    """Without lines of a table of contents that passed for headings: the section that they name stands elsewhere."""
+    full = {number for part in parts if part.entries and (number := part.place.heading.number)}
+    return [part for part in parts if part.entries or part.place.heading.number not in full]
 
 
 def _beside(place: Place) -> Iterator[Remark]:

@@ -54,7 +54,7 @@ def read_text(name: str, data: bytes) -> Document:
 def kind_of(text: str) -> str:
     """``html``, ``markdown`` or ``text``, by what stands in the document."""
     head = text[:_LOOK].lstrip()
-    marked_down = _MARKDOWN.search(text)
+    marked_down = _MARKDOWN.search(text) and not _DIRECTIVE.search(text)
     if _DOCTYPE.search(head) or (head.startswith("<") and _CLOSING_TAG.search(text) and not marked_down):
         return "html"
     return "markdown" if marked_down else "text"
@@ -133,7 +133,8 @@ _TEXTS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt",
 _READERS = {"html": markup.blocks, "markdown": markdown.blocks, "text": flat.blocks}
 _DOCTYPE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</(?:h[1-6]|p|div|section|table|ul|body|pre)>", re.IGNORECASE)
-_MARKDOWN = re.compile(r"^[ \t>]{0,8}(?:#{1,6}[ \t]+\S|```|~~~)|\]\(|`\.[a-z]\w{1,4}`", re.MULTILINE)
+_MARKDOWN = re.compile(r"^[ \t>]{0,8}(?:#{1,6}[ \t]+\S|```|~~~)|\]\(|(?<!`)`\.[a-z]\w{1,4}`(?!`)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]{0,40}\.\. [a-z][\w\-]{1,20}::(?:[ \t]|$)", re.MULTILINE)
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){2,9}\.?\s+[A-Z]")
 _VERSION = re.compile(
     r"(?:.{0,80}[\-:|]\s{0,3})?(?:NVIDIA\s)?(?:PTX\sISA|Parallel\sThread\sExecution\sISA)(?:\s\(PTX\))?"

@@ -81,6 +81,8 @@ class _Reader:
         for operand in operands:
             for formula in operand.loose:
                 self.remark(Kind.UNREAD, formula.line, formula.text, f"a second formula for {_named(operand)}")
+            for stray in operand.stray:
+                self.remark(Kind.UNREAD, stray.line, stray.text, f"a condition outside any formula of {_named(operand)}")
             if operand.roles == ("E",):
                 yield from self._metadata(operand)
                 continue

@@ -88,7 +88,15 @@ class Same:
     text: str = field(compare=False, default="")
 
 
-Mark = Operand | Group | Layout | Figure | Registers | Metadata | Formula | Same
+@dataclass(frozen=True)
+class Stray:
+    """A condition that stands outside any formula, so that one must have been cut."""
+
+    line: int
+    text: str
+
+
+Mark = Stray | Operand | Group | Layout | Figure | Registers | Metadata | Formula | Same
 
 
 def marks(blocks: list[Block]) -> Iterator[Mark]:
@@ -106,18 +114,19 @@ def marks(blocks: list[Block]) -> Iterator[Mark]:
 
 
 def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Code whose last line a conversion has broken is put together with the text that its rest became."""
-    held: Code | None = None
+    """What conversions have cut off a formula by breaking its lines is put back behind it."""
+    held: Code | Text | None = None
     for block in blocks:
-        if held and isinstance(block, Code | Text):
-            block = Text(held.line, f"{held.text.rstrip()}\n{block.text}")
-        elif held:
-            yield held
-        held = block if isinstance(block, Code) and _BROKEN.search(block.text) else None
-        if held is None:
+        if not isinstance(block, Code | Text):
+            yield from [held] if held else []
             yield block
-    if held:
-        yield held
+            held = None
+        elif held and _START.search(held.text) and (_BROKEN.search(held.text) or _CONTINUED.match(block.text)):
+            held = Text(held.line, f"{held.text.rstrip()}\n{block.text.strip()}")
+        else:
+            yield from [held] if held else []
+            held = block
+    yield from [held] if held else []
 
 
 def _coded(block: Code) -> Iterator[Mark]:
@@ -170,6 +179,8 @@ def _text(block: Text) -> Iterator[Mark]:
                 yield _figure(text, found, line)
             case "types":
                 yield Group(line)
+            case "stray":
+                yield Stray(line, text[found.start() : found.start() + _LONGEST_EXCERPT])
             case "major" | "ctype":
                 yield _layout(found[0], line)
 
@@ -225,9 +236,15 @@ def _roles(words: str) -> tuple[str, ...]:
 
 
 _LONGEST_CELL = 500
+_LONGEST_EXCERPT = 60
 _LONGEST_CAPTION = 400
 _SPACES = re.compile(r"[ \t]+")
 _START = re.compile(START)
+#: How a line begins that can only go on with a formula, and how one ends that must go on.
+_CONTINUED = re.compile(
+    r"\s{0,200}(?:[Ww]here\s+(?:i\b|\d|%|\w{1,60}\s*=)|[Ff]or\s+[abcd](?:i\b|\d)|if\s+%|[Oo]therwise\b|\{\s?\d|\d+\s*(?:\n|$)|"
+    r"[<>=&|%*/]{1,2}\s)"
+)
 _BROKEN = re.compile(r"(?:[-+*/%=<>&|^,({\[]|\b(?:where|for|and|or|if))\s{0,200}$")
 _ELEMENT = r"[abcd]\d{1,3}\b"
 _LIST = re.compile(rf"(?<![\w.]){_ELEMENT}(?:[\s,.;]{{1,8}}(?:{_ELEMENT}|\.{{2,3}})?)*")
@@ -239,6 +256,7 @@ _MARK = re.compile(
         f"(?P<{name}>{pattern})"
         for name, pattern in {
             "formula": START,
+            "stray": r"\bfor\s[abcd](?:i\b|\d)|\b[Ww]here\s(?:\d{1,4}\s?<=?\s?)?i\s?[<>=%!]",
             "row": r"[Aa]\svector\sexpression",
             "same": r"\bsame\s(?:way\s)?as\b",
             "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}",

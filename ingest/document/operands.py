@@ -36,7 +36,7 @@ class Group:
 
 @dataclass
 class Operand:
-    """What a section says of some roles. ``loose``: formulas that had no place."""
+    """What a section says of some roles. ``loose`` formulas had no place, ``stray`` conditions no formula."""
 
     line: int
     roles: tuple[str, ...]
@@ -45,6 +45,7 @@ class Operand:
     metadata: m.Metadata | None = None
     same: m.Same | None = None
     loose: list[m.Formula] = field(default_factory=list)
+    stray: list[m.Stray] = field(default_factory=list)
 
 
 def gather(found: Iterable[m.Mark]) -> list[Operand]:
@@ -59,6 +60,8 @@ def gather(found: Iterable[m.Mark]) -> list[Operand]:
                 if mark.roles and mark.roles != current.roles:
                     operands.append(Operand(mark.line, mark.roles, mark.text))
                 operands[-1].same = mark
+            case m.Stray():
+                current.stray.append(mark)
             case m.Metadata():
                 current.metadata = current.metadata or mark
             case _:
