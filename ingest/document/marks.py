@@ -103,14 +103,10 @@ def marks(blocks: list[Block]) -> Iterator[Mark]:
     """The marks of a section in the order of the document."""
     for block in _rejoined(blocks):
         match block:
-            case Code():
-                yield from _coded(block)
             case Row():
                 yield from _row(block)
-            case Text():
+            case Text() | Code():
                 yield from _text(block)
-            case Heading():
-                pass
 
 
 def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -121,7 +117,8 @@ def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from [held] if held else []
             yield block
             held = None
-        elif held and _START.search(held.text) and (_BROKEN.search(held.text) or _CONTINUED.match(block.text)):
+        elif held and _START.search(held.text) and (_BROKEN.search(held.text) or _goes_on(block.text, defined(held.text) | defined(block.text))
+        ):
             held = Text(held.line, f"{held.text.rstrip()}\n{block.text.strip()}")
         else:
             yield from [held] if held else []
@@ -129,15 +126,13 @@ def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
     yield from [held] if held else []
 
 
-def _coded(block: Code) -> Iterator[Mark]:
-    if not _START.search(block.text):
-        yield from _text(Text(block.line, block.text))
-        return
-    names = defined(block.text)
-    at = 0
-    while start := _START.search(block.text, at):
-        at = end_of_formula(block.text, start.start(), names)
-        yield Formula(block.line + block.text.count("\n", 0, start.start()), block.text[start.start() : at])
+def _goes_on(text: str, names: frozenset[str]) -> bool:
+    """True for text that can only go on with a formula: by its first words, or by a case in front of a definition."""
+    if _CONTINUED.match(text):
+        return True
+    start = _START.search(text)
+    case = _CASE.search(text, 0, start.start() if start else len(text))
+    return case is not None and {*re.findall(r"[A-Za-z_]\w*", text[: case.start()])} <= names | {"i", "laneid"}
 
 
 def _row(block: Row) -> Iterator[Mark]:
@@ -152,7 +147,7 @@ def _row(block: Row) -> Iterator[Mark]:
     yield Registers(block.line, types(names), plain(prose), listed)
 
 
-def _text(block: Text) -> Iterator[Mark]:
+def _text(block: Text | Code) -> Iterator[Mark]:
     text = _SPACES.sub(" ", block.text)
     names = defined(text)
     line, counted, at, formula_end = block.line, 0, 0, 0
@@ -245,6 +240,7 @@ _CONTINUED = re.compile(
     r"\s{0,200}(?:[Ww]here\s+(?:i\b|\d|%|\w{1,60}\s*=)|[Ff]or\s+[abcd](?:i\b|\d)|if\s+%|[Oo]therwise\b|\{\s?\d|\d+\s*(?:\n|$)|"
     r"[<>=&|%*/]{1,2}\s)"
 )
+_CASE = re.compile(r"\b(?:for\s+[abcd](?:i\b|\d)|otherwise\b|if\s+%)", re.IGNORECASE)
 _BROKEN = re.compile(r"(?:[-+*/%=<>&|^,({\[]|\b(?:where|for|and|or|if))\s{0,200}$")
 _ELEMENT = r"[abcd]\d{1,3}\b"
 _LIST = re.compile(rf"(?<![\w.]){_ELEMENT}(?:[\s,.;]{{1,8}}(?:{_ELEMENT}|\.{{2,3}})?)*")
@@ -256,7 +252,8 @@ _MARK = re.compile(
         f"(?P<{name}>{pattern})"
         for name, pattern in {
             "formula": START,
-            "stray": r"\bfor\s[abcd](?:i\b|\d)|\b[Ww]here\s(?:\d{1,4}\s?<=?\s?)?i\s?[<>=%!]",
+            "stray": r"\bfor\s[abcd](?:i\b|\d)|\b[Ww]here\s(?:\d{1,4}\s?<=?\s?)?i\s?[<>=%!]"
+            r"|[\d)]\s[Oo]therwise\b|\bif\s%laneid",
             "row": r"[Aa]\svector\sexpression",
             "same": r"\bsame\s(?:way\s)?as\b",
             "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}",
