@@ -72,7 +72,7 @@ def _sources(name: str, sections: dict[str, Section]) -> Iterator[Source]:
 
 
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
-    for section in sorted(sections.values(), key=lambda section: _number(section["section"])):
+    for section in sorted(sections.values(), key=lambda section: _number(section.get("section", ""))):
         for entry in section["fragment"]:
             for role in entry["roles"]:
                 for type_ in entry["types"]:
@@ -111,9 +111,9 @@ def fragment(
         major=stated.get("major", majors.get(role)),
         selector=selector,
         status="documented" if formula else "figure-only",
-        section=section["section"],
+        section=section.get("section"),
         anchor=section.get("anchor"),
-        same_as=same_as["section"] if same_as else None,
+        same_as=same_as.get("section") if same_as else None,
         figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in stated["figures"].items()) or None,
         formula=formula.strip() if formula else None,
         mended=None if erratum else stated.get("mended"),
@@ -183,4 +183,4 @@ def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
 
 
 def _number(section: str) -> list[int]:
-    return [int(part) for part in section.split(".")]
+    return [int(part) for part in section.split(".") if part]

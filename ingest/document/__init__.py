@@ -16,6 +16,10 @@ from pathlib import Path
 
 from ...db.errors import LanemapError
 from ...db.fragment import Source
+from ...db.location import Location
+from ...db.reader import connect
+from ...db.store import Progress
+from ...db.store import load as store
 from .. import catalogue
 from .assembly import assemble
 from .evaluation import evaluate
@@ -24,6 +28,7 @@ from .fragments import Section, read_section
 from .remarks import Kind, Remark
 from .sections import Place, is_later, is_storage, sections, subject, title
 from .selectors import Selectors, selectors
+from .writing import write
 
 #: The manual has some twenty; a document made of nothing else is refused rather than tried.
 MAX_SECTIONS = 2_000
@@ -33,12 +38,14 @@ MAX_SECTIONS = 2_000
 class Reading:
     """What reading a document came to.
 
-    ``sheets`` have the form of the catalogue's files. ``counts`` gives the fragments and rows of each section read.
+    ``sheets`` have the form of the catalogue's files; ``borrowed`` ones are its own, which the document refers to.
+    ``counts`` gives the fragments and rows of each section read.
     """
 
     source: Source
     version: str | None
     sheets: Mapping[str, catalogue.Section]
+    borrowed: Mapping[str, catalogue.Section]
     counts: Sequence[tuple[Place, int, int]]
     remarks: Sequence[Remark]
 
@@ -47,6 +54,14 @@ class Reading:
         """True where every fragment section was read whole."""
         return not any(remark.kind is Kind.UNREAD for remark in self.remarks)
 
+    def write(self, folder: Path) -> int:
+        """Write the sheets as files of the catalogue; how many sections there are.
+
+        Raises:
+            LanemapError: the folder cannot be made or written.
+        """
+        return write(folder, self.version or self.source.name, self.sheets, self.borrowed)
+
 
 def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     """Read documents: with a name all of them as one source, else one source for each version that they say they are.
@@ -54,9 +69,25 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     Raises:
         LanemapError: a file cannot be read, no version is given and no name, or the name is a shipped source's.
     """
-    return [
-        _read(source, version, documents) for source, version, documents in _grouped(read_files(paths), name)
-    ]
+    return [_read(source, version, documents) for source, version, documents in _grouped(read_files(paths), name)]
+
+
+def load(location: Location, readings: Iterable[Reading], progress: Progress | None = None) -> None:
+    """Load what was read into a database that exists. A document of the same name that is there already is replaced.
+
+    Raises:
+        LanemapError: another kind of source has the name.
+    """
+    sources = [reading.source for reading in readings if reading.source.fragments]
+    reader = connect(location)
+    try:
+        kinds = dict(reader.select("SELECT name, kind FROM source", {}).rows)
+    finally:
+        reader.close()
+    for source in sources:
+        if (kind := kinds.get(source.name, source.kind)) != source.kind:
+            raise LanemapError(f"{source.name!r} is the name of a {kind} in {location}: choose another with --name")
+    store(location, sources, progress)
 
 
 def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str, str | None, list[Document]]]:
@@ -81,6 +112,7 @@ def _read(name: str, version: str | None, documents: Sequence[Document]) -> Read
         raise LanemapError(f"{len(found)} fragment sections are more than any PTX document has (limit {MAX_SECTIONS})")
     stored: Selectors = {key: value for place in places if is_storage(place) for key, value in selectors(place).items()}
     parts = _without_contents([read_section(place, about) for place, about in found])
+    parts.sort(key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
     assembly = assemble(parts, stored)
     evaluated = evaluate(assembly)
     remarks = [remark for part in parts for remark in part.remarks] + assembly.remarks + evaluated.remarks
@@ -92,7 +124,7 @@ def _read(name: str, version: str | None, documents: Sequence[Document]) -> Read
     what += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
     provenance = {"version": version, "documents": {each.name: each.sha256 for each in documents}}
     source = Source(name, "document", what, list(evaluated.fragments.values()), provenance)
-    return Reading(source, version, assembly.sheets, counts, remarks)
+    return Reading(source, version, assembly.sheets, assembly.borrowed, counts, remarks)
 
 
 def _without_contents(parts: list[Section]) -> list[Section]:

@@ -91,7 +91,7 @@ class _Assembler:
                 self.made.lines[name, len(stated)] = entry.line
                 stated.append(each)
         head = section.place.heading
-        sheet: Sheet = {"section": head.number, "anchor": head.anchor}
+        sheet: Sheet = {key: value for key, value in (("section", head.number), ("anchor", head.anchor)) if value}
         sheet |= {"instruction": section.subject.instruction, "shape": section.subject.shape}
         if section.computations:
             sheet["computations"] = [list(lanes) for lanes in section.computations]
@@ -143,12 +143,19 @@ class _Assembler:
                 allowed = {*types} if group != ["C", "D"] else accumulators(types)
                 name = self._target(section, same, wanted[0], allowed)
                 if name is None:
-                    reason = f"{' and '.join(wanted)}: the section that this refers to was not found, nor its like in the catalogue"
+                    reason = f"{' and '.join(wanted)}: neither what was read nor the catalogue has what this refers to"
                     self._remark(Kind.UNREAD, section, same.line, same.text, reason)
                     continue
-                there = _types(self.sections[name].entries, wanted[0]) if name in self.sections else [
-                    type_ for each in self.made.borrowed[name]["fragment"] if wanted[0] in each["roles"] for type_ in each["types"]
-                ]
+                there = (
+                    _types(self.sections[name].entries, wanted[0])
+                    if name in self.sections
+                    else [
+                        type_
+                        for each in self.made.borrowed[name]["fragment"]
+                        if wanted[0] in each["roles"]
+                        for type_ in each["types"]
+                    ]
+                )
                 yield {"roles": wanted, "types": [type_ for type_ in there if type_ in allowed], "same_as": name}
 
     def _target(self, section: Section, same: Same, role: str, allowed: set[str]) -> str | None:
@@ -158,7 +165,11 @@ class _Assembler:
             name
             for name, each in self.sections.items()
             if each is not section
-            and (each.place.heading.anchor == same.anchor if same.anchor and each.place.heading.anchor else each.subject == about)
+            and (
+                each.place.heading.anchor == same.anchor
+                if same.anchor and each.place.heading.anchor
+                else each.subject == about
+            )
             and {*_types(each.entries, role)} & allowed
         ]
         if likely:
@@ -203,7 +214,9 @@ def _closest(names: list[str], titles: dict[str, str], wanted: str) -> str:
     words = re.findall(r"[a-z]{3,}", wanted.lower())
 
     def shared(name: str) -> int:
-        return sum(any(word.startswith(part) for word in words) for part in re.findall(r"[a-z]{3,}", titles[name].lower()))
+        return sum(
+            any(word.startswith(part) for word in words) for part in re.findall(r"[a-z]{3,}", titles[name].lower())
+        )
 
     return max(names, key=shared)
 

@@ -99,15 +99,15 @@ _FRAGMENT = re.compile(r"[\w.:\-]{1,200}")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 
-def _plain_characters() -> dict[int, str | None]:
-    """One plain spelling for the many that conversions use."""
-    table: dict[int, str | None] = {code: None for code in (*range(9), *range(14, 32), 127, 0xAD, 0xFEFF)}
-    table |= {code: "\n" for code in (0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)}
+def _plain_characters() -> dict[int, str]:
+    """One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link."""
+    table = {code: "" for code in range(0x20) if chr(code) not in "\t\n"}
+    table |= {ord(sign): "" for sign in "\x7f\xad\ufeff\xb6"}
+    table |= {code: "" for code in (*range(0x200B, 0x2010), *range(0xE000, 0xF900))}
+    table |= {ord(sign): "\n" for sign in "\v\f\r\x85\u2028\u2029"}
     table |= {code: " " for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"}
-    # Marks of no width, and the private signs and pilcrows that stand for "link to this place".
-    table |= {code: None for code in (*range(0x200B, 0x2010), *range(0xE000, 0xF900), 0xB6)}
-    table |= {code: "-" for code in (*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFF0D)}
-    spellings = {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "×": "*", "∗": "*", "·": "*", "«": "<<", "»": ">>"}
+    table |= {ord(sign): "-" for sign in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d"}
+    spellings = {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
     return table | {ord(sign): words for sign, words in spellings.items()}
 
 

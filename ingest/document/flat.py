@@ -69,10 +69,14 @@ _LONGEST_TITLE = 200
 #: A section number right behind a formula. PTX's chapters have one digit: what stands before it ends the formula.
 _GLUED = re.compile(
     r"(?:(?<=[^\s.#\d(])|(?<=[^\s.#]\d)|(?<=[ {,]\d))\d(?:\.\d{1,3}){2,9}\.[ \t]+(?=[A-Z])"
-    r"|(?<=\S)[ \t]\d{1,3}(?:\.\d{1,3}){2,9}\.[ \t]+(?=Matrix Fragment|Sparse matrix|Multiply-and|Warp-level|Asynchronous)"
+    r"|(?<=\S)[ \t]\d{1,3}(?:\.\d{1,3}){2,9}\.[ \t]+"
+    r"(?=Matrix Fragment|Sparse matrix|Multiply-and|Warp-level|Asynchronous)"
 )
 _HEADING = re.compile(r"(?:#{1,6}[ \t]+)?(\d{1,3}(?:\.\d{1,3}){2,9})\.?[ \t]+(?=[A-Z])(.+)")
 _CUT_TITLE = re.compile(
-    rf"{_HEADING.pattern.removesuffix('(?=[A-Z])(.+)')}Matrix Fragments? for(?:(?!m\d{{1,3}}n\d)[^\n]){{0,60}}", re.IGNORECASE
+    rf"{_HEADING.pattern.removesuffix('(?=[A-Z])(.+)')}Matrix Fragments? for(?:(?!m\d{{1,3}}n\d)[^\n]){{0,60}}",
+    re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=\S)[ \t](?=A warp(?:group)?\b|Elements of|Multiplicand|Accumulator|(?:Copy|Permalink) to\b)")
+_SENTENCE = re.compile(
+    r"(?<=\S)[ \t](?=A warp(?:group)?\b|Elements of|Multiplicand|Accumulator|(?:Copy|Permalink) to\b)"
+)

@@ -163,6 +163,6 @@ _TOKEN = re.compile(
 _TAIL = re.compile(r"(?:\s|\b(?:for|where|if|and|or)|(?<!\|)\||(?<=\s)[-+*>]|[\[(])$", re.IGNORECASE)
 #: What follows a formula in the documentation, behind a bullet or quotation mark if need be.
 _NEXT = re.compile(
-    r"[\s*+>|\-]{0,40}(?:Multiplicand|Accumulator|Metadata|Matrix [Ff]ragment|Copy\b|Figure\b|The\b|[Ww]here the\b|Permalink|"
-    rf"A warp|Fragment layout|Elements|\d+(?:\.\d+){{2}}|{TYPES}\s*:|\.[abcd]type|!\[|\x02|\n\s*\n|$)"
+    r"[\s*+>|\-]{0,40}(?:Multiplicand|Accumulator|Metadata|Matrix [Ff]ragment|Copy\b|Figure\b|The\b|[Ww]here the\b|"
+    rf"Permalink|A warp|Fragment layout|Elements|\d+(?:\.\d+){{2}}|{TYPES}\s*:|\.[abcd]type|!\[|\x02|\n\s*\n|$)"
 )

@@ -81,8 +81,8 @@ class _Reader:
         for operand in operands:
             for formula in operand.loose:
                 self.remark(Kind.UNREAD, formula.line, formula.text, f"a second formula for {_named(operand)}")
-            for stray in operand.stray:
-                self.remark(Kind.UNREAD, stray.line, stray.text, f"a condition outside any formula of {_named(operand)}")
+            for cut in operand.stray:
+                self.remark(Kind.UNREAD, cut.line, cut.text, f"a condition outside any formula of {_named(operand)}")
             if operand.roles == ("E",):
                 yield from self._metadata(operand)
                 continue
@@ -90,7 +90,9 @@ class _Reader:
                 yield Entry(operand.same.line, operand.same.roles or operand.roles, same=operand.same)
             groups = [group for group in operand.groups if not group.empty]
             if not groups and not {*operand.roles} <= covered:
-                self.remark(Kind.UNREAD, operand.line, operand.text, f"nothing that can be read follows for {_named(operand)}")
+                self.remark(
+                    Kind.UNREAD, operand.line, operand.text, f"nothing that can be read follows for {_named(operand)}"
+                )
             for group in groups:
                 yield from self._group(operand, group)
 
@@ -105,7 +107,9 @@ class _Reader:
         parts = [part for part in group.parts if part.figures or part.formula]
         for row, _ in rows:
             if not any(self._meant(part, row) for part in parts):
-                self.remark(Kind.UNREAD, row.line, row.prose, "neither a formula nor a figure says where the elements are")
+                self.remark(
+                    Kind.UNREAD, row.line, row.prose, "neither a formula nor a figure says where the elements are"
+                )
         for part in parts:
             alike: dict[tuple[int, int, bool], list[str]] = {}
             lines: dict[tuple[int, int, bool], int] = {}
@@ -121,9 +125,7 @@ class _Reader:
     def _meant(self, part: Part, row: m.Registers) -> bool:
         return not part.types or bool({*part.types} & {*row.types})
 
-    def _entries(
-        self, operand: Operand, part: Part, alike: dict[tuple[int, int, bool], list[str]]
-    ) -> Iterator[Entry]:
+    def _entries(self, operand: Operand, part: Part, alike: dict[tuple[int, int, bool], list[str]]) -> Iterator[Entry]:
         formula = mended = None
         line = part.formula[0].line if part.formula else part.line
         if part.formula:
@@ -138,9 +140,7 @@ class _Reader:
                 self.remark(Kind.MENDED, line, text, f"{_named(operand)}: {mended}")
         for (registers, slots, _), types in alike.items():
             names = tuple(dict.fromkeys(types))
-            yield Entry(
-                line, operand.roles, names, registers, slots, part.major, dict(part.figures), formula, mended
-            )
+            yield Entry(line, operand.roles, names, registers, slots, part.major, dict(part.figures), formula, mended)
 
     def _held(self, operand: Operand, row: m.Registers) -> Held | None:
         if not row.types:
@@ -166,13 +166,23 @@ class _Reader:
 
     def _metadata(self, operand: Operand) -> Iterator[Entry]:
         told = operand.metadata
-        figures = {number: anchor for group in operand.groups for part in group.parts for number, anchor in part.figures.items()}
+        figures = {
+            number: anchor
+            for group in operand.groups
+            for part in group.parts
+            for number, anchor in part.figures.items()
+        }
         if told is None:
             self.remark(Kind.UNREAD, operand.line, operand.text, "the number of indices in the metadata cannot be read")
             return
         if told.count * told.bits != _REGISTER_BITS:
             text = f"{told.count} {told.bits}-bit vectors"
-            self.remark(Kind.SLIP, told.line, text, f"these fill {told.count * told.bits} bits of a {_REGISTER_BITS}-bit register")
+            self.remark(
+                Kind.SLIP,
+                told.line,
+                text,
+                f"these fill {told.count * told.bits} bits of a {_REGISTER_BITS}-bit register",
+            )
         yield Entry(told.line, ("E",), (), told.registers, told.count, figures=figures)
 
     def _computations(self) -> tuple[tuple[int, ...], ...]:
@@ -180,13 +190,19 @@ class _Reader:
         text = self.place.text
         found: dict[int, tuple[int, ...]] = {}
         for row in _COMPUTATION.finditer(text):
-            lanes = [lane for a, b in re.findall(r"(\d{1,2})\s?-\s?(\d{1,2})", row["lanes"]) for lane in range(int(a), int(b) + 1)]
+            lanes = [
+                lane
+                for a, b in re.findall(r"(\d{1,2})\s?-\s?(\d{1,2})", row["lanes"])
+                for lane in range(int(a), int(b) + 1)
+            ]
             found[int(row["number"])] = tuple(lanes)
         told = _SEVERAL.search(text)
         whole = sorted(lane for lanes in found.values() for lane in lanes) == list(range(LANES))
         if (found and (not whole or [*found] != [*range(1, len(found) + 1)])) or (told and int(told[1]) != len(found)):
             text = told[0] if told else f"{len(found)} computations"
-            self.remark(Kind.UNREAD, self.place.heading.line, text, "the table that shares the lanes out to them cannot be read")
+            self.remark(
+                Kind.UNREAD, self.place.heading.line, text, "the table that shares the lanes out to them cannot be read"
+            )
             return ()
         return tuple(found.values())
 
@@ -197,5 +213,7 @@ def _named(operand: Operand) -> str:
 
 _LONGEST_EXCERPT = 160
 _REGISTER_BITS = 32
-_COMPUTATION = re.compile(r"MMA [Cc]omputation (?P<number>\d)\b[\s|:]{1,9}(?P<lanes>Threads? with(?:(?!MMA )[^|\n]){1,200})")
+_COMPUTATION = re.compile(
+    r"MMA [Cc]omputation (?P<number>\d)\b[\s|:]{1,9}(?P<lanes>Threads? with(?:(?!MMA )[^|\n]){1,200})"
+)
 _SEVERAL = re.compile(r"\bcompute ([2-9]) MMA\b")

@@ -25,7 +25,9 @@ def blocks(text: str) -> list[Block]:
     """
     tokens = _parser().parse(_plain_dialect(_whole_headings(piped(text))))
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
-        raise LanemapError(f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document")
+        raise LanemapError(
+            f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document"
+        )
     return list(_blocks(tokens))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .blocks import ANCHOR, Block, Code, Heading, Row, Text, plain
+from .blocks import ANCHOR, Block, Code, Row, Text, plain
 from .formulas import START, defined, end_of_formula
 from .words import NUMBER, TYPES, number, types
 
@@ -117,7 +117,10 @@ def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from [held] if held else []
             yield block
             held = None
-        elif held and _START.search(held.text) and (_BROKEN.search(held.text) or _goes_on(block.text, defined(held.text) | defined(block.text))
+        elif (
+            held
+            and _START.search(held.text)
+            and (_BROKEN.search(held.text) or _goes_on(block.text, defined(held.text) | defined(block.text)))
         ):
             held = Text(held.line, f"{held.text.rstrip()}\n{block.text.strip()}")
         else:

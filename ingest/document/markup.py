@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import zip_longest
 
 from lxml import etree
 
@@ -152,7 +151,7 @@ class _Table:
     def end(self) -> Row | None:
         self._fill()
         self.open = False
-        self.above = [(text, left - 1) for text, left in zip_longest(self.cells, self.spans, fillvalue=1)]
+        self.above = [(text, left - 1) for text, left in zip(self.cells, self.spans, strict=True)]
         return Row(self.line, tuple(self.cells)) if any(self.cells) else None
 
     def _fill(self) -> None:

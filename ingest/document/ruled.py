@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 _Span = tuple[int, int | None]
 
@@ -51,7 +52,7 @@ def _end_of_grid(lines: list[str], at: int) -> int:
 
 def _grid_rows(lines: list[str]) -> list[list[str]]:
     walls = [index for index, sign in enumerate(lines[0]) if sign == "+"]
-    spans: list[_Span] = [(left + 1, right) for left, right in zip(walls, walls[1:], strict=False)]
+    spans: list[_Span] = [(left + 1, right) for left, right in pairwise(walls)]
     rows: list[list[str]] = []
     held: list[str] = []
     for line in lines:

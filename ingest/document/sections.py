@@ -102,4 +102,6 @@ _FRAGMENTS = re.compile(
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
     re.IGNORECASE,
 )
-_LATER = re.compile(r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE)
+_LATER = re.compile(
+    r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
+)

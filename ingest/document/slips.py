@@ -28,7 +28,9 @@ def slips(fragment: Fragment, formula: Formula, letter: str) -> Iterator[str]:
     yield from check(fragment)
 
 
-def _unbounded(masks: list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]], texts: list[str], count: int) -> Iterator[str]:
+def _unbounded(
+    masks: list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]], texts: list[str], count: int
+) -> Iterator[str]:
     for mask, text in zip(masks, texts, strict=True):
         beyond, within = mask[:, count:], mask[:, :count]
         if ">" in text and beyond.all() and not within.all():
