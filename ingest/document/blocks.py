@@ -101,12 +101,11 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 def _plain_characters() -> dict[int, str]:
     """One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link."""
-    table = {code: "" for code in range(0x20) if chr(code) not in "\t\n"}
-    table |= {ord(sign): "" for sign in "\x7f\xad\ufeff\xb6"}
-    table |= {code: "" for code in (*range(0x200B, 0x2010), *range(0xE000, 0xF900))}
-    table |= {ord(sign): "\n" for sign in "\v\f\r\x85\u2028\u2029"}
-    table |= {code: " " for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"}
-    table |= {ord(sign): "-" for sign in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d"}
+    unseen = [*range(0x20), 0x7F, 0xAD, 0xB6, 0xFEFF, *range(0x200B, 0x2010), *range(0xE000, 0xF900)]
+    spaces = [code for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"]
+    table = dict.fromkeys(unseen, "") | dict.fromkeys(spaces, " ") | {ord("\t"): "\t", ord("\n"): "\n"}
+    table |= dict.fromkeys(map(ord, "\v\f\r\x85\u2028\u2029"), "\n")
+    table |= dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d"), "-")
     spellings = {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
     return table | {ord(sign): words for sign, words in spellings.items()}
 

@@ -77,6 +77,7 @@ class _Reader:
         if not operands:
             line, title = self.place.heading.line, self.place.heading.title
             self.remark(Kind.UNREAD, line, title, "no operand is named under this heading")
+        self._unsaid(operands)
         covered = self._referred(operands)
         for operand in operands:
             for formula in operand.loose:
@@ -95,6 +96,14 @@ class _Reader:
                 )
             for group in groups:
                 yield from self._group(operand, group)
+
+    def _unsaid(self, operands: list[Operand]) -> None:
+        """Every section says something of every operand, or has lost it on the way here."""
+        told = {role for each in operands for role in each.roles} | self._referred(operands)
+        wanted = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
+        if operands and (missing := [role for role in wanted if role not in told]):
+            line, title = self.place.heading.line, self.place.heading.title
+            self.remark(Kind.UNREAD, line, title, f"nothing is said of {' and '.join(missing)}")
 
     def _referred(self, operands: list[Operand]) -> set[str]:
         return {role for each in operands if each.same for role in (each.same.roles or each.roles)}
@@ -190,12 +199,10 @@ class _Reader:
         text = self.place.text
         found: dict[int, tuple[int, ...]] = {}
         for row in _COMPUTATION.finditer(text):
-            lanes = [
-                lane
-                for a, b in re.findall(r"(\d{1,2})\s?-\s?(\d{1,2})", row["lanes"])
-                for lane in range(int(a), int(b) + 1)
-            ]
-            found[int(row["number"])] = tuple(lanes)
+            ranges = re.findall(r"\b(\d{1,2})\s?-\s?(\d{1,2})\b", row["lanes"])
+            lanes = tuple(lane for first, last in ranges for lane in range(int(first), int(last) + 1))
+            if lanes:
+                found.setdefault(int(row["number"]), lanes)
         told = _SEVERAL.search(text)
         whole = sorted(lane for lanes in found.values() for lane in lanes) == list(range(LANES))
         if (found and (not whole or [*found] != [*range(1, len(found) + 1)])) or (told and int(told[1]) != len(found)):
@@ -213,7 +220,5 @@ def _named(operand: Operand) -> str:
 
 _LONGEST_EXCERPT = 160
 _REGISTER_BITS = 32
-_COMPUTATION = re.compile(
-    r"MMA [Cc]omputation (?P<number>\d)\b[\s|:]{1,9}(?P<lanes>Threads? with(?:(?!MMA )[^|\n]){1,200})"
-)
+_COMPUTATION = re.compile(r"\b[Cc]omputation (?P<number>\d)\b[\s|:]{1,9}(?P<lanes>(?:(?!omputation )[^|\n]){1,200})")
 _SEVERAL = re.compile(r"\bcompute ([2-9]) MMA\b")

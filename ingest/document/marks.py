@@ -204,14 +204,13 @@ def _figure(text: str, found: re.Match[str], line: int) -> Figure:
 
 def _running_row(text: str, found: re.Match[str], line: int) -> tuple[Registers, int]:
     """A row of a table whose cells have run into the text."""
-    before = text[max(0, found.start() - _LONGEST_CELL) : found.start()]
-    named = re.search(rf"({TYPES})[\s|]{{0,9}}$", before)
     limit = min(len(text), found.end() + _LONGEST_CELL)
     ended = _ROW_END.search(text, found.end(), limit)
     end = ended.start() if ended else limit
     listed = _LIST.search(text, found.end(), end)
-    prose = text[found.start() : listed.start() if listed else end].partition("|")[0]
-    return Registers(line, types(named[1]) if named else (), plain(prose), listed[0] if listed else ""), end
+    begun = found.start() + len(found["names"] or "")
+    prose = text[begun : listed.start() if listed else end].lstrip(" |\n").partition("|")[0]
+    return Registers(line, types(found["names"] or ""), plain(prose), listed[0] if listed else ""), end
 
 
 def _same(text: str, found: re.Match[str], line: int, first: int) -> Same:
@@ -257,9 +256,12 @@ _MARK = re.compile(
             "formula": START,
             "stray": r"\bfor\s[abcd](?:i\b|\d)|\b[Ww]here\s(?:\d{1,4}\s?<=?\s?)?i\s?[<>=%!]"
             r"|[\d)]\s[Oo]therwise\b|\bif\s%laneid",
-            "row": r"[Aa]\svector\sexpression",
-            "same": r"\bsame\s(?:way\s)?as\b",
-            "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}",
+            "row": rf"(?P<names>{TYPES})[\s|]{{1,9}}(?:[A-Z][^|.]{{0,60}}?\s)?"
+            rf"(?i:{NUMBER})\s\.\w{{1,6}}\s{{1,2}}registers?\b"
+            r"|\bvector\sexpression\b",
+            "same": r"\b(?:same\s(?:way\s)?as|identical\sto)\b",
+            "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}"
+            rf"(?:,?\s(?:and\s)?(?:multiplicand|accumulator)s?\b{_LETTERS}){{0,2}}",
             "metadata": r"Metadata\b",
             "vectors": rf"(?:(?P<held>(?i:{NUMBER}))\s\.\w{{1,6}}\sregisters?,?\s(?:each\s)?containing\s)?"
             rf"(?P<count>{NUMBER})\s(?P<bits>\d{{1,2}})-bit\svectors",
@@ -271,5 +273,6 @@ _MARK = re.compile(
     )
 )
 _ROW_END = re.compile(
-    rf"{TYPES}[\s|]{{1,9}}A vector|A vector|\bThe\s|Figure|Multiplicand|Accumulator|Metadata|\n\n|{START}"
+    rf"{TYPES}(?:\s?\||[\s|]{{1,9}}A\svector)|vector\sexpression|\bThe\s|Figure|"
+    rf"Multiplicand|Accumulator|Metadata|\n\n|{START}"
 )

@@ -97,8 +97,6 @@ def _other_types(prose: str, register: str, names: tuple[str, ...]) -> list[str]
 
 #: PTX vectors of registers are far shorter; an absurd one is no reason to fill the memory.
 _MOST_REGISTERS = 256
-_REGISTERS = re.compile(
-    rf"vector expression\s\D{{0,40}}?(?P<number>{NUMBER})\s\.(?P<type>\w{{1,6}})\s{{1,2}}registers?"
-)
+_REGISTERS = re.compile(rf"\b(?i:(?P<number>{NUMBER}))\s\.(?P<type>\w{{1,6}})\s{{1,2}}registers?\b")
 _EACH = re.compile(rf"\beach(?:\sregister|\sof\s\w+)?\s(?:contain|hold)\w*\s(?P<number>{NUMBER})")
 _TOGETHER = re.compile(rf"(?:contain|hold)\w*\s(?P<number>{NUMBER})\s(?!\d)")
