@@ -69,7 +69,7 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     Raises:
         LanemapError: a file cannot be read, no version is given and no name, or the name is a shipped source's.
     """
-    return [_read(source, version, documents) for source, version, documents in _grouped(read_files(paths), name)]
+    return [read_documents(documents, source, version) for source, version, documents in _grouped(read_files(paths), name)]
 
 
 def load(location: Location, readings: Iterable[Reading], progress: Progress | None = None) -> None:
@@ -105,7 +105,8 @@ def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str,
     ]
 
 
-def _read(name: str, version: str | None, documents: Sequence[Document]) -> Reading:
+def read_documents(documents: Sequence[Document], name: str, version: str | None = None) -> Reading:
+    """Read documents that were already turned into blocks as one source."""
     places = [place for each in documents for place in sections(each.name, each.blocks)]
     found = [(place, about) for place in places if (about := subject(place.heading.title))]
     if len(found) > MAX_SECTIONS:

@@ -16,7 +16,7 @@ from ..catalogue import Section as Sheet
 from .fragments import Entry, Section
 from .marks import Same
 from .remarks import Kind, Remark
-from .sections import subject
+from .sections import Subject, subject
 from .selectors import Selectors
 from .words import accumulators
 
@@ -159,37 +159,26 @@ class _Assembler:
                 yield {"roles": wanted, "types": [type_ for type_ in there if type_ in allowed], "same_as": name}
 
     def _target(self, section: Section, same: Same, role: str, allowed: set[str]) -> str | None:
-        """The name of the sheet that is referred to: by its anchor, else by its title and what it has."""
-        about = subject(same.title)
-        likely = [
-            name
+        """The name of the sheet that is referred to: in what was read, else in the catalogue."""
+        having = {
+            name: each
             for name, each in self.sections.items()
-            if each is not section
-            and (
-                each.place.heading.anchor == same.anchor
-                if same.anchor and each.place.heading.anchor
-                else each.subject == about
-            )
-            and {*_types(each.entries, role)} & allowed
-        ]
-        if likely:
-            return _closest(likely, {name: self.sections[name].place.heading.title for name in likely}, same.title)
+            if each is not section and {*_types(each.entries, role)} & allowed
+        }
+        heads = {name: each.place.heading for name, each in having.items()}
+        linked = [name for name, head in heads.items() if same.anchor and head.anchor == same.anchor]
+        about = subject(same.title)
+        if likely := linked or [name for name, each in having.items() if each.subject == about]:
+            return _closest(likely, [heads[name].title for name in likely], same.title)
         for source, sheets in _shipped().items():
-            fitting = {
-                name: sheet
-                for name, sheet in sheets.items()
-                if (
-                    sheet["anchor"] == same.anchor
-                    if same.anchor
-                    else about and (sheet["instruction"], sheet["shape"]) == (about.instruction, about.shape)
-                )
-                and any(role in each["roles"] and {*each["types"]} & allowed for each in sheet["fragment"])
-            }
-            if fitting:
-                name = _closest(list(fitting), {key: key for key in fitting}, same.title)
+            fitting = {name: sheet for name, sheet in sheets.items() if _has(sheet, role, allowed)}
+            linked = [name for name, sheet in fitting.items() if same.anchor and sheet["anchor"] == same.anchor]
+            titled = [name for name, sheet in fitting.items() if about == Subject(sheet["instruction"], sheet["shape"])]
+            if likely := linked or titled:
+                name = _closest(likely, likely, same.title)
                 self.made.borrowed[name] = {**fitting[name], "section": f"{source} {fitting[name]['section']}"}
-                reason = f"not in what was read: as in {self.made.borrowed[name]['section']}"
-                self._remark(Kind.NOTE, section, same.line, same.text, f"{role}: {reason}")
+                reason = f"{role}: not in what was read: as in {self.made.borrowed[name]['section']}"
+                self._remark(Kind.NOTE, section, same.line, same.text, reason)
                 return name
         return None
 
@@ -209,16 +198,18 @@ def _types(entries: Iterable[Entry], role: str) -> list[str]:
     return [type_ for each in entries if role in each.roles for type_ in each.types]
 
 
-def _closest(names: list[str], titles: dict[str, str], wanted: str) -> str:
+def _has(sheet: Sheet, role: str, allowed: set[str]) -> bool:
+    return any(role in each["roles"] and {*each["types"]} & allowed for each in sheet["fragment"])
+
+
+def _closest(names: list[str], titles: list[str], wanted: str) -> str:
     """The name whose title shares most words with the wanted one, whole or shortened."""
     words = re.findall(r"[a-z]{3,}", wanted.lower())
 
-    def shared(name: str) -> int:
-        return sum(
-            any(word.startswith(part) for word in words) for part in re.findall(r"[a-z]{3,}", titles[name].lower())
-        )
+    def shared(title: str) -> int:
+        return sum(any(word.startswith(part) for word in words) for part in re.findall(r"[a-z]{3,}", title.lower()))
 
-    return max(names, key=shared)
+    return max(zip(names, titles, strict=True), key=lambda pair: shared(pair[1]))[0]
 
 
 def _shipped() -> dict[str, dict[str, Sheet]]:

@@ -53,7 +53,9 @@ def _head(line: str, number: int) -> tuple[Heading | None, str]:
     if not matched:
         return None, line
     title = matched[2]
-    end = min(cut.start() if (cut := _SENTENCE.search(title)) else len(title), _LONGEST_TITLE)
+    known = _TITLE.match(title)
+    cut = _SENTENCE.search(title)
+    end = min(known.end() if known else len(title), cut.start() if cut else len(title), _LONGEST_TITLE)
     return heading(number, f"{matched[1]} {title[:end]}"), title[end:].strip()
 
 
@@ -74,7 +76,13 @@ _GLUED = re.compile(
 )
 _HEADING = re.compile(r"(?:#{1,6}[ \t]+)?(\d{1,3}(?:\.\d{1,3}){2,9})\.?[ \t]+(?=[A-Z])(.+)")
 _CUT_TITLE = re.compile(
-    rf"{_HEADING.pattern.removesuffix('(?=[A-Z])(.+)')}Matrix Fragments? for(?:(?!m\d{{1,3}}n\d)[^\n]){{0,60}}",
+    rf"{_HEADING.pattern.removesuffix('(?=[A-Z])(.+)')}Matrix Fragments? for(?:(?!m\d{{1,3}}n|WMMA\b)[^\n]){{0,60}}",
+    re.IGNORECASE,
+)
+#: The titles that matter, where a new sentence runs on behind them.
+_TITLE = re.compile(
+    r"(?:Sparse matrix storage|Matrix Fragments? for (?:sparse )?\S{1,60}"
+    r"(?: with (?:\S{1,9} (?:/|and|or) ){0,9}\S{1,9}(?: floating point| integer)?(?: types?)?)?)(?=\s+(?-i:[A-Z]))",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(

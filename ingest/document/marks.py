@@ -210,7 +210,8 @@ def _running_row(text: str, found: re.Match[str], line: int) -> tuple[Registers,
     listed = _LIST.search(text, found.end(), end)
     begun = found.start() + len(found["names"] or "")
     prose = text[begun : listed.start() if listed else end].lstrip(" |\n").partition("|")[0]
-    return Registers(line, types(found["names"] or ""), plain(prose), listed[0] if listed else ""), end
+    row = Registers(line, types(found["names"] or ""), plain(prose), listed[0] if listed else "")
+    return row, listed.end() if listed else found.end()
 
 
 def _same(text: str, found: re.Match[str], line: int, first: int) -> Same:

@@ -50,13 +50,19 @@ def shown(number, anchor, words="Where each lane has what"):
 
 
 INTEGER = (
-    Head("7.3.1", "Matrix Fragments for `mma.m16n8k16` with integer type", "warp-level-matrix-fragment-mma-16816-i8-f8"),
+    Head(
+        "7.3.1", "Matrix Fragments for `mma.m16n8k16` with integer type", "warp-level-matrix-fragment-mma-16816-i8-f8"
+    ),
     Words("What follows is made up for tests; shape `.m16n8k16`."),
     Words("Multiplicand A:", 1),
     table(
         ".atype",
         ("`.u8` / `.s8`", "Two `.b32` registers, each holding four `.u8` / `.s8` elements.", "a0, a1, a2, …, a6, a7"),
-        ("`.e4m3` / `.e5m2`", "Two `.b32` registers, each holding four `.e4m3` / `.e5m2` elements.", "a0, a1, …, a6, a7"),
+        (
+            "`.e4m3` / `.e5m2`",
+            "Two `.b32` registers, each holding four `.e4m3` / `.e5m2` elements.",
+            "a0, a1, …, a6, a7",
+        ),
     ),
     *shown(84, "mma-16816-a-i8"),
     Formula(
@@ -93,7 +99,11 @@ FLOAT = (
     Words("`.f16` and `.bf16` :", 2),
     table(
         ".atype",
-        ("`.f16` / `.bf16`", "Two `.f16x2` registers, each register holding two `.f16` / `.bf16` elements.", "a0, a1, a2, a3"),
+        (
+            "`.f16` / `.bf16`",
+            "Two `.f16x2` registers, each register holding two `.f16` / `.bf16` elements.",
+            "a0, a1, a2, a3",
+        ),
     ),
     *shown(71, "mma-1688-a-f16"),
     Formula(
@@ -109,7 +119,9 @@ FLOAT = (
     ),
     Words("Multiplicand B:", 1),
     Words("`.f16` and `.bf16` :", 2),
-    table(".btype", ("`.f16` / `.bf16`", "A single `.f16x2` register, holding two `.f16` / `.bf16` elements.", "b0, b1")),
+    table(
+        ".btype", ("`.f16` / `.bf16`", "A single `.f16x2` register, holding two `.f16` / `.bf16` elements.", "b0, b1")
+    ),
     *shown(74, "mma-1688-b-f16"),
     Formula(LANE + "row = (threadID_in_group * 2) + i       for bi    where i = {0, 1}\n\ncol =  groupID"),
     Words("`.tf32` :", 2),
@@ -138,31 +150,31 @@ HALF = (
         (
             ("Product", "Lanes"),
             ("Computation 1", "0-3 and 16-19"),
-            ("Computation 2", "4-7 and 20–23"),
+            ("Computation 2", "4-7 and 20\u201323"),
             ("Computation 3", "8-11 and 24-27"),
             ("Computation 4", "12-15 and 28-31"),
         )
     ),
     Words("Multiplicand A:", 1),
     table(".atype", ("`.f16`", "Two `.f16x2` registers, each holding two `.f16` elements.", "a0, a1, a2, a3")),
-    *shown(46, "mma-884-a-row-f16", "A when it is Row Major"),
+    *shown(46, "mma-884-a-row-f16", "Fragment layout of A, Row Major"),
     Formula(
         "row =            %laneid % 4          if %laneid < 16\n                (%laneid % 4) + 4     otherwise\n\n"
         "col =            i                    for ai where i = {0,..,3}"
     ),
-    *shown(47, "mma-884-a-col-f16", "A when it is Column Major"),
+    *shown(47, "mma-884-a-col-f16", "Fragment layout of A, Column Major"),
     Formula(
         "row =        i % 4            for ai  where i = {0,..,3}   if %laneid < 16\n"
         "            (i % 4) + 4       for ai  where i = {0,..,3}   otherwise\n\ncol =        %laneid % 4"
     ),
     Words("Multiplicand B:", 1),
     table(".btype", ("`.f16`", "Two `.f16x2` registers, each holding two `.f16` elements.", "b0, b1, b2, b3")),
-    *shown(48, "mma-884-b-row-f16", "B when it is Row Major"),
+    *shown(48, "mma-884-b-row-f16", "Fragment layout of B, Row Major"),
     Formula(
         "row =        %laneid % 4\n\ncol =         i      for bi   where i = {0,..,3}   if %laneid < 16\n"
         "             i+4     for bi   where i = {0,..,3}   otherwise"
     ),
-    *shown(49, "mma-884-b-col-f16", "B when it is Column Major"),
+    *shown(49, "mma-884-b-col-f16", "Fragment layout of B, Column Major"),
     Formula(
         "row =       i                 for bi   where i = {0,..,3}\n\n"
         "col =      %laneid % 4        if %laneid < 16\n          (%laneid % 4) + 4   otherwise"
@@ -173,12 +185,12 @@ HALF = (
         ("`.f16`", "Four `.f16x2` registers, each holding two `.f16` elements.", "c0, c1, c2, c3, c4, c5, c6, c7"),
         ("`.f32`", "Eight `.f32` registers.", ""),
     ),
-    *shown(50, "mma-884-c-f16", "C when `.ctype` is `.f16`"),
+    *shown(50, "mma-884-c-f16", "Fragment layout of C when `.ctype` is `.f16`"),
     Formula(
         "row =       %laneid % 4         if %laneid < 16\n           (%laneid % 4) + 4    otherwise\n\n"
         "col =          i                for ci   where i = {0,..,7}"
     ),
-    *shown(51, "mma-884-c-f32-1", "C when `.ctype` is `.f32`"),
+    *shown(51, "mma-884-c-f32-1", "Fragment layout of C when `.ctype` is `.f32`"),
     Figure(52, "mma-884-c-f32-2", "the other half, when `.ctype` is `.f32`"),
     Formula(
         "row =     X           if %laneid < 16\n        X + 4         otherwise\n\n"
@@ -200,24 +212,31 @@ STORAGE = (
 
 SPARSE = (
     Head(
-        "7.4.2", "Matrix Fragments for sparse `mma.m16n8k8` with `.tf32` type",
+        "7.4.2",
+        "Matrix Fragments for sparse `mma.m16n8k8` with `.tf32` type",
         "warp-level-matrix-fragment-sparse-mma-1688-tf32",
     ),
     Words("Made up like the rest; shape `.m16n8k8`."),
     Words("Multiplicand A:", 1),
-    table(".atype", ("`.tf32`", "Two `.b32` registers, each holding one non-zero `.tf32` element of a pair.", "By storage.")),
+    table(
+        ".atype",
+        ("`.tf32`", "Two `.b32` registers, each holding one non-zero `.tf32` element of a pair.", "By storage."),
+    ),
     *shown(126, "sparse-mma-1688-tf32"),
     Formula(
         "groupID = %laneid >> 2\nthreadID_in_group = %laneid % 4\n\n"
         "row =      groupID            for a0\n           groupID + 8        for a1\n\n"
-        "col = [firstcol ... lastcol]  // which of them\n                              // is for the metadata to say\n\n"
+        "col = [firstcol ... lastcol]  // which of them\n                 // is for the metadata to say\n\n"
         "Where\nfirstcol = threadID_in_group * 2\nlastcol  = firstcol + 1"
     ),
     Words(
         "Multiplicand B and accumulators C and D: the same as in "
-        "[Matrix Fragments for mma.m16n8k8](#warp-level-matrix-fragment-mma-1688) for `.tf32`.", 1,
+        "[Matrix Fragments for mma.m16n8k8](#warp-level-matrix-fragment-mma-1688) for `.tf32`.",
+        1,
     ),
-    Words("Metadata: A `.b32` register containing 8 4-bit vectors, see [Figure 127](#sparse-mma-metadata-1688-tf32).", 1),
+    Words(
+        "Metadata: A `.b32` register containing 8 4-bit vectors, see [Figure 127](#sparse-mma-metadata-1688-tf32).", 1
+    ),
     Figure(127, "sparse-mma-metadata-1688-tf32", "lanes and metadata"),
 )
 
@@ -249,9 +268,14 @@ def markdown(parts=DOCUMENT, *, fenced=True, quoted=False, pipes=True, links=Tru
                 front, back = ("| ", " |") if pipes else ("", "")
                 lines += ["", *(f"{inside or ''}{front}{' | '.join(row)}{back}" for row in rows), ""]
             case Figure():
-                permalink = f"[](https://example.org/isa/#{part.anchor} \"link\")" if links else ""
+                permalink = f'[](https://example.org/isa/#{part.anchor} "link")' if links else ""
                 picture = "![_images/x.png](./x.png)"
-                lines += ["", f"{inside or ''}{picture}", "", f"{inside or ''}Figure {part.number} {part.text}.{permalink}"]
+                lines += [
+                    "",
+                    f"{inside or ''}{picture}",
+                    "",
+                    f"{inside or ''}Figure {part.number} {part.text}.{permalink}",
+                ]
             case Formula():
                 inside = inside or ""
                 typed = part.text.split("\n")
@@ -265,7 +289,7 @@ def markdown(parts=DOCUMENT, *, fenced=True, quoted=False, pipes=True, links=Tru
 
 
 def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation"):
-    """HTML with permalinks, captions and highlighted blocks."""
+    """A page of HTML with permalinks, captions and highlighted blocks."""
     body = []
     for part in parts:
         match part:
@@ -274,18 +298,24 @@ def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation"):
                 permalink = f'<a class="headerlink" href="#{part.anchor}" title="Link">¶</a>'
                 body.append(f'</section><section id="{part.anchor}"><h5>{number}{inline(part.title)}{permalink}</h5>')
             case Words():
-                body.append(f"<p>{inline(part.text)}</p>" if not part.depth else f"<ul><li><p>{inline(part.text)}</p></li></ul>")
+                body.append(
+                    f"<p>{inline(part.text)}</p>" if not part.depth else f"<ul><li><p>{inline(part.text)}</p></li></ul>"
+                )
             case Table():
                 rows = ("".join(f"<td><p>{inline(cell)}</p></td>" for cell in row) for row in part.rows)
-                body.append(f"<table class=\"docutils\"><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>")
+                body.append(
+                    f'<table class="docutils"><tbody>{"".join(f"<tr>{row}</tr>" for row in rows)}</tbody></table>'
+                )
             case Figure():
                 caption = f'<span class="caption-number">Figure {part.number} </span>{inline(part.text)}'
                 permalink = f'<a class="headerlink" href="#{part.anchor}">#</a>'
-                body.append(f"<figure id=\"{part.anchor}\"><img src=\"x.png\"/><figcaption><p>{caption}{permalink}</p></figcaption></figure>")
+                caption = f"<figcaption><p>{caption}{permalink}</p></figcaption>"
+                body.append(f'<figure id="{part.anchor}"><img src="x.png"/>{caption}</figure>')
             case Formula():
                 body.append(f'<div class="highlight"><pre><span></span>{html.escape(part.text)}</pre></div>')
     head = f'<!DOCTYPE html><html><head><title>Fragments &#8212; {title}</title><script>var a = "<p>";</script></head>'
-    return f"{head}<body><nav><a href='#x'>7.3.1. Matrix Fragments for mma.m16n8k16</a></nav><section>{''.join(body)}</section></body></html>"
+    nav = "<nav><a href='#x'>7.3.1. Matrix Fragments for mma.m16n8k16</a></nav>"
+    return f"{head}<body>{nav}<section>{''.join(body)}</section></body></html>"
 
 
 def flat(parts=DOCUMENT, *, glue=True):
@@ -330,15 +360,22 @@ FORMS = {
     "Markdown without outer pipes": markdown(pipes=False),
     "Markdown without links": markdown(links=False),
     "Markdown with Windows line ends": markdown().replace("\n", "\r\n"),
-    "Markdown with unbroken spaces": re.sub(r"(?<=\w) (?=\w)", "\u00a0", markdown(links=False)).replace("#\u00a0", "# "),
+    "Markdown with unbroken spaces": re.sub(r"(?<=\w) (?=\w)", "\u00a0", markdown(links=False)).replace(
+        "#\u00a0", "# "
+    ),
     "HTML": site(),
     "HTML with Windows line ends": site().replace("\n", "\r\n"),
-    "HTML with entities": site().replace("-", "&ndash;").replace("Head&ndash;", "Head-"),
+    "HTML with entities": site()
+    .replace("\u2013", "&ndash;")
+    .replace("…", "&hellip;")
+    .replace(" for ai", "&nbsp;for ai"),
     "flattened text": flat(),
     "text in lines": flat(glue=False),
     "text on one line": " ".join(flat(glue=False).split()),
     "text with entities": html.escape(flat(glue=False)),
 }
-FORMS["HTML with entities"] = site().replace("20–23", "20&ndash;23").replace("…", "&hellip;").replace(" for ai", "&nbsp;for ai")
+FORMS["HTML with entities"] = (
+    site().replace("20\u201323", "20&ndash;23").replace("…", "&hellip;").replace(" for ai", "&nbsp;for ai")
+)
 #: Forms in which nothing says where links lead.
 WITHOUT_ANCHORS = {name for name in FORMS if "text" in name or "links" in name or "unbroken" in name}

@@ -7,25 +7,6 @@ from lanemap.ingest.document.remarks import Kind
 
 from . import pages
 
-
-@pytest.fixture(scope="session")
-def printed(sources):
-    return {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
-
-
-@pytest.fixture
-def reading(tmp_path):
-    """Read a text as a document of its own."""
-
-    def reading(text, name="made-up", file="page.txt"):
-        path = tmp_path / file
-        path.write_text(text, "utf-8", newline="")
-        (found,) = read([path], name)
-        return found
-
-    return reading
-
-
 KEYS = [
     *(("mma", "m16n8k16", type_, role) for type_ in ("u8", "s8", "e4m3", "e5m2") for role in "AB"),
     *(("mma", "m16n8k16", type_, role) for type_ in ("s32", "f32", "f16") for role in "CD"),
@@ -115,7 +96,7 @@ def test_a_section_given_twice_counts_once_if_it_says_the_same(tmp_path):
     (tmp_path / "b.md").write_text(pages.markdown(pages.INTEGER))
     (found,) = read([tmp_path], "x")
     assert found.complete
-    assert [name for name in found.sheets] == ["mma-16816-i8-f8"]
+    assert list(found.sheets) == ["mma-16816-i8-f8"]
     (tmp_path / "c.md").write_text(pages.markdown(pages.INTEGER).replace("* 4) + (i & 0x3)", "* 4) + (i & 0x2)"))
     (found,) = read([tmp_path], "x")
     assert not found.complete
