@@ -226,7 +226,10 @@ def _numbers(items: list[str]) -> list[int]:
 
 
 def _number(token: object) -> int:
-    number = int(str(token), 0)
+    try:
+        number = int(str(token), 0)
+    except ValueError:
+        raise NotationError(f"cannot read the number {str(token)[:20]}: decimal ones begin with no 0") from None
     if number >= _LARGEST:
         raise NotationError(f"{token} leaves the range of a 32-bit register")
     return number

@@ -69,7 +69,9 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     Raises:
         LanemapError: a file cannot be read, no version is given and no name, or the name is a shipped source's.
     """
-    return [read_documents(documents, source, version) for source, version, documents in _grouped(read_files(paths), name)]
+    return [
+        read_documents(documents, source, version) for source, version, documents in _grouped(read_files(paths), name)
+    ]
 
 
 def load(location: Location, readings: Iterable[Reading], progress: Progress | None = None) -> None:

@@ -14,7 +14,7 @@ from .operands import Group, Operand, Part, gather
 from .registers import Held, held
 from .remarks import Kind, Remark
 from .sections import Place, Subject
-from .words import bits
+from .words import KNOWN, bits
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def read_section(place: Place, subject: Subject) -> Section:
     """What a section says, and out loud whatever of it cannot be read."""
     reader = _Reader(place, subject)
     entries = tuple(reader.entries())
+    reader.compare(entries)
     return Section(place, subject, entries, reader.computations, tuple(reader.remarks))
 
 
@@ -77,13 +78,19 @@ class _Reader:
         if not operands:
             line, title = self.place.heading.line, self.place.heading.title
             self.remark(Kind.UNREAD, line, title, "no operand is named under this heading")
+        operands = self._of_one_shape(operands)
         self._unsaid(operands)
         covered = self._referred(operands)
         for operand in operands:
             for formula in operand.loose:
                 self.remark(Kind.UNREAD, formula.line, formula.text, f"a second formula for {_named(operand)}")
             for cut in operand.stray:
-                self.remark(Kind.UNREAD, cut.line, cut.text, f"a condition outside any formula of {_named(operand)}")
+                self.remark(
+                    Kind.UNREAD,
+                    cut.line,
+                    cut.text,
+                    f"{_named(operand)}: part of a formula or table that belongs to none",
+                )
             if operand.roles == ("E",):
                 yield from self._metadata(operand)
                 continue
@@ -96,6 +103,30 @@ class _Reader:
                 )
             for group in groups:
                 yield from self._group(operand, group)
+
+    def compare(self, entries: tuple[Entry, ...]) -> None:
+        """A and B come in the same types, and in both majors or in one: what is missing was lost."""
+        line, title = self.place.heading.line, self.place.heading.title
+        a, b = ({type_ for each in entries if role in each.roles for type_ in each.types} for role in "AB")
+        if a and b and a != b:
+            words = [f"{role} is for {', '.join(sorted(types))}" for role, types in (("A", a), ("B", b))]
+            self.remark(Kind.SLIP, line, title, " but ".join(words))
+        majors = {(role, each.major) for each in entries for role in each.roles if role in "AB" and each.major}
+        for role, major in sorted(majors):
+            if (other := {"row": "col", "col": "row"}[major]) and (role, other) not in majors:
+                self.remark(Kind.UNREAD, line, title, f"{role} is laid out for {major} major only, not for {other}")
+
+    def _of_one_shape(self, operands: list[Operand]) -> list[Operand]:
+        """The operands up to where one comes again, which then belongs to a section whose heading was lost."""
+        told: set[str] = set()
+        for index, operand in enumerate(operands):
+            full = operand.metadata or any(not group.empty for group in operand.groups)
+            if full and told & {*operand.roles}:
+                reason = f"{_named(operand)} for the second time: the heading of another section may be missing before it"
+                self.remark(Kind.UNREAD, operand.line, operand.text, reason)
+                return operands[:index]
+            told |= {*operand.roles} if full else set()
+        return operands
 
     def _unsaid(self, operands: list[Operand]) -> None:
         """Every section says something of every operand, or has lost it on the way here."""
@@ -130,12 +161,19 @@ class _Reader:
                     lines.setdefault(key, row.line)
             if alike:
                 yield from self._entries(operand, part, alike)
+            elif rows and not any(self._meant(part, row) for row, _ in rows):
+                text = f"{_named(operand)} of {', '.join(part.types)}"
+                self.remark(Kind.UNREAD, part.line, text, "a layout that no row of the table is for")
 
     def _meant(self, part: Part, row: m.Registers) -> bool:
         return not part.types or bool({*part.types} & {*row.types})
 
     def _entries(self, operand: Operand, part: Part, alike: dict[tuple[int, int, bool], list[str]]) -> Iterator[Entry]:
         formula = mended = None
+        if not part.formula:
+            words = f"{_named(operand)} of {', '.join(name for types in alike.values() for name in types)}"
+            figures = " and ".join(part.figures)
+            self.remark(Kind.NOTE, part.line, words, f"only drawn, without a formula, in figure {figures}")
         line = part.formula[0].line if part.formula else part.line
         if part.formula:
             text = "\n".join(piece.text for piece in part.formula)
@@ -155,9 +193,12 @@ class _Reader:
         if not row.types:
             self.remark(Kind.UNREAD, row.line, row.prose, f"no type stands before this row for {_named(operand)}")
             return None
-        if unknown := [name for name in row.types if bits(name) is None]:
-            self.remark(Kind.UNREAD, row.line, row.prose, f".{unknown[0]} does not say how many bits it has")
-            return None
+        if strange := [name for name in row.types if name not in KNOWN]:
+            known = bits(strange[0]) is not None
+            reason = f".{strange[0]} is no type that Lanemap knows" + ("" if known else ", nor how many bits it has")
+            self.remark(Kind.NOTE if known else Kind.UNREAD, row.line, row.prose, reason)
+            if not known:
+                return None
         found = held(row.prose, row.elements, row.types, self._expected(operand.roles[0]))
         if found is None:
             self.remark(Kind.UNREAD, row.line, row.prose, "the number of registers and elements cannot be read")

@@ -90,7 +90,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Stray:
-    """A condition that stands outside any formula, so that one must have been cut."""
+    """A condition outside any formula, so that one must have been cut, or a row of a table that says nothing."""
 
     line: int
     text: str
@@ -140,12 +140,14 @@ def _goes_on(text: str, names: frozenset[str]) -> bool:
 
 def _row(block: Row) -> Iterator[Mark]:
     cells = [cell for cell in block.cells if cell]
-    prose = next((cell for cell in cells if re.search(r"\bregisters?\b", cell)), None)
+    names = next((cell for cell in cells if re.fullmatch(rf"{TYPES}\W{{0,3}}", plain(cell))), "")
+    prose = next((cell for cell in cells if re.search(r"\bregisters?\b", cell)), " ".join(cells) if names else None)
     if prose is None:
         # Text right behind a table counts as its last row in some dialects.
         yield from _text(Text(block.line, "\n".join(cells)))
+        if len(cells) > 1 and not re.search(r"\.[abcd]type\b", " ".join(cells)):
+            yield Stray(block.line, plain(" | ".join(cells)))
         return
-    names = next((cell for cell in cells if re.fullmatch(rf"{TYPES}\W{{0,3}}", plain(cell))), "")
     listed = next((cell for cell in cells if _LISTED.match(cell)), "")
     yield Registers(block.line, types(names), plain(prose), listed)
 
@@ -208,9 +210,10 @@ def _running_row(text: str, found: re.Match[str], line: int) -> tuple[Registers,
     ended = _ROW_END.search(text, found.end(), limit)
     end = ended.start() if ended else limit
     listed = _LIST.search(text, found.end(), end)
-    begun = found.start() + len(found["names"] or "")
+    named = found["names"] or found["cell"] or ""
+    begun = found.start() + len(named)
     prose = text[begun : listed.start() if listed else end].lstrip(" |\n").partition("|")[0]
-    row = Registers(line, types(found["names"] or ""), plain(prose), listed[0] if listed else "")
+    row = Registers(line, types(named), plain(prose), listed[0] if listed else "")
     return row, listed.end() if listed else found.end()
 
 
@@ -259,7 +262,7 @@ _MARK = re.compile(
             r"|[\d)]\s[Oo]therwise\b|\bif\s%laneid",
             "row": rf"(?P<names>{TYPES})[\s|]{{1,9}}(?:[A-Z][^|.]{{0,60}}?\s)?"
             rf"(?i:{NUMBER})\s\.\w{{1,6}}\s{{1,2}}registers?\b"
-            r"|\bvector\sexpression\b",
+            rf"|(?P<cell>{TYPES})\s?\||\bvector\sexpression\b",
             "same": r"\b(?:same\s(?:way\s)?as|identical\sto)\b",
             "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}"
             rf"(?:,?\s(?:and\s)?(?:multiplicand|accumulator)s?\b{_LETTERS}){{0,2}}",

@@ -71,7 +71,7 @@ def gather(found: Iterable[m.Mark]) -> list[Operand]:
 
 def _add(operand: Operand, mark: m.Group | m.Layout | m.Figure | m.Registers | m.Formula) -> None:
     group = operand.groups[-1] if operand.groups else None
-    described = group is not None and any(part.formula for part in group.parts)
+    described = group is not None and any(part.formula or part.figures for part in group.parts)
     ends = isinstance(mark, m.Group) and group is not None and not group.empty
     if group is None or ends or (isinstance(mark, m.Registers) and described):
         group = Group(mark.line)

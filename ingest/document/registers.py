@@ -89,12 +89,14 @@ def elements(listed: str) -> tuple[int, list[str]]:
 
 def _other_types(prose: str, register: str, names: tuple[str, ...]) -> list[str]:
     """A row that is for some types and speaks of others."""
-    told = {*types(prose)} - ({register, "b32"} - {*names})
-    if not told:
+    told = {*types(prose)} - (_OF_ANY_TYPE - {*names})
+    if told <= {*names} and (told or register in _OF_ANY_TYPE) and (not told - {register} or told == {*names}):
         return []
-    return [f"the row is for {', '.join(names)}, but speaks of {', '.join(sorted(told))}"] if told ^ {*names} else []
+    return [f"the row is for {', '.join(names)}, but speaks of {', '.join(sorted(told))}"]
 
 
+#: Registers that hold elements of other types than their own.
+_OF_ANY_TYPE = {"b32", "f16x2", "bf16x2", "b64"}
 #: PTX vectors of registers are far shorter; an absurd one is no reason to fill the memory.
 _MOST_REGISTERS = 256
 _REGISTERS = re.compile(rf"\b(?i:(?P<number>{NUMBER}))\s\.(?P<type>\w{{1,6}})\s{{1,2}}registers?\b")

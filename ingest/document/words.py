@@ -55,6 +55,9 @@ def bits(type_: str) -> int | None:
     return None
 
 
+#: The types of the operands of mma and mma.sp.
+KNOWN = frozenset("f16 bf16 tf32 f64 f32 s32 s8 u8 s4 u4 b1 e4m3 e5m2 e3m2 e2m3 e2m1".split())
+
 #: The types that C and D come in, by the kind of the multiplicands; a document may give fewer.
 ACCUMULATORS = {"s": {"s32"}, "u": {"s32"}, "b": {"s32"}, "f16": {"f16", "f32"}, "bf16": {"f32"}, "tf32": {"f32"}}
 ACCUMULATORS |= {"f64": {"f64"}, "e": {"f16", "f32"}}
