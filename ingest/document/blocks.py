@@ -86,7 +86,7 @@ def clean(text: str) -> str:
     """
     if len(text) > MAX_CHARACTERS:
         raise LanemapError(f"{len(text)} characters are more than any PTX document has (limit {MAX_CHARACTERS})")
-    return text.replace("\r\n", "\n").translate(_PLAIN)
+    return _UNPLAIN.sub(lambda sign: _PLAIN[sign[0]], text.replace("\r\n", "\n"))
 
 
 def unescape(text: str) -> str:
@@ -99,15 +99,16 @@ _FRAGMENT = re.compile(r"[\w.:\-]{1,200}")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 
-def _plain_characters() -> dict[int, str]:
+def _plain_characters() -> dict[str, str]:
     """One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link."""
     unseen = [*range(0x20), 0x7F, 0xAD, 0xB6, 0xFEFF, *range(0x200B, 0x2010), *range(0xE000, 0xF900)]
     spaces = [code for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"]
-    table = dict.fromkeys(unseen, "") | dict.fromkeys(spaces, " ") | {ord("\t"): "\t", ord("\n"): "\n"}
-    table |= dict.fromkeys(map(ord, "\v\f\r\x85\u2028\u2029"), "\n")
-    table |= dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d"), "-")
-    spellings = {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
-    return table | {ord(sign): words for sign, words in spellings.items()}
+    table = dict.fromkeys(map(chr, unseen), "") | dict.fromkeys(map(chr, spaces), " ")
+    table |= dict.fromkeys("\v\f\r\x85\u2028\u2029", "\n")
+    table |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-")
+    table |= {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
+    return {sign: plain for sign, plain in table.items() if sign not in "\t\n"}
 
 
 _PLAIN = _plain_characters()
+_UNPLAIN = re.compile(f"[{re.escape(''.join(_PLAIN))}]")

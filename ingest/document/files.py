@@ -54,9 +54,10 @@ def read_text(name: str, data: bytes) -> Document:
 def kind_of(text: str) -> str:
     """``html``, ``markdown`` or ``text``, by what stands in the document."""
     head = text[:_LOOK].lstrip()
-    marked_down = _MARKDOWN.search(text) and not _DIRECTIVE.search(text)
-    if _DOCTYPE.search(head) or (head.startswith("<") and _CLOSING_TAG.search(text) and not marked_down):
+    marked_up = head.startswith("<") and len(_CLOSING_TAG.findall(text)) > _FEW
+    if _DOCTYPE.search(head) or (marked_up and not _MARKED_LINE.search(text)):
         return "html"
+    marked_down = (_MARKED_LINE.search(text) or _MARKED_WORDS.search(text)) and not _DIRECTIVE.search(text)
     return "markdown" if marked_down else "text"
 
 
@@ -121,7 +122,7 @@ def _version(blocks: Iterable[Block]) -> str | None:
     for block, _ in zip(blocks, range(_NEAR), strict=False):
         words = block.title if isinstance(block, Heading) else block.text if isinstance(block, Text) else ""
         for line in words.split("\n"):
-            if len(line) < _LONGEST_HEADING and (found := _VERSION.fullmatch(plain(line))):
+            if "ISA" in line and len(line) < _LONGEST_HEADING and (found := _VERSION.fullmatch(plain(line))):
                 return found[1]
     return None
 
@@ -133,7 +134,9 @@ _TEXTS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt",
 _READERS = {"html": markup.blocks, "markdown": markdown.blocks, "text": flat.blocks}
 _DOCTYPE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</(?:h[1-6]|p|div|section|table|ul|body|pre)>", re.IGNORECASE)
-_MARKDOWN = re.compile(r"^[ \t>]{0,8}(?:#{1,6}[ \t]+\S|```|~~~)|\]\(|(?<!`)`\.[a-z]\w{1,4}`(?!`)", re.MULTILINE)
+_FEW = 3
+_MARKED_LINE = re.compile(r"^[ \t>]{0,8}(?:#{1,6}[ \t]+\S|```|~~~)", re.MULTILINE)
+_MARKED_WORDS = re.compile(r"\]\(|(?<!`)`\.[a-z]\w{1,4}`(?!`)")
 _DIRECTIVE = re.compile(r"^[ \t]{0,40}\.\. [a-z][\w\-]{1,20}::(?:[ \t]|$)", re.MULTILINE)
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){2,9}\.?\s+[A-Z]")
 _VERSION = re.compile(

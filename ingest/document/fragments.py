@@ -122,7 +122,9 @@ class _Reader:
         for index, operand in enumerate(operands):
             full = operand.metadata or any(not group.empty for group in operand.groups)
             if full and told & {*operand.roles}:
-                reason = f"{_named(operand)} for the second time: the heading of another section may be missing before it"
+                reason = (
+                    f"{_named(operand)} for the second time: the heading of another section may be missing before it"
+                )
                 self.remark(Kind.UNREAD, operand.line, operand.text, reason)
                 return operands[:index]
             told |= {*operand.roles} if full else set()

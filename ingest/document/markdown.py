@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ...db.errors import LanemapError
 from . import markup
-from .blocks import Block, Code, Row, Text, clean, heading, link
+from .blocks import Block, Code, Heading, Row, Text, clean, heading, link
 from .ruled import piped
+from .sections import is_read
 
 _MAX_NESTING = 60
 
@@ -23,22 +25,31 @@ def blocks(text: str) -> list[Block]:
     Raises:
         LanemapError: lists or quotations are nested deeper than in any page of the documentation.
     """
-    tokens = _parser().parse(_plain_dialect(_whole_headings(piped(text))))
+    references: dict[str, Any] = {}
+    tokens = _parser().parse(_plain_dialect(_whole_headings(piped(text))), references)
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
         raise LanemapError(
             f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document"
         )
-    return list(_blocks(tokens))
+    return list(_blocks(tokens, references))
+
+
+class _Parser(MarkdownIt):
+    """Links are never followed, so that they need not be made fit for it."""
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802 - the parser's name
+        return url
 
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
+    return _Parser("commonmark", {"maxNesting": _MAX_NESTING}).enable("table").disable("inline")
 
 
-def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
-    line, cells = 1, []
-    inside = ""
+def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Block]:
+    """Markup inside paragraphs is most of the work: it is only read where it matters."""
+    line, cells = 1, list[str]()
+    inside, read = "", True
     for token in tokens:
         if token.map:
             line = token.map[0] + 1
@@ -46,24 +57,33 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
             case "heading_open" | "th_open" | "td_open" | "paragraph_open":
                 inside = token.type
             case "inline" if inside == "heading_open":
-                yield heading(line, _words(token))
-            case "inline" if inside == "paragraph_open":
-                yield Text(line, _words(token))
+                head = heading(line, _words(token, references))
+                read = is_read(head.title)
+                yield head
             case "inline":
-                cells.append(_words(token))
+                words = _words(token, references) if read else token.content
+                if inside == "paragraph_open":
+                    yield Text(line, words)
+                else:
+                    cells.append(words)
             case "tr_close":
                 yield Row(line, tuple(cells))
                 cells = []
             case "fence" | "code_block":
                 yield Code(line, token.content)
             case "html_block":
-                yield from markup.blocks(token.content, first_line=line)
+                for block in markup.blocks(token.content, first_line=line):
+                    read = is_read(block.title) if isinstance(block, Heading) else read
+                    yield block
 
 
-def _words(inline: Token) -> str:
+def _words(inline: Token, references: dict[str, Any]) -> str:
     words: list[str] = []
     targets: list[str] = []
-    for token in inline.children or ():
+    children: list[Token] = []
+    parser = _parser()
+    parser.inline.parse(inline.content, parser, references, children)
+    for token in children:
         match token.type:
             case "text" | "code_inline":
                 words.append(clean(token.content))

@@ -267,7 +267,7 @@ _MARK = re.compile(
             "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}"
             rf"(?:,?\s(?:and\s)?(?:multiplicand|accumulator)s?\b{_LETTERS}){{0,2}}",
             "metadata": r"Metadata\b",
-            "vectors": rf"(?:(?P<held>(?i:{NUMBER}))\s\.\w{{1,6}}\sregisters?,?\s(?:each\s)?containing\s)?"
+            "vectors": rf"\b(?:(?P<held>(?i:{NUMBER}))\s\.\w{{1,6}}\sregisters?,?\s(?:each\s)?containing\s)?"
             rf"(?P<count>{NUMBER})\s(?P<bits>\d{{1,2}})-bit\svectors",
             "figure": r"\bFigure\s{1,3}(?P<number>\d{1,4})",
             "types": rf"{TYPES}\s?:",

@@ -80,7 +80,12 @@ def is_later(title: str) -> bool:
 
 def is_storage(place: Place) -> bool:
     """True for the section that says which sparsity selectors mma.sp has."""
-    return bool(re.search(r"sparse matrix storage", place.heading.title, re.IGNORECASE)) and "mma.sp" in place.text
+    return bool(_STORAGE.search(place.heading.title)) and "mma.sp" in place.text
+
+
+def is_read(title: str) -> bool:
+    """True for the titles of sections whose words are read, and not only looked through."""
+    return bool(subject(title) or _STORAGE.search(title))
 
 
 def _words(block: Block) -> str:
@@ -102,6 +107,7 @@ _FRAGMENTS = re.compile(
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
     re.IGNORECASE,
 )
+_STORAGE = re.compile("sparse matrix storage", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
 )

@@ -12,11 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from markdown_it import MarkdownIt
 from ratio import compare
 
 import lanemap
 from lanemap.ingest import catalogue, notation
-from lanemap.ingest.document import formulas, load, markdown, read
+from lanemap.ingest.document import formulas, load, read
 from lanemap.ingest.document.files import read_text
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -38,6 +39,7 @@ printed = [entry["formula"] for sheet in reading.sheets.values() for entry in sh
 def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
     formulas.read.cache_clear()
+    notation._definitions.cache_clear()
     catalogue._elements.cache_clear()
     with lanemap.open(str(used)) as database:
         load(database.location, read([given], "benchmark"))
@@ -45,10 +47,11 @@ def whole() -> None:
 
 def parsers() -> None:
     """Markdown and the notation of the formulas, each text once."""
+    parser = MarkdownIt("commonmark").enable("table")
     for text in texts:
-        markdown._parser().parse(text)
+        parser.parse(text)
     for formula in printed:
-        notation.parse(formula)
+        notation._parser().parse(formula)
 
 
 def seconds(data: bytes) -> float:
