@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from ...db.errors import LanemapError
 
 #: Documents are untrusted. The whole manual has some ten million characters as HTML.
-MAX_CHARACTERS = 50_000_000
-MAX_BLOCK = 200_000
+MAX_CHARACTERS = 30_000_000
 
 OPEN, CLOSE = "\x02", "\x03"
 ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"

@@ -64,7 +64,7 @@ def _known(word: str, names: frozenset[str]) -> str | None:
     """The word, or the part of it in front of a capital letter that belongs to a formula."""
     if word in names or _KEYWORD.fullmatch(word):
         return word
-    for capital in re.finditer("[A-Z]", word):
+    for capital in re.finditer("[A-Z]", word[:_LONGEST_NAME]):
         if (front := word[: capital.start()]) in names or (front and _KEYWORD.fullmatch(front)):
             return front
     return None
@@ -149,6 +149,7 @@ def _written(formula: Formula, text: str, mended: str | None = None) -> Written:
 
 
 _MOST_PLACES = 40
+_LONGEST_NAME = 64
 _TARGET = re.compile(r"\b([A-Za-z_]\w{0,60})[ \t]{0,40}=(?!=)")
 _KEYWORD = re.compile(r"for|where|if|otherwise|and|or|i|[abcd](?:i|\d+)|laneid", re.IGNORECASE)
 _CONDITION = re.compile(r"\b(?:for|if|otherwise)\b.*", re.IGNORECASE | re.DOTALL)
