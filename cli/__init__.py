@@ -264,7 +264,7 @@ def check(
         raise typer.Exit(DISAGREES)
 
 
-@app.command(epilog="Example: lanemap ingest ptx-isa.html --slips")
+@app.command(epilog="Example: lanemap ingest --db layouts.db")
 def ingest(
     documents: Annotated[
         list[Path] | None,
@@ -282,8 +282,8 @@ def ingest(
 ) -> None:
     """Load PTX documentation as a source, and say what of it could not be read.
 
-    HTML, Markdown and plain text. Without a document: load the shipped sources anew; other sources stay. Exit code 1:
-    something was not read; 2: nothing was.
+    HTML, Markdown and plain text, as in lanemap ingest ptx-isa.html --slips. Without a document: load the shipped
+    sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
     """
     if not documents:
         if name or slips or catalogue:

@@ -16,10 +16,6 @@ from pathlib import Path
 
 from ...db.errors import LanemapError
 from ...db.fragment import Source
-from ...db.location import Location
-from ...db.reader import connect
-from ...db.store import Progress
-from ...db.store import load as store
 from .. import catalogue
 from .assembly import assemble
 from .evaluation import evaluate
@@ -72,24 +68,6 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     return [
         read_documents(documents, source, version) for source, version, documents in _grouped(read_files(paths), name)
     ]
-
-
-def load(location: Location, readings: Iterable[Reading], progress: Progress | None = None) -> None:
-    """Load what was read into a database that exists. A document of the same name that is there already is replaced.
-
-    Raises:
-        LanemapError: another kind of source has the name.
-    """
-    sources = [reading.source for reading in readings if reading.source.fragments]
-    reader = connect(location)
-    try:
-        kinds = dict(reader.select("SELECT name, kind FROM source", {}).rows)
-    finally:
-        reader.close()
-    for source in sources:
-        if (kind := kinds.get(source.name, source.kind)) != source.kind:
-            raise LanemapError(f"{source.name!r} is the name of a {kind} in {location}: choose another with --name")
-    store(location, sources, progress)
 
 
 def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str, str | None, list[Document]]]:

@@ -71,7 +71,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Formula:
-    """The text of a formula, or of a part of one. ``whole``: nothing else stood with it."""
+    """The text of a formula, or of a part of one."""
 
     line: int
     text: str

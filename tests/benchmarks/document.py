@@ -16,8 +16,10 @@ from markdown_it import MarkdownIt
 from ratio import compare
 
 import lanemap
+from lanemap.db.location import locate
+from lanemap.db.store import load
 from lanemap.ingest import catalogue, notation
-from lanemap.ingest.document import formulas, load, read
+from lanemap.ingest.document import formulas, read
 from lanemap.ingest.document.files import read_text
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -41,8 +43,7 @@ def whole() -> None:
     formulas.read.cache_clear()
     notation._definitions.cache_clear()
     catalogue._elements.cache_clear()
-    with lanemap.open(str(used)) as database:
-        load(database.location, read([given], "benchmark"))
+    load(locate(str(used)), [each.source for each in read([given], "benchmark")])
 
 
 def parsers() -> None:

@@ -93,7 +93,7 @@ def test_the_name_of_another_kind_of_source_is_refused(refused, page, file):
     with lanemap.open(str(file)) as database:
         captures = [name for name, kind in database.sources()[["name", "kind"]].to_numpy() if kind == "capture"]
     for name in captures:
-        refused("ingest", page(pages.markdown()), "--name", name, words=("capture", "--name"), db=file)
+        refused("ingest", page(pages.markdown()), "--name", name, words=(name, "--name"), db=file)
 
 
 def test_documents_of_two_versions_are_two_sources(run, file, page):
@@ -123,7 +123,7 @@ def test_catalogue_files_stand_alone(run, file, page, tmp_path, printed):
 
 
 def test_python_reads_documents_too(page, file):
-    (found,) = lanemap.read(page(pages.markdown()), url=str(file), name="mine")
+    (found,) = lanemap.read_documents(page(pages.markdown()), url=str(file), name="mine")
     assert found.complete
     with lanemap.open(str(file)) as database:
         assert len(database.layout("m8n8k4", "f16", "C", source="mine")) == 32 * 8
