@@ -229,7 +229,7 @@ def _number(token: object) -> int:
     try:
         number = int(str(token), 0)
     except ValueError:
-        raise NotationError(f"cannot read the number {str(token)[:20]}: decimal ones begin with no 0") from None
+        raise NotationError(f"cannot read the number {str(token)[:20]}: it begins with 0 or is too long") from None
     if number >= _LARGEST:
         raise NotationError(f"{token} leaves the range of a 32-bit register")
     return number

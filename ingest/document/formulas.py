@@ -40,7 +40,8 @@ def end_of_formula(text: str, start: int, names: frozenset[str]) -> int:
     where something that follows formulas begins, or a line without conditions; else it stays, to be complained about.
     """
     at = start
-    limit = min(len(text), start + MAX_LENGTH + 1)
+    # Far enough beyond what the notation accepts that a formula cut here is refused, not shortened.
+    limit = min(len(text), start + MAX_LENGTH + 200)
     while at < limit:
         matched = _TOKEN.match(text, at)
         word = matched["word"] if matched else None
