@@ -112,9 +112,11 @@ class _Reader:
             words = [f"{role} is for {', '.join(sorted(types))}" for role, types in (("A", a), ("B", b))]
             self.remark(Kind.SLIP, line, title, " but ".join(words))
         majors = {(role, each.major) for each in entries for role in each.roles if role in "AB" and each.major}
-        for role, major in sorted(majors):
-            if (other := {"row": "col", "col": "row"}[major]) and (role, other) not in majors:
-                self.remark(Kind.UNREAD, line, title, f"{role} is laid out for {major} major only, not for {other}")
+        for role, major in [(role, major) for role in "AB" for major in ("row", "col")]:
+            if majors and (role, major) not in majors:
+                self.remark(
+                    Kind.UNREAD, line, title, f"no layout of {role} for {major} major, but the others are there"
+                )
 
     def _of_one_shape(self, operands: list[Operand]) -> list[Operand]:
         """The operands up to where one comes again, which then belongs to a section whose heading was lost."""
@@ -146,6 +148,10 @@ class _Reader:
         if not rows:
             text = next((piece.text for part in group.parts for piece in part.formula), operand.text)
             self.remark(Kind.UNREAD, group.line, text, f"no table gives types and registers for {_named(operand)}")
+        ways = {(found.registers, found.slots) for _, found in rows if found}
+        if len(ways) > 1 and {*operand.roles} & {"A", "B"}:
+            words = " and ".join(f"{registers} registers of {slots}" for registers, slots in sorted(ways))
+            self.remark(Kind.SLIP, group.line, operand.text, f"one layout for types that are held differently: {words}")
         parts = [part for part in group.parts if part.figures or part.formula]
         for row, _ in rows:
             if not any(self._meant(part, row) for part in parts):

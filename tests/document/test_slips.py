@@ -123,7 +123,7 @@ def test_lanes_that_are_not_shared_out_are_said(reading):
 
 def test_a_layout_that_is_missing_beside_its_like_is_said(reading):
     found = reading(HALF.replace("A, Column Major", "A, again").replace("A when it is Column Major", "A"))
-    assert any("second formula" in reason or "for row major only" in reason for reason in said(found, Kind.UNREAD))
+    assert any("second formula" in reason or "for col major" in reason for reason in said(found, Kind.UNREAD))
 
 
 def test_a_row_that_says_nothing_is_said(reading):
