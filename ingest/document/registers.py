@@ -25,7 +25,7 @@ def held(prose: str, listed: str, names: tuple[str, ...], expected: int | None) 
     """Registers and slots from the words of a row; None where they name no number of registers.
 
     Args:
-        prose: as in ``A vector expression containing two .b32 registers, each containing four .s8 elements``.
+        prose: as in ``two .b32 registers, each holding four .s8 elements``.
         listed: the list of elements, as in ``a0, a1, ..., a7``, or nothing.
         names: the types that the row is for.
         expected: elements per lane that fill the matrix, if that is known.
