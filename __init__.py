@@ -28,9 +28,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .db.fragment import Source
+    from .ingest.document import Reading
     from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "add", "import_layouts", "open", "read_file", "refresh"]
+__all__ = [
+    "DEFAULT_SOURCE",
+    "Database",
+    "LanemapError",
+    "add",
+    "import_layouts",
+    "open",
+    "read_documents",
+    "read_file",
+    "refresh",
+]
 
 __version__ = "0.1.0"
 
@@ -250,6 +261,34 @@ def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
     if path is None:
         raise LanemapError("name a capture file: lanemap import capture FILE")
     return [Imported(recording.read(path, name))]
+
+
+def read_documents(
+    *documents: str | Path,
+    url: str | None = None,
+    name: str | None = None,
+    progress: Callable[[Source], object] | None = None,
+) -> list[Reading]:
+    """Read PTX documentation and load it as sources, in a database that is built first if need be.
+
+    Args:
+        documents: HTML, Markdown or plain text files, or folders of them.
+        url: the database. See ``open``.
+        name: of the source. Default: after the version that the documents say they are of.
+        progress: called with each source before it is loaded.
+
+    Returns:
+        Each source with remarks on what of it could not be read; one without fragments is not loaded.
+
+    Raises:
+        LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
+    """
+    from .ingest.document import read
+
+    readings = read(map(Path, documents), name)
+    if sources := [reading.source for reading in readings if reading.source.fragments]:
+        add(sources, url, progress=progress)
+    return readings
 
 
 def _shipped() -> Iterable[Source]:

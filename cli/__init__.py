@@ -265,14 +265,49 @@ def check(
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
-def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
-    """Load the shipped sources anew, and say what they hold. Other sources stay."""
-    from .. import refresh
-    from .listing import listing
-    from .output import write_rows
+def ingest(
+    documents: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", help="Name of the source. Default: after the version in the text.")
+    ] = None,
+    slips: Annotated[bool, typer.Option("--slips", help="List what is wrong or doubtful in the text itself.")] = False,
+    catalogue: Annotated[
+        Path | None, typer.Option("--catalogue", help="Write files of the catalogue to this folder.", metavar="DIR")
+    ] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load PTX documentation as a source, and say what of it could not be read.
 
-    with refresh(db, progress=_progress) as database:
-        write_rows(listing(database.reader, What.SOURCES), format)
+    HTML, Markdown and plain text, as in lanemap ingest ptx-isa.html --slips. Without a document: load the shipped
+    sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
+    """
+    if not documents:
+        if name or slips or catalogue:
+            raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
+        from .. import refresh
+        from .listing import listing
+        from .output import write_rows
+
+        with refresh(db, progress=_progress) as database:
+            write_rows(listing(database.reader, What.SOURCES), format)
+        return
+    from .. import read_documents
+    from . import ingesting
+
+    readings = read_documents(*documents, url=db, name=name, progress=_progress)
+    ingesting.report(readings, slips=slips, form=format)
+    if catalogue:
+        ingesting.write_catalogue(readings, catalogue)
+    if not any(reading.source.fragments for reading in readings):
+        raise LanemapError(
+            f"no fragment in {', '.join(map(str, documents))}: give pages on the fragments of mma or mma.sp"
+        )
+    if not all(reading.complete for reading in readings):
+        raise typer.Exit(DISAGREES)
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
