@@ -127,9 +127,9 @@ def _find(fragment: Fragment) -> str:
 
 
 def _wrapped(parts: Sequence[str]) -> str:
-    """The parts as indented lines of at most 120 columns."""
-    width = max(map(len, parts)) + 1
-    count = (120 - len(_INDENT)) // width
+    """The parts as indented lines of at most 120 columns, a power of two on each."""
+    fit = (120 - len(_INDENT)) // (max(map(len, parts)) + 1)
+    count = 1 << fit.bit_length() - 1
     return "".join(f"{_INDENT}{','.join(parts[at : at + count])},\n" for at in range(0, len(parts), count))
 
 
