@@ -319,9 +319,25 @@ def export(
     role: SomeRole = None,
     db: Db = None,
 ) -> None:
-    """Write the layout table, or a selection of it, to a file that appears whole or not at all."""
-    from ..db.lookup import Wanted
-    from .exporting import export as write
+    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
 
+    Or, for one source, by default the one that look-ups read, in a notation: cute, linear (Triton), affine (MLIR,
+    IREE), python (TVM, TileLang), cpp, ptx-formula. Each fragment is evaluated again and compared with its rows. Exit
+    code 1: the notation cannot express some, and says which; 2: any.
+    """
+    from ..db.lookup import Wanted
+
+    wanted = Wanted(shape, type, role, instruction, source=source)
     with _open(db) as database:
-        write(database.reader, Wanted(shape, type, role, instruction, source=source), format, output)
+        if format and format.notation:
+            from .notating import export as write_notation
+
+            refused = write_notation(database.reader, wanted, format, output)
+            for error in refused:
+                _complain(f"{format} cannot express {error}")
+            if refused:
+                raise typer.Exit(DISAGREES)
+            return
+        from .exporting import export as write
+
+        write(database.reader, wanted, format, output)

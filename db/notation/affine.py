@@ -130,4 +130,4 @@ def _value(text: str, values: dict[str, Array]) -> Array:
     return np.asarray(evaluate(text.replace("floordiv", "//").replace("mod", "%"), values))
 
 
-NOTATION = Notation(compose, read)
+NOTATION = Notation(compose, read, before="// lane and value, which is the element i, to row and col.\n\n")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..fragment import LANES, Fragment
 from . import Notation, identifier
 from .digits import Digit, Sum
-from .table import RefusedError, located, refusal, rows_of, sum_of, table
+from .table import RefusedError, by_lane, located, refusal, rows_of, sum_of, table
 
 Array = NDArray[Any]
 
@@ -42,6 +42,19 @@ _VALUE_TYPES = {
     "b1": "uint1_t",
 }
 
+_BEFORE = """\
+#pragma once
+
+// (thread, value) to the cell, counted down the columns of A (M, K), of B (N, K), of C and D (M, N).
+
+#include <cute/layout.hpp>
+#include <cute/numeric/numeric_types.hpp>
+
+namespace lanemap {
+
+using namespace cute;
+
+"""
 _LAYOUT = re.compile(r"Layout<(.+),\n *(.+)>;")
 
 
@@ -80,23 +93,32 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     """What CuTe's MMA_Traits of an instruction holds, as a struct, given the aliases of its operands A, B, C and D.
 
     Raises:
-        RefusedError: CuTe has no name for a type, or one layout for C and D whose rows differ.
+        RefusedError: CuTe has no name for a type, or one layout or ThrID for operands whose rows differ in it.
     """
     a, c, d = (operands[role] for role in "ACD")
     if c.digest != d.digest or c.slots != d.slots:
         raise RefusedError(f"{name}: CuTe has one layout for C and D, whose rows differ")
+    working = [_computations(each) for each in operands.values()]
+    if any(not np.array_equal(each, working[0]) for each in working):
+        raise RefusedError(f"{name}: its operands are not of the same product in every lane")
     if unknown := [each.type for each in operands.values() if each.type not in _VALUE_TYPES]:
         raise RefusedError(f"{name}: CuTe has no type {unknown[0]}")
     (m, k), (_, n) = a.dimensions, c.dimensions
-    whole_warp = a.elements is None or a.elements["computation"].max() == 1
+    several = (working[0] > 1).any()
     lines = [
         *(f"ValType{role} = {_VALUE_TYPES[operands[role].type]}" for role in "DABC"),
         f"Shape_MNK = Shape<_{m},_{n},_{k}>",
-        f"ThrID = Layout<_{LANES}>" if whole_warp else f"ThrID = {identifier(a)}_thr_id",
+        f"ThrID = {identifier(a)}_thr_id" if several else f"ThrID = Layout<_{LANES}>",
         *(f"{role}Layout = {identifier(operands[role])}" for role in "ABC"),
     ]
     body = "".join(f"  using {line};\n" for line in lines)
     return f"struct {name} {{\n{body}}};\n"
+
+
+def _computations(fragment: Fragment) -> Array:
+    """The product that each lane works on."""
+    _, coordinates = by_lane(fragment)
+    return coordinates["computation"][:, 0] + 1
 
 
 def _axes(fragment: Fragment) -> tuple[str, str]:
@@ -149,7 +171,6 @@ def _lanes(threads: Sequence[Digit]) -> Array:
 NOTATION = Notation(
     compose,
     read,
-    before="#pragma once\n\n#include <cute/layout.hpp>\n#include <cute/numeric/numeric_types.hpp>\n\n"
-    "namespace lanemap {\n\nusing namespace cute;\n\n",
+    before=_BEFORE,
     after="\n}  // namespace lanemap\n",
 )

@@ -59,4 +59,4 @@ def _spread(bases: Array) -> Array:
     return spread
 
 
-NOTATION = Notation(compose, read)
+NOTATION = Notation(compose, read, before="// The bits of register, which counts the elements i, and lane to dimensions row and col.\n\n")

@@ -66,4 +66,10 @@ def _call(function: Mapping[str, str], *values: Array) -> dict[str, Array]:
     return {name: results[name] for name in function["values"].split(", ")}
 
 
-NOTATION = Notation(compose, read, comment="#", between="\n\n")
+NOTATION = Notation(
+    compose,
+    read,
+    comment="#",
+    before="# From row and col to lane and value, which is the element i, and back.\n\n\n",
+    between="\n\n",
+)
