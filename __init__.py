@@ -23,13 +23,14 @@ from .db.lookup import DEFAULT_SOURCE, Wanted
 from .db.reader import Reader, Rows, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
     from .db.fragment import Source
+    from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "open", "refresh"]
+__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "add", "import_layouts", "open", "read_file", "refresh"]
 
 __version__ = "0.1.0"
 
@@ -171,6 +172,84 @@ def refresh(url: str | None = None, *, progress: Callable[[Source], object] | No
     state(location)
     ship(location, _shipped, _fingerprint(), anew=True, progress=progress)
     return Database(location)
+
+
+def import_layouts(
+    kind: str,
+    path: str | None = None,
+    *,
+    name: str | None = None,
+    url: str | None = None,
+    progress: Callable[[Source], object] | None = None,
+) -> Sequence[Imported]:
+    """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
+
+    Args:
+        kind: ``capture``, ``cute``, ``tensor-layouts`` or ``table``.
+        path: a capture file, a CUTLASS source tree or header, or a CSV, Parquet or Arrow file.
+        name: what to call the source. Default: the library with its version, or what the table says.
+        url: see ``open``.
+        progress: called with each source before it is loaded.
+
+    Returns:
+        Each source that came in, and what was left out of it with the reason.
+
+    Raises:
+        LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
+    """
+    found = _read(kind, path, name)
+    add([each.source for each in found], url, progress=progress)
+    return found
+
+
+def add(
+    sources: Sequence[Source], url: str | None = None, *, progress: Callable[[Source], object] | None = None
+) -> None:
+    """Load captures or imports into a database, in the place of earlier ones of the same names. See ``open``.
+
+    Raises:
+        LanemapError: one has the name of a source that Lanemap ships.
+    """
+    from .db.store import load
+
+    shipped = {each.name for each in _shipped()}
+    for each in sources:
+        if each.name in shipped:
+            raise LanemapError(f"{each.name} is the name of a source that Lanemap ships: choose another with --name")
+    with open(url, progress=progress) as database:
+        location = database.location
+    load(location, sources, progress)
+
+
+def read_file(path: str) -> Source:
+    """The layouts in a capture file, or in a CSV, Parquet or Arrow table of one source.
+
+    Raises:
+        LanemapError: it cannot be read, or holds several sources.
+    """
+    from .capture import recording
+    from .ingest.table import read_table
+
+    if recording.is_capture(path):
+        return recording.read(path)
+    found = read_table(Path(path))
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
+    return found[0]
+
+
+def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
+    from .ingest.importing import read
+
+    if kind != "capture":
+        return read(kind, path, name)
+    from .capture import recording
+    from .ingest.imported import Imported
+
+    if path is None:
+        raise LanemapError("name a capture file: lanemap import capture FILE")
+    return [Imported(recording.read(path, name))]
 
 
 def _shipped() -> Iterable[Source]:

@@ -16,10 +16,15 @@ from .options import (
     Computation,
     Db,
     Drawn,
+    Everything,
     FileFormat,
     Format,
+    Importable,
     Major,
     Output,
+    Report,
+    ReportFile,
+    ReportFormat,
     Role,
     Selector,
     Shape,
@@ -31,6 +36,7 @@ from .options import (
     Source,
     Type,
     What,
+    source_names,
 )
 
 app = typer.Typer(
@@ -202,6 +208,62 @@ def sql(
         write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format)
 
 
+@app.command(epilog="Example: lanemap diff ptx-isa-9.1 h200-sm_90a --shape m16n8k256")
+def diff(
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A source, or a file.", autocompletion=source_names)],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another one.", autocompletion=source_names)],
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    db: Db = None,
+) -> None:
+    """Compare two sources fragment by fragment; each is in the database, or a file.
+
+    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts:
+    identical; relabelled, equal after one renumbering of rows, columns or depth in all operands that share it;
+    refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
+    that nothing is different, 1 that something is.
+    """
+    from ..db.lookup import Wanted
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.diff(database, left, right, Wanted(shape, type, role, instruction))
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained:
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap check")
+def check(
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
+    ] = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
+    db: Db = None,
+) -> None:
+    """Check the structure of every source, and every document against every capture and import.
+
+    What a catalogued erratum explains is reported as known. Exit code 0 means that nothing else disagrees, 1 that
+    something does.
+    """
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.check(database, against or ())
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained or (strict and report.known):
+        raise typer.Exit(DISAGREES)
+
+
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
 def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
     """Load the shipped sources anew, and say what they hold. Other sources stay."""
@@ -254,10 +316,9 @@ def capture(
 
         write(source, output)
     else:
-        from ..db.store import load
+        from .. import add
 
-        with _open(db) as database:
-            load(database.location, [source])
+        add([source], db, progress=_progress)
     write_rows(capturing.report(source), format)
     gpu_seconds = source.provenance["gpu_seconds"]
     sys.stderr.write(f"lanemap: {source.name} in {seconds:.2f} s, probes {gpu_seconds:.3f} s of it on the GPU\n")
@@ -303,6 +364,25 @@ def decode(
         else:
             rows = decoding.columns_of(sys.stdin.read().split() if words == ["-"] else words or [], a, e)
         write_rows(rows, format)
+
+
+@app.command("import", epilog="Example: lanemap import tensor-layouts")
+def import_(
+    kind: Annotated[Importable, typer.Argument(help="What to read.", case_sensitive=False, show_default=False)],
+    path: Annotated[str | None, typer.Argument(help="Where it is; tensor-layouts is found where installed.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load a capture file, another toolchain's layouts, or anyone's table; list what was left out and why.
+
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout.
+    A table of reasons counts what each left out; the other formats name every atom.
+    """
+    from .. import import_layouts
+    from .importing import write_imported
+
+    write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")

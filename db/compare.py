@@ -1,0 +1,299 @@
+"""Two sources compared fragment by fragment, in the database: only what is told of them leaves it.
+
+Fragments with equal layouts share a mapping, so most of the answer is a join of a few hundred fragments. The elements
+of two mappings are joined once, however many fragments have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, case, func, literal, select, union_all
+from sqlalchemy.sql import ColumnElement
+
+from .errors import LanemapError
+from .fragment import dimensions
+from .lookup import Wanted
+from .permutation import Permutation, Span, find, is_identity
+from .schema import element, fragment, source
+
+Key = tuple[str, str, str, str, str | None, int | None]
+
+
+class Verdict(StrEnum):
+    """What is told of one fragment in two sources."""
+
+    IDENTICAL = "identical"
+    REFINED = "refined"
+    RELABELLED = "relabelled"
+    DIFFERENT = "different"
+    LEFT_ONLY = "left only"
+    RIGHT_ONLY = "right only"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One fragment in two sources.
+
+    ``status`` is why a side has no rows, for ``left only`` and ``right only``; ``narrower`` is the side that says more,
+    for ``refined``; ``permutations`` takes rows, columns or depth (``m``, ``n``, ``k``) of the left to the right, for
+    ``relabelled``; ``count`` is how many elements do not match, for ``different``.
+    """
+
+    key: Key
+    verdict: Verdict
+    left_mapping: int | None
+    right_mapping: int | None
+    status: str | None = None
+    narrower: str | None = None
+    permutations: dict[str, Permutation] = field(default_factory=dict)
+    count: int = 0
+
+    @property
+    def instruction(self) -> str:
+        """``mma`` or ``mma.sp``."""
+        return self.key[0]
+
+    @property
+    def shape(self) -> str:
+        """As in m16n8k16."""
+        return self.key[1]
+
+    @property
+    def type(self) -> str:
+        """The operand's PTX type."""
+        return self.key[2]
+
+    @property
+    def role(self) -> str:
+        """A, B, C, D or E."""
+        return self.key[3]
+
+
+def compare(connection: Connection, left: str, right: str, wanted: Wanted | None = None) -> list[Pair]:
+    """A verdict on every fragment that either source has, in the order of the left one, then of the right one.
+
+    Raises:
+        LanemapError: a source is not in the database, or nothing in it matches ``wanted``.
+    """
+    for name in (left, right):
+        if connection.scalar(select(source.c.id).where(source.c.name == name)) is None:
+            known = ", ".join(connection.scalars(select(source.c.name).order_by(source.c.id)))
+            raise LanemapError(f"no source {name}: there is {known}, or give a file")
+    pairs = [_without_rows(row) for row in connection.execute(_side_by_side(left, right, wanted or Wanted()))]
+    if not pairs:
+        raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
+    pairs = _look_at_elements(connection, pairs)
+    return _look_for_labels(connection, pairs)
+
+
+def differing(connection: Connection, pair: Pair, limit: int | None = None) -> list[dict[str, Any]]:
+    """The elements that do not match, by lane, reg and slot, with ``left_row`` ... ``right_computation``.
+
+    A side that has no such slot has None there.
+    """
+    names = ("row", "col", "col_last", "computation")
+    left, right = element.alias("l"), element.alias("r")
+    at = and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot")))
+    unequal = ~and_(*(left.c[name] == right.c[name] for name in names))
+
+    def columns(one: Any, other: Any, first: str, second: str) -> list[ColumnElement[Any]]:
+        place = [one.c[name].label(name) for name in ("lane", "reg", "slot")]
+        sides = {first: one, second: other}
+        return place + [sides[side].c[name].label(f"{side}_{name}") for side in ("left", "right") for name in names]
+
+    in_left = (
+        select(*columns(left, right, "left", "right"))
+        .select_from(left.outerjoin(right, and_(at, right.c.mapping_id == pair.right_mapping)))
+        .where(left.c.mapping_id == pair.left_mapping, right.c.lane.is_(None) | unequal)
+    )
+    in_right = (
+        select(*columns(right, left, "right", "left"))
+        .select_from(right.outerjoin(left, and_(at, left.c.mapping_id == pair.left_mapping)))
+        .where(right.c.mapping_id == pair.right_mapping, left.c.lane.is_(None))
+    )
+    every = union_all(in_left, in_right).subquery()
+    ordered = select(every).order_by(every.c.lane, every.c.reg, every.c.slot).limit(limit)
+    return [dict(row._mapping) for row in connection.execute(ordered)]
+
+
+def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
+    """Fragments of both sources by key, those of one alone with nothing beside them."""
+    key = ("instruction", "shape", "type", "role", "major", "selector")
+    asked = {name: value for name, value in wanted.parameters().items() if value is not None and name != "source"}
+
+    def side(name: str) -> Any:
+        chosen = [fragment.c[column] == value for column, value in asked.items()]
+        joined = fragment.join(source, source.c.id == fragment.c.source_id)
+        columns = [fragment.c[column] for column in ("id", *key, "mapping_id", "status")]
+        return select(*columns).select_from(joined).where(source.c.name == name, *chosen).subquery()
+
+    def beside(first: Any, second: Any) -> ColumnElement[bool]:
+        plain = [first.c[name] == second.c[name] for name in key[:4]]
+        major = func.coalesce(first.c.major, "") == func.coalesce(second.c.major, "")
+        selector = func.coalesce(first.c.selector, -1) == func.coalesce(second.c.selector, -1)
+        return and_(*plain, major, selector)
+
+    one, other = side(left), side(right)
+    in_left = select(
+        literal(0).label("side"),
+        one.c.id.label("place"),
+        *(one.c[name] for name in key),
+        one.c.mapping_id.label("left_mapping"),
+        other.c.mapping_id.label("right_mapping"),
+        one.c.status.label("left_status"),
+        other.c.status.label("right_status"),
+    ).select_from(one.outerjoin(other, beside(one, other)))
+    one, other = side(left), side(right)
+    in_right = (
+        select(
+            literal(1),
+            other.c.id,
+            *(other.c[name] for name in key),
+            one.c.mapping_id,
+            other.c.mapping_id,
+            one.c.status,
+            other.c.status,
+        )
+        .select_from(other.outerjoin(one, beside(one, other)))
+        .where(one.c.id.is_(None))
+    )
+    every = union_all(in_left, in_right).subquery()
+    has_rows = every.c.left_mapping.is_not(None) | every.c.right_mapping.is_not(None)
+    return select(every).where(has_rows).order_by(every.c.side, every.c.place)
+
+
+def _without_rows(row: Any) -> Pair:
+    """The verdict where a side has no rows or both have the same; ``different`` stands for what is not known yet."""
+    left, right = row.left_mapping, row.right_mapping
+    status = None
+    if right is None:
+        verdict, status = Verdict.LEFT_ONLY, row.right_status or "not there"
+    elif left is None:
+        verdict, status = Verdict.RIGHT_ONLY, row.left_status or "not there"
+    else:
+        verdict = Verdict.IDENTICAL if left == right else Verdict.DIFFERENT
+    key = (row.instruction, row.shape, row.type, row.role, row.major, row.selector)
+    return Pair(key, verdict, left, right, status)
+
+
+def _look_at_elements(connection: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+    """Refined or different, with the count, for each two mappings that are not the same."""
+    told: dict[tuple[int | None, int | None], dict[str, Any]] = {}
+    for pair in pairs:
+        mappings = (pair.left_mapping, pair.right_mapping)
+        if pair.verdict is Verdict.DIFFERENT and mappings not in told:
+            told[mappings] = _match(connection, pair)
+    return [
+        replace(pair, **told[pair.left_mapping, pair.right_mapping]) if pair.verdict is Verdict.DIFFERENT else pair
+        for pair in pairs
+    ]
+
+
+def _match(connection: Connection, pair: Pair) -> dict[str, Any]:
+    left, right = element.alias("l"), element.alias("r")
+    same_row = and_(left.c.row == right.c.row, left.c.computation == right.c.computation)
+    within = {
+        "left": and_(same_row, left.c.col >= right.c.col, left.c.col_last <= right.c.col_last),
+        "right": and_(same_row, right.c.col >= left.c.col, right.c.col_last <= left.c.col_last),
+    }
+    counts = [func.sum(case((inside, 1), else_=0)).label(side) for side, inside in within.items()]
+    same = func.sum(case((and_(*within.values()), 1), else_=0)).label("same")
+    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot"))))
+    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
+    found = connection.execute(
+        select(func.count().label("both"), same, *counts).select_from(joined).where(chosen)
+    ).one()
+    sizes = [
+        connection.scalar(select(func.count()).select_from(element).where(element.c.mapping_id == mapping)) or 0
+        for mapping in (pair.left_mapping, pair.right_mapping)
+    ]
+    if found.both == sizes[0] == sizes[1]:
+        for side in ("left", "right"):
+            if getattr(found, side) == found.both:
+                return {"verdict": Verdict.REFINED, "narrower": side}
+    return {"verdict": Verdict.DIFFERENT, "count": sum(sizes) - found.both - (found.same or 0)}
+
+
+#: The dimensions that the rows and columns of a role count.
+_AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
+#: The accumulators of a type of A and B; every other type takes f16 and f32.
+_ACCUMULATORS = {"f64": {"f64"}, "b1": {"s32"}, "s4": {"s32"}, "u4": {"s32"}, "s8": {"s32"}, "u8": {"s32"}}
+
+
+def _look_for_labels(connection: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+    """Relabelled instead of different, where one permutation of each dimension explains every fragment that counts it.
+
+    M and N are shared by all operands of the instructions that share an accumulator; K by A, B and E of one type.
+    """
+    groups: dict[tuple[str, str, str], list[Pair]] = {}
+    for pair in pairs:
+        if pair.left_mapping is not None and pair.right_mapping is not None:
+            groups.setdefault((pair.instruction, pair.shape, _family(pair)), []).append(pair)
+    renamed: dict[Key, Pair] = {}
+    for group in groups.values():
+        if any(pair.verdict is Verdict.DIFFERENT for pair in group):
+            renamed |= {pair.key: pair for pair in _relabel(connection, group)}
+    return [renamed.get(pair.key, pair) for pair in pairs]
+
+
+def _family(pair: Pair) -> str:
+    """What the accumulators of the instruction are: f64, s32, or the floats narrower than that."""
+    accumulators = _ACCUMULATORS.get(pair.type, {"f16", "f32"}) if pair.role in "ABE" else {pair.type}
+    return next((each for each in ("f64", "s32") if each in accumulators), "float")
+
+
+def _relabel(connection: Connection, group: Sequence[Pair]) -> list[Pair]:
+    windows: dict[str, set[tuple[Span, Span]]] = {}
+    told: dict[tuple[int | None, int | None], tuple[bool, dict[str, set[tuple[Span, Span]]]]] = {}
+    for pair in group:
+        mappings = (pair.left_mapping, pair.right_mapping)
+        if mappings not in told:
+            told[mappings] = _side_of_each_slot(connection, pair)
+        if pair.verdict is not Verdict.REFINED:
+            for axis, name in zip(_axes(pair), ("row", "col"), strict=True):
+                windows.setdefault(axis, set()).update(told[mappings][1][name])
+    sizes = {
+        axis: size for pair in group for axis, size in zip(_axes(pair), dimensions(pair.shape, pair.role), strict=True)
+    }
+    found = {axis: find(sizes[axis], pairs) for axis, pairs in windows.items()}
+    return [_renamed(pair, told[pair.left_mapping, pair.right_mapping][0], found) for pair in group]
+
+
+def _renamed(pair: Pair, matched: bool, found: dict[str, Permutation | None]) -> Pair:
+    permutations = {axis: permutation for axis in _axes(pair) if (permutation := found.get(axis)) is not None}
+    if pair.verdict is not Verdict.DIFFERENT or not matched or len(permutations) < 2:
+        return pair
+    moved = {axis[0]: permutation for axis, permutation in permutations.items() if not is_identity(permutation)}
+    return replace(pair, verdict=Verdict.RELABELLED, permutations=moved, count=0)
+
+
+def _axes(pair: Pair) -> tuple[str, str]:
+    """Names of the dimensions of rows and columns; K belongs to one type of A and B."""
+    rows, cols = (f"k {pair.type}" if axis == "k" else axis for axis in _AXES[pair.role])
+    return rows, cols
+
+
+def _side_of_each_slot(connection: Connection, pair: Pair) -> tuple[bool, dict[str, set[tuple[Span, Span]]]]:
+    """The distinct rows and columns that stand side by side, and whether every slot is on both sides alike."""
+    left, right = element.alias("l"), element.alias("r")
+    places = ("lane", "reg", "slot", "computation")
+    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in places)))
+    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
+    rows = select(left.c.row, right.c.row).select_from(joined).where(chosen).distinct()
+    cols = (
+        select(left.c.col, left.c.col_last, right.c.col, right.c.col_last).select_from(joined).where(chosen).distinct()
+    )
+    both = connection.scalar(select(func.count()).select_from(joined).where(chosen))
+    sizes = {
+        connection.scalar(select(func.count()).select_from(element).where(element.c.mapping_id == mapping))
+        for mapping in (pair.left_mapping, pair.right_mapping)
+    }
+    beside = {
+        "row": {((one, one), (other, other)) for one, other in connection.execute(rows)},
+        "col": {((a, b), (c, d)) for a, b, c, d in connection.execute(cols)},
+    }
+    return sizes == {both}, beside

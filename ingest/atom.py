@@ -1,0 +1,149 @@
+"""Atoms: an instruction with CuTe's thread-value layouts, and the fragments that they amount to.
+
+A layout takes (thread, value) to an index into the operand, leftmost fastest: A and E are M x K, C is M x N, and B is
+N x K, which is PTX's K x N turned over. Values fill a thread's registers in order, low bits first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..db.errors import LanemapError
+from ..db.fragment import LANES, Fragment, dimensions, elements
+from .shape_stride import Layout, indices, thread_value
+
+_MNEMONIC = re.compile(
+    r"mma((?:[.]\w+(?:::\w+)?)*?)[.](m\d+n\d+k\d+)[.](row|col)[.](row|col)[.](\w+)[.](\w+)[.](\w+)[.](\w+)"
+)
+
+
+def instruction(mnemonic: str) -> Instruction | None:
+    """The warp-level ``mma`` that a PTX mnemonic names, or None where it is another instruction.
+
+    >>> instruction("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32").types["A"]
+    'tf32'
+    """
+    matched = _MNEMONIC.match(mnemonic)
+    if matched is None:
+        return None
+    modifiers, shape, row, col, *types = matched.groups()
+    sparse = any(modifier.split("::")[0] == "sp" for modifier in modifiers.split("."))
+    name = "mma.sp" if sparse else "mma"
+    return Instruction(name, shape, {"A": row, "B": col}, dict(zip("DABC", types, strict=True)))
+
+
+def lanes(threads: Layout) -> NDArray[np.int64]:
+    """The warp's lanes that an atom's threads are: an array (computations, threads).
+
+    An atom of eight threads is done four times by a warp: the threads' lanes are shifted until they fill the warp.
+
+    Raises:
+        LanemapError: the atom is not the work of one warp.
+    """
+    first = indices(threads)
+    if len(first) not in (8, LANES):
+        plural = "s do" if len(first) > 1 else " does"
+        raise LanemapError(f"{len(first)} thread{plural} it, and only a warp of 32 or a quad pair of 8 is read")
+    shifts: list[NDArray[np.int64]] = []
+    for shift in range(LANES):
+        shifted = first + shift
+        if shifted.max() < LANES and not np.isin(shifted, shifts).any():
+            shifts.append(shifted)
+    if sorted(np.ravel(shifts).tolist()) != list(range(LANES)):
+        raise LanemapError(f"its threads {threads} do not fill a warp")
+    return np.stack(shifts)
+
+
+def fragment(of: Instruction, role: str, operand: Operand, threads: Layout, selector: int | None = None) -> Fragment:
+    """One operand of an atom.
+
+    Raises:
+        LanemapError: the layout does not fit the atom's threads or registers.
+    """
+    index = thread_value(operand.layout)
+    where = lanes(threads)
+    if len(index) != where.shape[1]:
+        raise LanemapError(f"{operand.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
+    first, last = _ends(index, operand, dimensions(of.shape, role), transposed=role == "B")
+    computation, thread, element = np.indices((*where.shape, operand.count))
+    columns = {
+        "lane": where[computation, thread],
+        "reg": element // operand.slots,
+        "slot": element % operand.slots,
+        "row": first[0][thread, element],
+        "col": first[1][thread, element],
+        "col_last": last[1][thread, element],
+        "computation": computation + 1,
+    }
+    return Fragment(
+        instruction=of.name,
+        shape=of.shape,
+        type=of.types["A" if role == "E" else role],
+        role=role,
+        registers=operand.registers,
+        slots=operand.slots,
+        elements=elements({name: values.ravel() for name, values in columns.items()}),
+        major=of.majors.get(role),
+        selector=selector,
+        status="imported",
+        formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
+    )
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What a mnemonic says: ``mma`` or ``mma.sp``, the shape, the majors of A and B, the types of D, A, B and C."""
+
+    name: str
+    shape: str
+    majors: Mapping[str, str]
+    types: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The layout of an operand, and how a lane's registers hold its values.
+
+    Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is
+    kept of them, so that a slot can stand for any column of its chunk.
+    """
+
+    layout: Layout
+    registers: int
+    slots: int
+    chunk: int = 1
+
+    @property
+    def count(self) -> int:
+        """Elements per lane."""
+        return self.registers * self.slots
+
+
+_ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}
+_Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _ends(
+    index: NDArray[np.int64], operand: Operand, matrix: tuple[int, int], *, transposed: bool
+) -> tuple[_Cells, _Cells]:
+    """Rows and columns of the first and of the last cell that each element stands for: arrays (threads, elements)."""
+    values, chunk = index.shape[1], operand.chunk
+    if values != operand.count and chunk == 1:
+        raise LanemapError(f"{operand.layout} has {values} values for {operand.count} slots")
+    if values % operand.count or values % chunk:
+        raise LanemapError(f"{values} values in chunks of {chunk} do not fill {operand.count} slots")
+    start = np.arange(operand.count) * (values // operand.count) // chunk * chunk
+    height = matrix[1] if transposed else matrix[0]
+    inner, outer = index % height, index // height
+    row, col = (outer, inner) if transposed else (inner, outer)
+    steps = np.arange(chunk)
+    chunks = start[:, None] + steps
+    if (row[:, chunks] != row[:, start, None]).any() or (col[:, chunks] != col[:, start, None] + steps).any():
+        raise LanemapError(f"{operand.layout} does not keep the {chunk} columns of a chunk together")
+    end = start + chunk - 1
+    return (row[:, start], col[:, start]), (row[:, end], col[:, end])

@@ -1,0 +1,107 @@
+"""CuTe's warp-level atoms, from the headers of a CUTLASS release, read as text.
+
+An atom's instruction is the ``mma`` in its operation's assembly, its registers are the operation's arrays, and its
+layouts are those of its MMA_Traits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ...db.errors import LanemapError
+from ...db.fragment import Fragment, Source
+from ..atom import lanes
+from ..imported import Imported, Skipped, merge
+from .header import Header, Struct, parse_header
+from .operation import atom, threads
+from .traits import Library, Traits, written
+from .tree import fingerprint, locate, read
+
+
+def load(path: Path) -> Imported:
+    """Every warp-level atom of CuTe's headers.
+
+    Args:
+        path: a CUTLASS source tree, its include folder, or one header, whose includes are followed.
+
+    Raises:
+        LanemapError: nothing there can be read as CuTe's.
+    """
+    tree = locate(path)
+    reading = _Reading(Path(tree.root))
+    asked = [header for header in map(reading.header, tree.headers) if header]
+    bases = list(asked)
+    while bases:
+        bases += reading.included(bases.pop(), "cute/atom/mma_traits")
+    warp_level = [(header, struct) for header in asked for struct in reading.warp_level(header)]
+    for header, _ in warp_level:
+        reading.included(header, "cute/arch/mma")
+    fragments, disagreeing = merge(reading.atoms(struct for _, struct in warp_level))
+    skipped = [*reading.skipped, *disagreeing]
+    if not fragments:
+        why = f"{skipped[0].name}: {skipped[0].reason}" if skipped else "it has no struct MMA_Traits<...>"
+        raise LanemapError(f"{path} gives no warp-level atom of CuTe: {why}")
+    version = tree.version()
+    provenance = {"library": "CUTLASS", "version": version, "files": reading.files}
+    title = f"CuTe of CUTLASS {version}" if version else "CuTe"
+    return Imported(Source(f"cute-{version}" if version else "cute", "import", title, fragments, provenance), skipped)
+
+
+class _Reading:
+    """The headers read so far, what they declare, and what was left out."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.library = Library()
+        self.files: dict[str, str] = {}
+        self.skipped: list[Skipped] = []
+
+    def header(self, path: Path) -> Header | None:
+        """Read a header and make its declarations known; None where it was read already, or cannot be."""
+        name = path.relative_to(self.root).as_posix()
+        if name in self.files:
+            return None
+        text = read(path)
+        self.files[name] = fingerprint(text)
+        try:
+            header = parse_header(text)
+            self.library.add(header)
+        except LanemapError as error:
+            self.skipped.append(Skipped(name, str(error)))
+            return None
+        return header
+
+    def included(self, header: Header, prefix: str) -> list[Header]:
+        """Read the headers that one includes and whose names begin so."""
+        names = [name for name in header.includes if name.startswith(prefix) and ".." not in name]
+        return [found for name in names if (self.root / name).is_file() and (found := self.header(self.root / name))]
+
+    def warp_level(self, header: Header) -> Iterator[Struct]:
+        """The MMA_Traits of a header that are for one warp."""
+        for struct in header.structs:
+            if self.library.pattern(struct) is None:
+                continue
+            try:
+                lanes(threads(self.library, Traits(struct, {})))
+            except LanemapError as error:
+                self.skipped.append(Skipped(written(struct), str(error)))
+            else:
+                yield struct
+
+    def atoms(self, structs: Iterable[Struct]) -> Iterator[tuple[str, Fragment]]:
+        """The fragments of all operations that the traits are for, with the operation's name."""
+        for struct in structs:
+            operations = self.library.operations(struct)
+            if not operations:
+                reason = "its operation, a struct of this name, is not there, or has other MMA_Traits"
+                self.skipped.append(Skipped(written(struct), reason))
+            for name, operation in operations:
+                called = str(name) if struct.parameters else written(struct)
+                for made in atom(self.library, name, operation, called):
+                    if isinstance(made, Skipped):
+                        self.skipped.append(made)
+                    else:
+                        yield called, made
+        lonely = (Skipped(str(name), "there are no MMA_Traits for it") for name in self.library.lonely())
+        self.skipped += lonely

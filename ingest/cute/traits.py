@@ -1,0 +1,228 @@
+"""CuTe's traits: which layouts each operation has, evaluated from the structs and aliases of its headers.
+
+An operation is a struct with registers, and an ``mma`` in its assembly; ``MMA_Traits<Operation>``, or the base that it
+names, gives the layouts. Both may be template specialisations, and one MMA_Traits may be for many operations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...db.errors import LanemapError
+from ..shape_stride import IntTuple, Layout, layout
+from .header import Header, Name, Part, Struct, Term, parse_type
+
+_NUMBER = re.compile(r"_(\d+)")
+_NOTHING = Struct(Name((Part(""),)), (), None, {}, ())
+_MAX_NESTED = 60
+
+
+@dataclass(frozen=True)
+class Traits:
+    """One ``MMA_Traits`` specialisation, and what its template parameters stand for."""
+
+    struct: Struct
+    bound: Mapping[str, Value]
+
+
+Value = int | Layout | Name | Traits | tuple["Value", ...]
+
+
+class Library:
+    """The structs and aliases of some headers, and the values of the types that they name."""
+
+    def __init__(self) -> None:
+        """Start with nothing; ``add`` headers, those that declare an alias before those that use it."""
+        self._aliases: dict[str, set[str]] = {}
+        self._operations: dict[str, list[tuple[Name, Struct]]] = {}
+        self._traits: dict[str, list[tuple[Name, Struct]]] = {}
+        self._open: list[object] = []
+
+    def add(self, header: Header) -> None:
+        """Make the declarations of a header known."""
+        for alias, text in header.aliases:
+            self._aliases.setdefault(alias, set()).add(text)
+        for struct in header.structs:
+            pattern = self.pattern(struct)
+            if pattern is not None:
+                self._traits.setdefault(pattern.last.name, []).append((pattern, struct))
+            elif "ARegisters" in struct.members:
+                name = self._canonical(struct.name)
+                self._operations.setdefault(name.last.name, []).append((name, struct))
+
+    def pattern(self, struct: Struct) -> Name | None:
+        """What X is in ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
+        last = struct.name.last
+        if last.name != "MMA_Traits" or not last.arguments or not isinstance(last.arguments[0], Name):
+            return None
+        return self._canonical(last.arguments[0])
+
+    def operations(self, traits: Struct) -> list[tuple[Name, Struct]]:
+        """The operations whose traits these are, with their names."""
+        pattern = self.pattern(traits)
+        candidates = self._operations.get(pattern.last.name, []) if pattern else []
+        return [(name, struct) for name, struct in candidates if (found := self._of(name)) and found.struct is traits]
+
+    def lonely(self) -> list[Name]:
+        """The operations that have no traits."""
+        return [name for group in self._operations.values() for name, _ in group if self._of(name) is None]
+
+    def traits(self, operation: Name) -> Traits:
+        """The traits of an operation: those for it alone before those with template parameters.
+
+        Raises:
+            LanemapError: it has none.
+        """
+        found = self._of(operation)
+        if found is None:
+            raise LanemapError(f"there is no MMA_Traits<{operation}>")
+        return found
+
+    def has(self, traits: Traits, member: str) -> bool:
+        """Whether the traits or their bases have a member."""
+        return any(member in each.struct.members for each in self._lineage(traits))
+
+    def member(self, traits: Traits, member: str) -> Value:
+        """The value of a member of the traits or of their bases.
+
+        Raises:
+            LanemapError: there is none, it is defined by itself, or it is not well formed.
+        """
+        for each in self._lineage(traits):
+            if member in each.struct.members:
+                with self._opened((id(each.struct), member), member):
+                    return self.value(parse_type(each.struct.members[member]), each)
+        raise LanemapError(f"it has no {member}")
+
+    def value(self, term: Term, within: Traits | None = None) -> Value:
+        """What a type amounts to: a number, a tuple, a layout, traits, or a type of its own.
+
+        Raises:
+            LanemapError: it is defined by itself, or it is not well formed.
+        """
+        if isinstance(term, int):
+            return term
+        within = within or Traits(_NOTHING, {})
+        owner = self._owner(term, within)
+        if owner is not None:
+            return self.member(owner, term.last.name)
+        if term.last.arguments is None:
+            return self._plain(term, within)
+        arguments = tuple(self.value(argument, within) for argument in term.last.arguments)
+        return self._applied(term.last.name, arguments)
+
+    def _of(self, operation: Name) -> Traits | None:
+        candidates = self._traits.get(operation.last.name, [])
+        for pattern, struct in sorted(candidates, key=lambda candidate: bool(candidate[1].parameters)):
+            bound: dict[str, Value] = {}
+            if _matches(pattern, operation, struct.parameters, bound):
+                return Traits(struct, bound)
+        return None
+
+    def _canonical(self, name: Name) -> Name:
+        """A type without namespaces and aliases, so that two spellings of one type are equal."""
+        found = self.value(name)
+        return found if isinstance(found, Name) else name
+
+    def _owner(self, term: Name, within: Traits) -> Traits | None:
+        """The traits whose member a qualified name is; None where the qualifiers are namespaces."""
+        qualifier = Name(term.parts[:-1])
+        if not qualifier.parts or not (qualifier.last.name == "MMA_Traits" or self.has(within, qualifier.last.name)):
+            return None
+        owner = self.value(qualifier, within)
+        return owner if isinstance(owner, Traits) else None
+
+    def _plain(self, term: Name, within: Traits) -> Value:
+        name = term.last.name
+        if matched := _NUMBER.fullmatch(name):
+            return int(matched[1])
+        if name in within.bound:
+            return within.bound[name]
+        if self.has(within, name):
+            return self.member(within, name)
+        if name in self._aliases:
+            text, *others = self._aliases[name]
+            if others:
+                raise LanemapError(f"{name} means different types in different places")
+            with self._opened(name, name):
+                return self.value(parse_type(text))
+        return Name((term.last,), term.extent)
+
+    def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:
+        match name, arguments:
+            case (("Int" | "C"), (int(number),)):
+                return number
+            case (("Shape" | "Stride"), _):
+                return arguments
+            case "Layout", (shape,):
+                return layout(_numbers(shape))
+            case "Layout", (shape, stride):
+                return layout(_numbers(shape), _numbers(stride))
+            case "MMA_Traits", (Name() as operation,):
+                return self.traits(operation)
+        return Name((Part(name, tuple(map(_term, arguments))),))
+
+    def _lineage(self, traits: Traits) -> Iterator[Traits]:
+        """The traits and their bases, nearest first."""
+        seen: list[Struct] = []
+        while traits.struct not in seen:
+            yield traits
+            seen.append(traits.struct)
+            base = traits.struct.base
+            if base is None or base.last.name != "MMA_Traits":
+                return
+            found = self.value(base, Traits(_NOTHING, traits.bound))
+            if not isinstance(found, Traits):
+                raise LanemapError(f"its base {base} is not a type")
+            traits = found
+        raise LanemapError(f"{traits.struct.name} is its own base")
+
+    @contextmanager
+    def _opened(self, key: object, name: str) -> Iterator[None]:
+        if key in self._open or len(self._open) == _MAX_NESTED:
+            raise LanemapError(f"{name} is defined by itself, or by too many others")
+        self._open.append(key)
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+
+def written(traits: Struct) -> str:
+    """What the operation of an MMA_Traits is called there, without namespaces."""
+    last = traits.name.last
+    operation = last.arguments[0] if last.arguments else traits.name
+    return str(operation.last if isinstance(operation, Name) else operation)
+
+
+def _matches(pattern: Term, operation: Value, parameters: Sequence[str], bound: dict[str, Value]) -> bool:
+    """Whether an operation is one of the pattern's; binds the template parameters."""
+    if isinstance(pattern, Name) and pattern.last.name in parameters and pattern.last.arguments is None:
+        return bound.setdefault(pattern.last.name, operation) == operation
+    if not isinstance(pattern, Name) or not isinstance(operation, Name):
+        return pattern == operation
+    left, right = pattern.last, operation.last
+    if left.arguments is None or right.arguments is None:
+        return left == right
+    return (
+        left.name == right.name
+        and len(left.arguments) == len(right.arguments)
+        and all(_matches(*pair, parameters, bound) for pair in zip(left.arguments, right.arguments, strict=True))
+    )
+
+
+def _numbers(value: Value) -> IntTuple:
+    if isinstance(value, tuple):
+        return tuple(map(_numbers, value))
+    if isinstance(value, int):
+        return value
+    raise LanemapError(f"{value} in a layout is not a number")
+
+
+def _term(value: Value) -> Term:
+    if isinstance(value, Name | int):
+        return value
+    return Name((Part(str(value)),))

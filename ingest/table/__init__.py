@@ -1,0 +1,139 @@
+"""Anyone's table of layouts: one row per element, with at least the eight columns of ``layout``.
+
+The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. The others of
+``layout`` are optional: instruction is ``mma``, col_last is col, major is row for A and col for B, computation is 1,
+or in m8n8k4 with f16 follows from the lane; selector is none, and source the name of the file. Columns that
+``layout`` does not have are ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...db.errors import LanemapError
+from ...db.fragment import LANES, Fragment, Source, dimensions, elements
+from .columns import MISSING, read_columns
+
+MAX_REGISTERS = 256
+MAX_DIMENSION = 1024
+_MAJORS = {"A": "row", "B": "col"}
+
+
+def read_table(path: Path) -> list[Source]:
+    """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file.
+
+    Raises:
+        LanemapError: it is no such table; says what is wrong, and which fragment or row it is in.
+    """
+    columns = read_columns(path)
+    texts = {
+        "source": columns.texts["source"].mapped(str.strip, path.stem),
+        "instruction": columns.texts["instruction"].mapped(_word, "mma"),
+        "shape": columns.texts["shape"].mapped(_word),
+        "type": columns.texts["type"].mapped(_word),
+        "role": columns.texts["role"].mapped(lambda role: role.strip().upper()),
+        "major": columns.texts["major"].mapped(_word, ""),
+    }
+    sources: dict[str, list[Fragment]] = {}
+    for rows in _groups([*((text.codes, len(text.values)) for text in texts.values())], columns.numbers["selector"]):
+        key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
+        numbers = {column: values[rows] for column, values in columns.numbers.items()}
+        try:
+            fragment = _fragment(key, numbers)
+        except LanemapError as error:
+            raise LanemapError(f"{path}: {error}") from None
+        sources.setdefault(key["source"], []).append(fragment)
+    with path.open("rb") as stream:
+        provenance = {"file": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    return [Source(name, "import", f"table {path.name}", found, provenance) for name, found in sources.items()]
+
+
+def _word(text: str) -> str:
+    return text.strip().lower().removeprefix(".")
+
+
+def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: NDArray[np.int32]) -> Iterator[NDArray[np.intp]]:
+    """The rows of each fragment, fragments in the order in which they begin."""
+    group = selector.astype(np.int64)
+    for column, count in codes:
+        if count > 1:
+            group = np.unique(group, return_inverse=True)[1] * count + column
+    _, begins, group = np.unique(group, return_index=True, return_inverse=True)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    return (rows[index] for index in np.argsort(begins))
+
+
+def _fragment(key: Mapping[str, str], numbers: dict[str, NDArray[np.int32]]) -> Fragment:
+    role, shape = key["role"], key["shape"]
+    if role not in tuple("ABCDE"):
+        raise LanemapError(f"role {role!r} is none of A, B, C, D and E")
+    extents = dimensions(shape, "A") + dimensions(shape, "B")
+    if max(extents) > MAX_DIMENSION or min(extents) < 1:
+        raise LanemapError(f"shape {shape!r} is none of an instruction: each dimension is 1 to {MAX_DIMENSION}")
+    if key["major"] not in ("", "row", "col"):
+        raise LanemapError(f"major {key['major']!r} is neither row nor col")
+    selector = int(numbers["selector"][0])
+    fragment = Fragment(
+        instruction=key["instruction"],
+        shape=shape,
+        type=key["type"],
+        role=role,
+        registers=int(numbers["reg"].max()) + 1,
+        slots=_power_of_two(int(numbers["slot"].max()) + 1),
+        elements=None,
+        major=(key["major"] or _MAJORS[role]) if role in _MAJORS else None,
+        selector=None if selector == MISSING else selector,
+        status="imported",
+    )
+    columns = numbers | {
+        "col_last": _filled(numbers["col_last"], numbers["col"]),
+        "computation": _filled(numbers["computation"], _computation(fragment, numbers["lane"])),
+    }
+    _check(fragment, columns)
+    return replace(fragment, elements=elements(columns))
+
+
+def _computation(fragment: Fragment, lane: NDArray[np.int32]) -> NDArray[np.int32]:
+    """In m8n8k4 with f16 each group of four lanes in half a warp does a product of its own."""
+    quad_pairs = fragment.shape == "m8n8k4" and fragment.type != "f64"
+    return lane // 4 % 4 + 1 if quad_pairs else np.ones_like(lane)
+
+
+def _check(fragment: Fragment, columns: Mapping[str, NDArray[np.int32]]) -> None:
+    rows, cols = fragment.dimensions
+    limits = {"lane": LANES, "reg": MAX_REGISTERS, "slot": fragment.register_bits, "row": rows, "col": cols}
+    for name, limit in (limits | {"col_last": cols}).items():
+        _within(fragment, name, columns[name], 0, limit - 1)
+    _within(fragment, "computation", columns["computation"], 1, 4)
+    if fragment.selector is not None:
+        _within(fragment, "selector", np.asarray([fragment.selector]), 0, 3)
+    if (columns["col_last"] < columns["col"]).any():
+        raise LanemapError(f"{fragment}: a window of columns ends before it begins, col_last before col")
+    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * 64 + columns["slot"]
+    distinct, count = np.unique(place, return_counts=True)
+    if (count > 1).any():
+        first = int(distinct[count > 1][0])
+        lane, reg, slot = first // 64 // MAX_REGISTERS, first // 64 % MAX_REGISTERS, first % 64
+        raise LanemapError(f"{fragment}: lane {lane} reg {reg} slot {slot} stands in two rows, and may stand in one")
+
+
+def _within(fragment: Fragment, name: str, values: NDArray[Any], least: int, most: int) -> None:
+    outside = values[(values < least) | (values > most)]
+    if outside.size:
+        raise LanemapError(f"{fragment}: {name} {outside[0]} is outside {least}..{most}")
+
+
+def _filled(values: NDArray[np.int32], default: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.where(values == MISSING, default, values)
+
+
+def _power_of_two(least: int) -> int:
+    """A register divides into as many slots as a power of two only."""
+    return 1 << max(0, least - 1).bit_length()

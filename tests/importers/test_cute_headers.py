@@ -1,0 +1,333 @@
+"""Headers written for these tests: one for each thing that C++ can say and one for each that cannot be read."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap import LanemapError
+from lanemap.ingest import cute
+from lanemap.ingest.cute.header import parse_header, parse_type
+
+MNEMONIC = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+OPERATION = """
+struct Op%(name)s
+{
+  using DRegisters = float[4];
+  using ARegisters = uint32_t[4];
+  using BRegisters = uint32_t[2];
+  using CRegisters = float[4];
+
+  static void fma(float & d0, uint32_t const& a0) // { an unbalanced brace in a comment
+  {
+#if defined(SOMETHING)
+    asm volatile("%(mnemonic)s" "{%%0, %%1}," : "=f"(d0) : "r"(a0));
+#else
+    fail("no \\"mma\\" here }");
+#endif
+  }
+};
+"""
+MEMBERS = """
+  using ValTypeA = half_t;
+  using Shape_MNK = Shape<_16,_8,_16>;
+  using ThrID = Layout<_32>;
+  using ALayout = Layout<Shape<Shape<_4,_8>,Shape<_2,_2,_2>>, Stride<Stride<_32,_1>,Stride<_16,_8,_128>>>;
+  using BLayout = Layout<Shape<Shape<_4,_8>,Shape<_2,_2>>, Stride<Stride<_16,_1>,Stride<_8,_64>>>;
+  using CLayout = Layout<Shape<Shape<_4,_8>,Shape<_2,_2>>, Stride<Stride<_32,_1>,Stride<_16,_8>>>;
+"""
+
+
+def operation(name="", mnemonic=MNEMONIC, **changes):
+    text = OPERATION % {"name": name, "mnemonic": mnemonic}
+    for old, new in changes.items():
+        text = text.replace(f"using {old} =", f"using {old} = {new}; using Old{old} =")
+    return text
+
+
+def traits(name="Op", members=MEMBERS, base="", **changes):
+    for old, new in changes.items():
+        members = members.replace(f"using {old} =", f"using {old} = {new}; using Old{old} =")
+    return f"template <> struct MMA_Traits<{name}>{base} {{ {members} }};\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Import a header that holds a text."""
+
+    def load(text):
+        file = tmp_path / "atoms.hpp"
+        file.write_text(text)
+        return cute.load(file)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """The fragments of the plainest header, by role."""
+    file = tmp_path_factory.mktemp("plain") / "plain.hpp"
+    file.write_text(operation() + traits())
+    return by_role(cute.load(file))
+
+
+def by_role(imported):
+    return {each.role: each for each in imported.source.fragments}
+
+
+def reasons(imported):
+    return {each.name: each.reason for each in imported.skipped}
+
+
+def same(imported, plain):
+    found = by_role(imported)
+    assert {role: each.digest for role, each in found.items()} == {role: each.digest for role, each in plain.items()}
+    assert imported.skipped == []
+
+
+def test_the_plainest_header_is_what_the_document_says(plain, fragments):
+    documented = {each.key: each for each in fragments}
+    assert sorted(plain) == list("ABCD")
+    for fragment in plain.values():
+        assert fragment.digest == documented[fragment.key].digest
+        assert (fragment.registers, fragment.slots) == (
+            documented[fragment.key].registers,
+            documented[fragment.key].slots,
+        )
+
+
+A_SHAPE, A_STRIDE = "Shape<Shape<_4,_8>,Shape<_2,_2,_2>>", "Stride<Stride<_32,_1>,Stride<_16,_8,_128>>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"namespace {{ using Named = Layout<{A_SHAPE},{A_STRIDE}>; }}" + traits(ALayout="Named"),
+        f"using Inner = {A_STRIDE}; using Outer = Layout<{A_SHAPE}, Inner>;" + traits(ALayout="some::where::Outer"),
+        traits(ALayout=f"cute::Layout<{A_SHAPE.replace('_4', 'Int<4>').replace('_8', 'cute::C<8>')}, {A_STRIDE}>"),
+        traits(ALayout=f"/* not {{ this */ Layout<{A_SHAPE}, // nor this }}\n {A_STRIDE}>"),
+        traits(Shape_MNK="cute::Shape<Int<16>, _8, Int< 16 >>"),
+        "namespace cute { namespace deep {" + traits("outer::Op") + "}}",
+        "using Alias = Somewhere::Op;" + traits("Alias"),
+        traits("Base") + traits("Op", "", base=" : MMA_Traits<Base>"),
+        traits("Base", ALayout="Layout<_1>") + traits("Op", MEMBERS, base=" : public MMA_Traits<Base>"),
+        traits("Lowest") + traits("Base", "", ": MMA_Traits<Lowest>") + traits("Op", "", ":\n MMA_Traits<Base>"),
+        traits("Other")
+        + traits(members="using U = MMA_Traits<Other>;" + MEMBERS, ALayout="typename U::ALayout", ThrID="U::ThrID"),
+        traits("Other") + traits(ALayout="typename MMA_Traits<Other>::ALayout"),
+        traits("Other") + traits("Op", "", base=" : MMA_Traits<Other>") + traits("Unused"),
+        traits(members="static constexpr int K = 256 / bits<A>::value;\n Foo foo_ = {1, 2};" + MEMBERS),
+        "template <class A, class... B> void call(A&& a) { if (a < 1) { return; } }\n enum class E { X, Y };"
+        + traits(),
+        "struct Other { struct Nested { int x; }; };" + traits().replace("template <>", "template<>"),
+    ],
+    ids=lambda text: text[:50],
+)
+def test_every_way_to_say_the_same(load, plain, text):
+    found = load(operation() + text)
+    assert by_role(found)["A"].digest == plain["A"].digest
+    assert {role: each.digest for role, each in by_role(found).items()} == {
+        role: each.digest for role, each in plain.items()
+    }
+    assert set(reasons(found)) <= {"Base", "Lowest", "Other", "Unused"}
+
+
+def test_templates_bind_their_parameters(load, plain):
+    generic = "template <class a_type, int N> struct MMA_Traits<Gen<a_type, N>> {" + MEMBERS + "};"
+    shape = generic.replace("Shape<_16,_8,_16>", "Shape<_16,_8,Int<N>>")
+    special = operation().replace("struct Op", "template <> struct Gen<half_t, 16>")
+    primary = "template <class a_type, int N> struct Gen { static_assert(no<a_type>); };"
+    same(load(primary + special + shape), plain)
+
+
+def test_one_pattern_is_for_many_operations(load):
+    many = "".join(
+        operation(mnemonic=MNEMONIC.replace(".f16.f16", f".{type_}.{type_}")).replace(
+            "struct Op", f"template <int VS> struct Gen<{type_}_t, VS>"
+        )
+        for type_ in ("f16", "bf16")
+    )
+    found = load(many + "template <class T, int V> struct MMA_Traits<Gen<T, V>> {" + MEMBERS + "};")
+    assert sorted(each.type for each in found.source.fragments if each.role == "A") == ["bf16", "f16"]
+    assert len([each for each in found.source.fragments if each.role in "CD"]) == 2
+
+
+def test_a_specialisation_goes_before_a_pattern(load, plain):
+    special = operation().replace("struct Op", "template <> struct Gen<half_t>")
+    pattern = "template <class T> struct MMA_Traits<Gen<T>> {" + MEMBERS.replace("_128", "_64") + "};"
+    exact = traits("Gen<half_t>")
+    found = load(special + pattern + exact)
+    assert by_role(found)["A"].digest == plain["A"].digest
+    assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is not there, or has other MMA_Traits"}
+
+
+def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
+    twin = operation("Twin") + traits("OpTwin")
+    other = operation("Other") + traits("OpOther", BLayout="Layout<Shape<_32,_4>,Stride<_1,_32>>")
+    found = load(operation() + traits() + twin + other)
+    assert len(found.source.fragments) == 4
+    assert reasons(found) == {"OpOther B": "disagrees with Op, which gives B of mma m16n8k16 f16 first"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "reason"),
+    [
+        (traits("Gone"), "Gone", "its operation, a struct of this name, is not there"),
+        (operation("Alone"), "OpAlone", "there are no MMA_Traits for it"),
+        (operation("X", "dp4a.s32 ") + traits("OpX"), "OpX", "no mma of its own"),
+        (operation("X") + traits("OpX", ThrID="Layout<_128>"), "OpX", "128 threads do it"),
+        (operation("X") + traits("OpX", ThrID="Layout<_1>"), "OpX", "1 thread does it"),
+        (operation("X") + traits("OpX", ThrID="Layout<_8>"), "OpX A", "for 32 threads, and 8 do the atom"),
+        (operation("X") + traits("OpX", ThrID="_32"), "OpX", "its ThrID is 32 and not a layout"),
+        (operation("X") + traits("OpX", MEMBERS.replace("ThrID", "Thr")), "OpX", "it has no ThrID"),
+        (operation("X") + traits("OpX", Shape_MNK="Shape<_16,_8,_8>"), "OpX", "its mma is m16n8k16"),
+        (operation("X") + traits("OpX", ALayout="Layout<_32>"), "OpX A", "registers"),
+        (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,_2>,Stride<Stride<_2,_1>>>"), "OpX A", "no layout"),
+        (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,T>>"), "OpX A", "T in a layout is not a number"),
+        (operation("X") + traits("OpX", ALayout="Swizzle<3,4>"), "OpX A", "Swizzle<3, 4> and not a layout"),
+        (operation("X") + traits("OpX", ALayout="ALayout"), "OpX A", "ALayout is defined by itself"),
+        (operation("X") + traits("OpX", ALayout="a + b"), "OpX A", "cannot read the type 'a + b'"),
+        (
+            "namespace { using P = _1; } namespace b { using P = _2; }" + operation("X") + traits("OpX", ALayout="P"),
+            "OpX A",
+            "P means different types in different places",
+        ),
+        (traits("Op", MEMBERS.replace("_128", "_64")), "Op", "has other MMA_Traits"),
+        ("using P = Q; using Q = P;" + operation("X") + traits("OpX", ALayout="P"), "OpX A", "defined by itself"),
+        (operation("X") + traits("OpX", "", ": MMA_Traits<Gone>"), "OpX", "there is no MMA_Traits<Gone>"),
+        (operation("X") + traits("OpX", "", ": MMA_Traits<OpX>"), "OpX", "its own base"),
+        (operation("X", ARegisters="uint64_t[1]") + traits("OpX"), "OpX A", "not an array of 32- or 64-bit registers"),
+        (operation("X", ARegisters="uint32_t") + traits("OpX"), "OpX A", "not an array"),
+        (operation("X", ARegisters="uint32_t[3]") + traits("OpX"), "OpX A", "8 values for 6 slots"),
+        (operation("X", ARegisters="double[4]") + traits("OpX"), "OpX A", "its registers have 64 bits"),
+        (operation("X") + traits("OpX", "using SFALayout = X;" + MEMBERS), "OpX SFA, SFB", "scale factors"),
+        (
+            operation("X", MNEMONIC.replace("aligned", "aligned.sp")) + traits("OpX"),
+            "OpX A",
+            "which columns is not said",
+        ),
+        (
+            operation("X", MNEMONIC.replace("aligned", "aligned.sp")) + traits("OpX"),
+            "OpX E",
+            "it has no ELayout",
+        ),
+        (
+            operation("X", MNEMONIC.replace("aligned", "aligned.sp")).replace(
+                "using C", "using ERegisters = uint32_t[1];using C"
+            )
+            + traits("OpX", MEMBERS + "using ELayout = Layout<Shape<_32,_16>>;"),
+            "OpX E",
+            "its mma has no sparsity selector",
+        ),
+        (
+            operation("X").replace("struct OpX", "template <> struct OpX<half_t>")
+            + "template <class A, class B> struct MMA_Traits<OpX<A, B>> {"
+            + MEMBERS
+            + "};",
+            "OpX<half_t>",
+            "there are no MMA_Traits for it",
+        ),
+    ],
+)
+def test_what_is_left_out_is_told(load, text, name, reason):
+    found = load(operation() + traits() + text)
+    assert len(found.source.fragments) >= 4
+    assert reason in reasons(found)[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no struct MMA_Traits"),
+        ("int main() { return 0; }\n", "no struct MMA_Traits"),
+        ("struct X { ", "braces or quotes do not balance"),
+        ("int a; } }\n", "line 1: not C++"),
+        ('const char* x = "open;\n', "quotes"),
+        (operation(), "no MMA_Traits for it"),
+        (traits(), "Op: its operation"),
+        ("struct MMA_Traits<" + "Layout<" * 50 + ">" * 51 + " {};", "no struct MMA_Traits"),
+        ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined by itself"),
+        ("{" * 100_000 + "}" * 100_000, "no struct MMA_Traits"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_header_that_cute_never_wrote_is_one_line(load, text, words):
+    with pytest.raises(LanemapError, match=words.replace("+", "[+]")) as error:
+        load(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_deeply_nested_type_is_refused_and_not_tried(load):
+    deep = "Shape<" * 50 + "_1" + ">" * 50
+    found = load(operation() + traits(ALayout=f"Layout<{deep}>"))
+    assert "longer than any of CuTe's" in reasons(found)["Op A"]
+
+
+def test_a_long_chain_of_aliases_is_refused_and_not_tried(load):
+    chain = "".join(f"using T{index} = T{index + 1};" for index in range(1000))
+    found = load(chain + operation() + traits(ALayout="T0"))
+    assert "too many" in reasons(found)["Op A"]
+
+
+def test_no_path_and_no_headers(tmp_path):
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(LanemapError, match="name a CUTLASS source tree"):
+            cute.load(path)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    file = tmp_path / "a.hpp"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LanemapError, match="not text"):
+        cute.load(file)
+    with file.open("wb") as stream:
+        stream.truncate(1 << 30)
+    with pytest.raises(LanemapError, match="32 MiB"):
+        cute.load(file)
+
+
+def test_a_tree_is_read_by_architecture_and_its_includes_followed(tmp_path, plain):
+    root = tmp_path / "cutlass" / "include"
+    for folder in ("cute/atom", "cute/arch", "cutlass"):
+        (root / folder).mkdir(parents=True)
+    include = "#include <cute/arch/mma_sm80.hpp>\n#include <cute/atom/mma_traits_sm80.hpp>\n#include <gone.hpp>\n"
+    (root / "cutlass/version.h").write_text(
+        "#define CUTLASS_MAJOR 9\n#define CUTLASS_MINOR 8\n#define CUTLASS_PATCH 7 \n"
+    )
+    (root / "cute/arch/mma_sm80.hpp").write_text(operation() + operation("Late"))
+    (root / "cute/atom/mma_traits_sm80.hpp").write_text(include + traits())
+    (root / "cute/atom/mma_traits_sm100.hpp").write_text(include + traits("OpLate", "", ": MMA_Traits<Op>"))
+    (root / "cute/atom/mma_traits_sm90.hpp").write_text("{")
+    for path in (tmp_path / "cutlass", root):
+        found = cute.load(path)
+        assert found.source.name == "cute-9.8.7"
+        assert list(reasons(found)) == ["cute/atom/mma_traits_sm90.hpp"]
+        assert {role: each.digest for role, each in by_role(found).items()} == {
+            role: each.digest for role, each in plain.items()
+        }
+        assert list(found.source.provenance["files"]) == [
+            "cute/atom/mma_traits_sm80.hpp",
+            "cute/atom/mma_traits_sm90.hpp",
+            "cute/atom/mma_traits_sm100.hpp",
+            "cute/arch/mma_sm80.hpp",
+        ]
+    one = cute.load(root / "cute/atom/mma_traits_sm100.hpp")
+    assert len(one.source.fragments) == 4
+    assert one.source.fragments[0].digest == plain["A"].digest
+
+
+@given(st.text(alphabet='{};"<>:=usingtemplate struct\n/*#\\', max_size=200))
+@settings(max_examples=300)
+def test_any_text_is_a_header_or_an_error_in_words(text):
+    try:
+        parse_header(text)
+    except LanemapError as error:
+        assert "line" in str(error)
+
+
+@given(st.text(alphabet="_148Intype<>,:[] ", max_size=60))
+@settings(max_examples=300)
+def test_any_text_is_a_type_or_an_error_in_words(text):
+    try:
+        assert parse_type(str(parse_type(text))) == parse_type(text)
+    except LanemapError as error:
+        assert "cannot read" in str(error) or "longer" in str(error)

@@ -1,0 +1,120 @@
+"""``lanemap import``: what it prints, what it loads, and that a refusal leaves the database as it was."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import lanemap
+from lanemap.ingest import importing
+from lanemap.ingest.importing import KINDS, read
+
+TABLE = "shape,type,role,lane,reg,slot,row,col\nm16n8k16,f16,A,5,1,0,9,2\n"
+
+
+@pytest.fixture
+def mine(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text(TABLE)
+    return file
+
+
+def names(file):
+    with lanemap.open(str(file)) as database:
+        return dict(database.sources()[["name", "kind"]].values.tolist())
+
+
+def test_a_table_comes_in_and_replaces_itself(run, file, mine):
+    for _ in range(2):
+        result = run("import", "table", mine, db=file)
+        assert (result.code, result.out) == (0, "mine: 1 fragments, 1 rows; 0 left out\n")
+    assert run("import", "TABLE", mine, "--name", "theirs", db=file).code == 0
+    assert list(names(file).items())[-2:] == [("mine", "import"), ("theirs", "import")]
+    found = run("find", "m16n8k16", "f16", "A", "--lane", "5", "--source", "mine", "-f", "csv", db=file)
+    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,mine"]
+
+
+def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass, release):
+    result = run("import", "cute", cutlass, db=file)
+    assert result.code == 0
+    first, _, header, *reasons = result.out.splitlines()
+    skipped = len(release.skipped)
+    assert (
+        first
+        == f"{release.source.name}: {len(release.source.fragments)} fragments, {release.rows} rows; {skipped} left out"
+    )
+    assert header.split() == ["left_out", "reason", "name"]
+    assert sum(int(line.split()[0]) for line in reasons) == skipped
+    assert names(file)[release.source.name] == "import"
+
+
+def test_other_formats_name_every_atom(run, file, cutlass, release):
+    result = run("import", "cute", cutlass, "--format", "csv", db=file)
+    rows = list(csv.DictReader(io.StringIO(result.out)))
+    assert [(row["name"], row["reason"]) for row in rows] == [(each.name, each.reason) for each in release.skipped]
+    assert result.err.startswith(f"{release.source.name}: ")
+
+
+def test_tensor_layouts_comes_in(run, file, transcribed):
+    result = run("import", "tensor-layouts", "--format", "json", db=file)
+    assert result.code == 0
+    assert len(json.loads(result.out)) == len(transcribed.skipped)
+    assert transcribed.source.name in names(file)
+
+
+def test_without_the_package_the_error_says_how_to_get_it(refused, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "tensor_layouts", None)
+    refused("import", "tensor-layouts", words=("pip install tensor-layouts",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("import", "cute"), ("a CUTLASS source tree", "lanemap import cute PATH")),
+        (("import", "table"), ("a CSV, Parquet or Arrow file",)),
+        (("import", "tensor-layouts", "here"), ("leave out here",)),
+        (("import", "triton"), ("triton", "cute")),
+        (("import", "cute", "/nowhere"), ("does not exist",)),
+        (("import", "table", "/nowhere"), ("cannot read",)),
+    ],
+)
+def test_bad_usage(refused, arguments, words):
+    refused(*arguments, words=words)
+
+
+def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
+    before = file.read_bytes()
+    mine.write_text(TABLE + "m16n8k16,f16,A,99,1,0,9,2\n")
+    refused("import", "table", mine, db=file, words=("lane 99 is outside 0..31",))
+    refused("import", "table", tmp_path, db=file, words=("is a folder",))
+    header = tmp_path / "never.hpp"
+    header.write_text("int main() { return 0; }")
+    refused("import", "cute", header, db=file, words=("no struct MMA_Traits",))
+    assert file.read_bytes() == before
+
+
+def test_documents_are_never_replaced(refused, file, mine, tmp_path):
+    before = file.read_bytes()
+    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("is a document", "another name"))
+    lines = TABLE.splitlines()
+    (tmp_path / "two.csv").write_text(f"{lines[0]},source\n{lines[1]},new\n{lines[1]},ptx-isa-9.1\n")
+    refused("import", "table", tmp_path / "two.csv", db=file, words=("is a document",))
+    refused("import", "table", tmp_path / "two.csv", "--name", "x", db=file, words=("new, ptx-isa-9.1",))
+    assert file.read_bytes() == before
+
+
+def test_from_python(file, mine):
+    (imported,) = lanemap.import_layouts("table", str(mine), url=str(file))
+    assert (imported.source.name, imported.rows, list(imported.skipped)) == ("mine", 1, [])
+    with pytest.raises(lanemap.LanemapError, match="there is cute, tensor-layouts, table"):
+        lanemap.import_layouts("triton", url=str(file))
+
+
+def test_the_command_offers_every_kind():
+    from lanemap.cli.options import Importable
+
+    assert [kind.value for kind in Importable] == list(KINDS)
+    assert importing.read is read

@@ -1,0 +1,215 @@
+"""Every atom of a real release of CUTLASS and of tensor-layouts, against the document and against arithmetic."""
+
+import re
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lanemap.db.fragment import Fragment
+from lanemap.db.structure import check
+from lanemap.ingest.cute.header import parse_header
+
+RNG = np.random.default_rng(7)
+
+WARP_LEVEL = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90", "sm120", "sm120_sparse")
+
+#: The B of m16n8k32 with 4-bit types: lanes of a quad start 4 rows apart, and hold 8 each.
+OVERLAPPING = {("m16n8k32", "s4"), ("m16n8k32", "u4")}
+
+
+@pytest.fixture(scope="session")
+def documented(fragments):
+    """The document's fragments by key."""
+    return {each.key: each for each in fragments}
+
+
+def keyed(imported):
+    return {each.key: each for each in imported.source.fragments}
+
+
+def wrong(fragment):
+    return fragment.role == "B" and fragment.instruction == "mma" and (fragment.shape, fragment.type) in OVERLAPPING
+
+
+def test_every_atom_of_the_release_is_read_or_named(cutlass, release):
+    """Counted without the importer: the MMA_Traits, and the operations, that a search of the text finds."""
+    headers = [path.read_text() for path in sorted((cutlass / "cute" / "atom").glob("mma_traits*.hpp"))]
+    patterns = Counter(re.findall(r"struct MMA_Traits<\s*(?:\w+::)*(\w+)", "".join(headers)))
+    told = {re.split(r"[< ]", each.name)[0] for each in release.skipped}
+    untold = set(patterns) - told
+    warp = "".join((cutlass / "cute/arch" / f"mma_{each}.hpp").read_text() for each in WARP_LEVEL)
+    assert {name for name in untold if not re.search(rf"struct {name}\b", warp)} == {
+        "SM90_16x8x4_F64F64F64F64_TN",
+        "SM90_16x8x8_F64F64F64F64_TN",
+        "SM90_16x8x16_F64F64F64F64_TN",
+    }
+    mnemonics = set(re.findall(r'"(mma\.[^"]*?)\s*"', warp))
+    shapes = {re.search(r"m\d+n\d+k\d+", each)[0] for each in mnemonics}
+    assert {(each.instruction, each.shape) for each in release.source.fragments} == {
+        ("mma.sp" if ".sp::" in each else "mma", re.search(r"m\d+n\d+k\d+", each)[0]) for each in mnemonics
+    }
+    assert len(shapes) == len({each.shape for each in release.source.fragments})
+
+
+def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
+    """Each type at its place in each mnemonic is a fragment, but for the one layout that is none."""
+    found = keyed(release)
+    missing = set()
+    for name in WARP_LEVEL:
+        header = parse_header((cutlass / "cute/arch" / f"mma_{name}.hpp").read_text())
+        for struct in header.structs:
+            for text in struct.strings:
+                matched = re.match(r"mma\.\S*?\.(m\d+n\d+k\d+)\.(row|col)\.(row|col)\.(\w+)\.(\w+)\.(\w+)\.(\w+)", text)
+                if not matched:
+                    continue
+                shape, row, col, *types = matched.groups()
+                instruction = "mma.sp" if ".sp::" in text else "mma"
+                majors = {"A": row, "B": col}
+                for role, type_ in zip("DABC", types, strict=True):
+                    key = (instruction, shape, type_, role, majors.get(role), None)
+                    if key not in found:
+                        missing.add(key)
+    assert missing == {("mma", "m16n8k128", "b1", "A", "row", None)}
+
+
+def test_what_the_release_leaves_out(release):
+    """By reason; a new release that leaves out something else shows here."""
+    reasons = Counter(re.sub(r"\d+", "N", each.reason) for each in release.skipped)
+    assert set(reasons) == {
+        "N thread does it, and only a warp of N or a quad pair of N is read",
+        "N threads do it, and only a warp of N or a quad pair of N is read",
+        "it has no mma of its own in its assembly",
+        "shape ((N,N),(N,N)) and stride ((N,N),((N,N))) are not nested alike: no layout",
+        "scale factors are not a role of Lanemap's",
+    }
+    malformed = [each.name for each in release.skipped if "nested" in each.reason]
+    assert malformed == ["SM80_16x8x128_S32U1U1S32_TN_XORPOPC A", "SM80_16x8x128_S32U1U1S32_TN_ANDPOPC A"]
+    composed = [each.name for each in release.skipped if "of its own" in each.reason]
+    assert all("C64" in name for name in composed)
+    assert len(composed) == 5
+
+
+@pytest.mark.parametrize("kind", ["release", "transcribed"])
+def test_every_dense_fragment_is_what_the_document_says(kind, request, documented):
+    compared = 0
+    for fragment in request.getfixturevalue(kind).source.fragments:
+        said = documented.get(fragment.key)
+        if said is None or (fragment.instruction == "mma.sp" and fragment.role == "A"):
+            continue
+        compared += 1
+        assert (fragment.registers, fragment.slots) == (said.registers, said.slots), fragment
+        assert (fragment.digest == said.digest) is not wrong(fragment), fragment
+    assert compared > 90
+
+
+@pytest.mark.parametrize("kind", ["release", "transcribed"])
+def test_structure(kind, request):
+    for fragment in request.getfixturevalue(kind).source.fragments:
+        assert bool(check(fragment)) is wrong(fragment), (fragment, check(fragment))
+
+
+@pytest.mark.parametrize("kind", ["release", "transcribed"])
+def test_every_dense_product_comes_out(kind, request):
+    found = [each for each in request.getfixturevalue(kind).source.fragments if each.instruction == "mma"]
+    done = Counter()
+    for shape in sorted({each.shape for each in found}):
+        a, b, c = ([each for each in found if each.shape == shape and each.role == role] for role in "ABC")
+        for left, right in product(a, b):
+            # PTX mixes signed with unsigned, and the 8-bit and narrower floats; any other pair is one type's.
+            alike = left.type == right.type or left.slots == right.slots >= 4
+            for accumulator in [each for each in c if alike and (each.type == "f64") == (left.type == "f64")]:
+                assert multiplies(left, right, accumulator) is not wrong(right), (left, right, accumulator)
+                done[shape] += 1
+    assert sum(done.values()) > 60
+
+
+def test_a_sparse_window_is_inside_the_documents(release, documented):
+    """CUTLASS's chunk is narrower than the window that PTX names, and never reaches out of it."""
+    sparse = [each for each in release.source.fragments if each.instruction == "mma.sp" and each.role == "A"]
+    assert {(each.shape, each.type) for each in sparse} == {
+        ("m16n8k64", type_) for type_ in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+    } | {("m16n8k128", "e2m1")}
+    for fragment in sparse:
+        mine, said = fragment.elements, documented[fragment.key].elements
+        for name in ("lane", "reg", "slot", "row"):
+            assert (mine[name] == said[name]).all()
+        assert (mine["col"] >= said["col"]).all()
+        assert (mine["col_last"] <= said["col_last"]).all()
+
+
+def test_metadata_and_stored_elements_go_together(release):
+    """Each chunk of A has as many two-bit indices in E as it has stored elements, or pairs of 4-bit ones."""
+    found = keyed(release)
+    for key, metadata in found.items():
+        if metadata.role != "E":
+            continue
+        a = found[(*key[:3], "A", "row", None)]
+        windows = Counter(a.elements[["row", "col", "col_last"]].tolist())
+        indices = Counter(metadata.elements[["row", "col", "col_last"]].tolist())
+        assert set(windows) == set(indices)
+        assert set(indices.values()) == {2}
+        assert set(windows.values()) == {4 if key[1] == "m16n8k128" else 2}
+
+
+def test_provenance(release, cutlass):
+    provenance = release.source.provenance
+    assert release.source.name == f"cute-{provenance['version']}"
+    assert all((cutlass / name).is_file() and len(digest) == 64 for name, digest in provenance["files"].items())
+    assert {f"cute/arch/mma_{name}.hpp" for name in WARP_LEVEL if name != "sm61"} <= set(provenance["files"])
+
+
+def test_what_tensor_layouts_leaves_out(transcribed):
+    left_out = {each.name: each.reason for each in transcribed.skipped}
+    assert left_out["SM120_16x8x64_F32E4M3E4M3F32_TN_SPARSE A"].startswith("it covers every column")
+    assert left_out["SM90_16x8x4_C64C64C64C64_TN"] == "it is not one mma: complex"
+    families = Counter(re.match(r"'\w+'", reason)[0] for reason in left_out.values() if reason.startswith("'"))
+    assert {"'v_mfma'", "'v_wmma'", "'wgmma'", "'tcgen05'", "'ldmatrix'"} <= set(families)
+
+
+def test_tensor_layouts_names_operands_that_ptx_does_not_have(transcribed, sources):
+    """Dense e4m3 with K = 64, and sparse with K = 128: PTX has these shapes for 4-bit types only."""
+    known = {each.key for source in sources.values() for each in source.fragments}
+    unknown = {str(each) for each in transcribed.source.fragments if each.key not in known}
+    assert unknown == {
+        "A of mma m16n8k64 e4m3",
+        "B of mma m16n8k64 e4m3",
+        "C of mma m16n8k64 f16",
+        "D of mma m16n8k64 f16",
+        "B of mma.sp m16n8k128 e4m3",
+        "C of mma.sp m16n8k128 f16",
+        "D of mma.sp m16n8k128 f16",
+    }
+
+
+def multiplies(a: Fragment, b: Fragment, c: Fragment) -> bool:
+    """Whether random registers, read as A, B and C by the layouts, multiply, and come out as the layouts say.
+
+    Every product of the warp's is done: a cell that a layout leaves out, or writes twice, or puts elsewhere, shows.
+    """
+    m, k = a.dimensions
+    n = b.dimensions[1]
+    for computation in np.unique(c.elements["computation"]).tolist():
+        want = [RNG.integers(-9, 10, size) for size in ((m, k), (k, n), (m, n))]
+        registers = [scatter(each, matrix, computation) for each, matrix in zip((a, b, c), want, strict=True)]
+        left, right, add = (gather(each, held, computation) for each, held in zip((a, b, c), registers, strict=True))
+        if not np.array_equal(left @ right + add, want[0] @ want[1] + want[2]):
+            return False
+    return True
+
+
+def scatter(fragment: Fragment, matrix, computation: int):
+    """Registers (lane, reg, slot) filled from a matrix."""
+    held = np.zeros((32, fragment.registers, fragment.slots), np.int64)
+    table = fragment.elements[fragment.elements["computation"] == computation]
+    held[table["lane"], table["reg"], table["slot"]] = matrix[table["row"], table["col"]]
+    return held
+
+
+def gather(fragment: Fragment, held, computation: int):
+    """The matrix that registers hold; a cell that no slot holds is zero, one that several hold is their sum."""
+    matrix = np.zeros(fragment.dimensions, np.int64)
+    table = fragment.elements[fragment.elements["computation"] == computation]
+    np.add.at(matrix, (table["row"], table["col"]), held[table["lane"], table["reg"], table["slot"]])
+    return matrix
