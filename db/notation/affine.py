@@ -32,7 +32,7 @@ _NONE = Digit(1, 1, 0)
 
 @dataclass(frozen=True)
 class _Tiles:
-    """One dimension: ``(outer * thread.size + thread) * element.size + element``, the place of each in value its step."""
+    """One dimension: ``(outer * thread.size + thread) * element.size + element``. A step is a place in the value."""
 
     outer: Digit
     thread: Digit

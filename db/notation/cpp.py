@@ -101,12 +101,10 @@ def _at(lanes: Array, coordinates: dict[str, Array]) -> str:
 
 def _cells(coordinates: dict[str, Array]) -> list[str]:
     """One initialiser per slot, with as many members as any of them needs."""
-    columns = [coordinates["row"], coordinates["col"], coordinates["col_last"], coordinates["computation"] + 1]
-    if (coordinates["computation"] == 0).all():
-        columns.pop()
-        if (coordinates["col"] == coordinates["col_last"]).all():
-            columns.pop()
-    return ["{" + ",".join(map(str, cell)) + "}" for cell in zip(*(each.ravel().tolist() for each in columns))]
+    members = np.stack([coordinates[name].ravel() for name in ("row", "col", "col_last", "computation")], axis=1)
+    members[:, 3] += 1
+    count = 4 if (members[:, 3] > 1).any() else 3 if (members[:, 2] != members[:, 1]).any() else 2
+    return ["{" + ",".join(map(str, cell)) + "}" for cell in members[:, :count].tolist()]
 
 
 def _find(fragment: Fragment) -> str:

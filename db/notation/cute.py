@@ -83,7 +83,9 @@ def read(text: str, fragment: Fragment) -> Array:
     layout = Sum(0, tuple(_digits(*mode) for mode in zip(_tree(shape), _tree(stride), strict=True)))
     cells = layout(*np.indices((lanes.shape[1], values), sparse=True))
     low, _ = _extents(fragment)
-    coordinates = dict(zip(_axes(fragment), (cells % low, cells // low), strict=True))
+    fast, slow = _axes(fragment)
+    far, near = np.divmod(cells, low)
+    coordinates = {fast: near, slow: far}
     each = [rows_of(fragment, coordinates | {"computation": product}, those) for product, those in enumerate(lanes)]
     rows = np.concatenate(each)
     return rows[np.argsort(rows["lane"], kind="stable")]

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 class NotASumError(Exception):
-    """``index`` is the first place in the table that no sum of digits explains: it holds ``value``, not ``expected``."""
+    """``index`` is the first place that no sum of digits explains: it holds ``value``, not ``expected``."""
 
     def __init__(self, index: tuple[int, ...], value: int, expected: int) -> None:
         super().__init__(index, value, expected)
@@ -59,9 +59,8 @@ def as_sum(table: Array) -> Sum:
     Raises:
         NotASumError: it is none.
     """
-    origin = (0,) * table.ndim
-    lines = [table[origin[:axis] + (slice(None),) + origin[axis + 1 :]] for axis in range(table.ndim)]
-    found = Sum(int(table[origin]), tuple(_digits((line - line[0]).tolist()) for line in lines))
+    lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
+    found = Sum(int(table.flat[0]), tuple(_digits((line - line[0]).tolist()) for line in lines))
     expected = found(*np.indices(table.shape, sparse=True))
     if wrong := np.argwhere(expected != table).tolist():
         index = tuple(wrong[0])

@@ -59,4 +59,6 @@ def _spread(bases: Array) -> Array:
     return spread
 
 
-NOTATION = Notation(compose, read, before="// The bits of register, which counts the elements i, and lane to dimensions row and col.\n\n")
+NOTATION = Notation(
+    compose, read, before="// From bits of register, which counts the elements i, and of lane to row and col.\n\n"
+)

@@ -21,7 +21,9 @@ from .table import Table, refusal, rows_of, table
 Array = NDArray[Any]
 
 _PLACE = ("lane", "value")
-_FUNCTION = re.compile(r"^def \w+\((?P<names>[\w, ]+)\):\n(?P<lines>(?:    \w+ = .+\n)+)    return (?P<values>[\w, ]+)$", re.M)
+_FUNCTION = re.compile(
+    r"^def \w+\((?P<names>[\w, ]+)\):\n(?P<lines>(?:    \w+ = .+\n)+)    return (?P<values>[\w, ]+)$", re.M
+)
 
 
 def compose(fragment: Fragment, name: str) -> str:
@@ -40,7 +42,7 @@ def read(text: str, fragment: Fragment) -> Array:
     lane, value = np.indices((LANES, fragment.registers * fragment.slots))
     coordinates = _call(backward, lane, value)
     again = _call(forward, *coordinates.values())
-    agree = (again["lane"] == lane) & (again["value"] == value)
+    agree: Array = (again["lane"] == lane) & (again["value"] == value)
     rows = rows_of(fragment, coordinates)
     return rows[agree.ravel()]
 

@@ -124,7 +124,7 @@ def rows_of(fragment: Fragment, coordinates: Mapping[str, Array], lanes: Sequenc
     """
     shape = (len(lanes), fragment.registers * fragment.slots)
     lane, element = np.indices(shape)
-    full = {"computation": 0, "col_last": coordinates["col"]} | dict(coordinates)
+    full = {"computation": np.zeros(shape, np.int64), "col_last": coordinates["col"], **coordinates}
     columns = {name: np.broadcast_to(values, shape).ravel() for name, values in full.items()}
     columns["computation"] = columns["computation"] + 1
     places = {"lane": np.asarray(lanes)[lane], "reg": element // fragment.slots, "slot": element % fragment.slots}
