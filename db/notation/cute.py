@@ -86,7 +86,10 @@ def read(text: str, fragment: Fragment) -> Array:
     fast, slow = _axes(fragment)
     far, near = np.divmod(cells, low)
     coordinates = {fast: near, slow: far}
-    each = [rows_of(fragment, coordinates | {"computation": product}, those) for product, those in enumerate(lanes)]
+    each = [
+        rows_of(fragment, coordinates | {"computation": np.asarray(product)}, those)
+        for product, those in enumerate(lanes)
+    ]
     rows = np.concatenate(each)
     return rows[np.argsort(rows["lane"], kind="stable")]
 
