@@ -47,7 +47,7 @@ struct place {
 
 _INDENT = "      "
 _TABLE = re.compile(r"constexpr (?:cell|place) (\w+)\[\d+\] = \{\n(.*?)\n  \};", re.DOTALL)
-_ENTRY = re.compile(r"\{([\d,]+)\}")
+_ENTRY = re.compile(r"\{([-\d,]+)\}")
 _ROWS = re.compile(r"row_of\[\d+\] = \{(.*?)\};")
 
 
