@@ -110,19 +110,31 @@ def _definition(fragment: Fragment, name: str, values: Array, test: str = "") ->
 
 
 def _cases(fragment: Fragment, name: str, values: Array) -> list[_Case]:
-    """The cases of a coordinate, by halving what is no sum."""
+    """The cases of a coordinate, halving elements first or lanes first, whichever takes fewer."""
+    try:
+        return [_Case(as_sum(values), range(LANES), range(values.shape[1]))]
+    except NotASumError as error:
+        ways = [_halved(values, lanes_first=each) for each in (False, True)]
+        if found := min(filter(None, ways), key=len, default=None):
+            return found
+        why = f"has {name} {error.value}: a formula would take more than {_MAX_CASES} cases"
+        raise refusal(fragment, located(fragment, *error.index), why) from None
+
+
+def _halved(values: Array, *, lanes_first: bool) -> list[_Case] | None:
+    """The cases that halving leads to, unless they are too many or a part that is no sum has no middle."""
     found: list[_Case] = []
     open_ = [(range(LANES), range(values.shape[1]))]
     while open_:
         lanes, those = open_.pop()
         try:
             found.append(_Case(as_sum(values[lanes.start : lanes.stop, those.start : those.stop]), lanes, those))
-        except NotASumError as error:
-            parts = [(lanes, half) for half in _halves(those)] or [(half, those) for half in _halves(lanes)]
+        except NotASumError:
+            of_lanes = [(half, those) for half in _halves(lanes)]
+            of_elements = [(lanes, half) for half in _halves(those)]
+            parts = (of_lanes or of_elements) if lanes_first else (of_elements or of_lanes)
             if not parts or len(found) + len(open_) + len(parts) > _MAX_CASES:
-                place = located(fragment, lanes[error.index[0]], those[error.index[1]])
-                why = f"has {name} {error.value}: a formula would take more than {_MAX_CASES} cases"
-                raise refusal(fragment, place, why) from None
+                return None
             open_ += parts
     return found
 
@@ -136,13 +148,18 @@ def _halves(whole: range) -> list[range]:
 def _clauses(case: _Case, count: int, letter: str, test: str) -> str:
     """For which elements and lanes a case holds, as PTX says it."""
     element = _between("i", case.elements, count)
+    clause = f"  for {letter}i where {element}" if element else ""
+    if len(case.elements) == 1 < count:
+        clause = f"  for {letter}{case.elements.start}"
     tests = [each for each in (_between("%laneid", case.lanes, LANES), test) if each]
-    return (f"  for {letter}i where {element}" if element else "") + (f"  if {' && '.join(tests)}" if tests else "")
+    return clause + (f"  if {' && '.join(tests)}" if tests else "")
 
 
 def _between(name: str, part: range, count: int) -> str:
     if len(part) == count:
         return ""
+    if len(part) == 1:
+        return f"{name} = {part.start}"
     if part.start == 0:
         return f"{name} < {part.stop}"
     return f"{name} >= {part.start}" if part.stop == count else f"{part.start} <= {name} < {part.stop}"

@@ -55,7 +55,7 @@ def nvcc() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
-def exported(run, tmp_path) -> Callable[..., str]:
+def exported(run) -> Callable[..., str]:
     """What ``lanemap export`` writes of the corrected document, or of a selection of it."""
 
     def exported(form: str, *selection: str) -> str:

@@ -28,7 +28,9 @@ def read_places(layout, lanes, registers):
     return [[cell[name] for name in dimensions] for cell in said]
 
 
-def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(exported, corrected, context, tmp_path, cells):
+def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(
+    exported, corrected, context, tmp_path, cells
+):
     text = exported("linear")
     fragments = {name: corrected[name] for name in re.findall(r"^#(\w+) =", text, re.MULTILINE)}
     assert len(fragments) > 100
@@ -38,7 +40,9 @@ def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(expo
     )
     attributes = '"ttg.num-warps" = 1 : i32, "ttg.num-ctas" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
     file = tmp_path / "layouts.ttgir"
-    file.write_text(f"{text}module attributes {{{attributes}}} {{\n  tt.func @f() {{\n{constants}    tt.return\n  }}\n}}\n")
+    file.write_text(
+        f"{text}module attributes {{{attributes}}} {{\n  tt.func @f() {{\n{constants}    tt.return\n  }}\n}}\n"
+    )
     module = libtriton.ir.parse_mlir_module(str(file), context)
     found = []
     builder = libtriton.gluon_ir.GluonOpBuilder(context)
@@ -62,7 +66,7 @@ def linear_layout(read):
 
 @pytest.mark.parametrize(("kind", "bits"), [("f16", 16), ("bf16", 16), ("tf32", 32), ("s8", 8), ("e4m3", 8)])
 def test_triton_has_the_same_layouts_of_its_own_mma(corrected, context, kind, bits):
-    """Triton's mma version 2 is m16n8kK, with K of 256 bits: its accumulator, and its operands with 32 bits per step."""
+    """Triton's mma version 2 is m16n8kK, with K of 256 bits: accumulator, and operands with 32 bits per step."""
     gluon = pytest.importorskip("triton.experimental.gluon.language", reason="this triton has no gluon")
     depth = 256 // bits
     accumulator = gluon.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[1, 1], instr_shape=[16, 8])
