@@ -389,7 +389,13 @@ def import_(
 def export(
     format: Annotated[  # noqa: A002
         FileFormat | None,
-        typer.Option("--format", "-f", help="Default: by the ending of --output, else csv.", case_sensitive=False),
+        typer.Option(
+            "--format",
+            "-f",
+            help="Default: by the ending of --output, else csv.",
+            case_sensitive=False,
+            metavar="FORMAT",
+        ),
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     source: SomeSource = None,
@@ -401,9 +407,9 @@ def export(
 ) -> None:
     """Write the layout table, or a selection of it, to a file that appears whole or not at all.
 
-    Or, for one source, by default the one that look-ups read, in a notation: cute, linear (Triton), affine (MLIR,
-    IREE), python (TVM, TileLang), cpp, ptx-formula. Each fragment is evaluated again and compared with its rows. Exit
-    code 1: the notation cannot express some, and says which; 2: any.
+    As a table: parquet, csv, arrow, jsonl. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python (TVM,
+    TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each fragment is
+    evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
     """
     from ..db.lookup import Wanted
 

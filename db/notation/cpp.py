@@ -25,6 +25,7 @@ _BEFORE = """\
 // C++17, constexpr, no other header. The cell of a slot: at(lane, reg, slot), where holds(lane). The slot of a cell:
 // find(row, col), where every cell has just one.
 
+#ifndef LANEMAP_FUNCTION
 #if defined(__CUDACC__)
 #define LANEMAP_FUNCTION __host__ __device__ constexpr
 #else
@@ -42,6 +43,11 @@ struct cell {
 struct place {
   short lane, reg, slot;
 };
+
+}  // namespace lanemap
+#endif
+
+namespace lanemap {
 
 """
 

@@ -70,6 +70,15 @@ def test_gxx_sees_which_lanes_hold_metadata(run, everything, tmp_path):
     assert done.returncode == 0, done.stderr[:2000]
 
 
+def test_gxx_takes_several_headers_together(exported, tmp_path):
+    for role in "AB":
+        (tmp_path / f"{role}.hpp").write_text(exported("cpp", "--shape", "m16n8k16", "--type", "f16", "--role", role))
+    file = tmp_path / "both.cpp"
+    file.write_text('#include "A.hpp"\n#include "B.hpp"\n')
+    done = compiled_by_gxx(file)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
 def test_gxx_sees_a_wrong_element(source):
     wrong = "static_assert(is(lanemap::mma_m16n8k16_f16_a::at(5, 1, 1), 9, 2, 2, 1));"
     done = compiled_by_gxx(source("wrong.cpp", wrong))
