@@ -424,7 +424,13 @@ def import_(
 def export(
     format: Annotated[  # noqa: A002
         FileFormat | None,
-        typer.Option("--format", "-f", help="Default: by the ending of --output, else csv.", case_sensitive=False),
+        typer.Option(
+            "--format",
+            "-f",
+            help="Default: by the ending of --output, else csv.",
+            case_sensitive=False,
+            metavar="FORMAT",
+        ),
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     source: SomeSource = None,
@@ -434,9 +440,25 @@ def export(
     role: SomeRole = None,
     db: Db = None,
 ) -> None:
-    """Write the layout table, or a selection of it, to a file that appears whole or not at all."""
-    from ..db.lookup import Wanted
-    from .exporting import export as write
+    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
 
+    As a table: parquet, csv, arrow, jsonl. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python (TVM,
+    TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each fragment is
+    evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
+    """
+    from ..db.lookup import Wanted
+
+    wanted = Wanted(shape, type, role, instruction, source=source)
     with _open(db) as database:
-        write(database.reader, Wanted(shape, type, role, instruction, source=source), format, output)
+        if format and format.notation:
+            from .notating import export as write_notation
+
+            refused = write_notation(database.reader, wanted, format, output)
+            for error in refused:
+                _complain(f"{format} cannot express {error}")
+            if refused:
+                raise typer.Exit(DISAGREES)
+            return
+        from .exporting import export as write
+
+        write(database.reader, wanted, format, output)

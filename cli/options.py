@@ -28,6 +28,17 @@ class FileFormat(StrEnum):
     CSV = "csv"
     ARROW = "arrow"
     JSONL = "jsonl"
+    CUTE = "cute"
+    LINEAR = "linear"
+    AFFINE = "affine"
+    PYTHON = "python"
+    CPP = "cpp"
+    PTX_FORMULA = "ptx-formula"
+
+    @property
+    def notation(self) -> bool:
+        """Whether it is another toolchain's notation, not a table."""
+        return self not in (FileFormat.PARQUET, FileFormat.CSV, FileFormat.ARROW, FileFormat.JSONL)
 
 
 class By(StrEnum):

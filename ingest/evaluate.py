@@ -42,13 +42,52 @@ def evaluate(formula: Formula, letter: str, count: int) -> Cells:
             or by two that disagree. The message names the definition, the elements and the lanes.
     """
     lane, element = (index.ravel() for index in np.indices((LANES, count)))
+    cells = evaluate_at(formula, letter, lane, element)
+    return Cells(*(values.reshape(LANES, count) for values in cells))
+
+
+def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> Cells:
+    """Evaluate ``row`` and ``col`` at some points only: arrays as long as ``lane`` and ``element``.
+
+    Raises:
+        NotationError: as for ``evaluate``.
+    """
     row, row_last = _Evaluation(formula, letter).definition("row", lane, element)
     col, col_last = _Evaluation(formula, letter).definition("col", lane, element)
     if not np.array_equal(row, row_last):
         raise NotationError("row is a window: only col may be one")
     if (col > col_last).any():
         raise NotationError("col is a window that ends before it begins")
-    return Cells(*(values.reshape(LANES, count) for values in (row, col, col_last)))
+    return Cells(row, col, col_last)
+
+
+def value_at(formula: Formula, name: str, letter: str, lane: Array, element: Array) -> Array:
+    """The value of any definition, which must not be a window, at some points.
+
+    Raises:
+        NotationError: as for ``evaluate``.
+    """
+    first, last = _Evaluation(formula, letter).definition(name, lane, element)
+    if not np.array_equal(first, last):
+        raise NotationError(f"{name} is a window and not a value")
+    return first
+
+
+def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array]:
+    """Where each case of a definition holds, over elements 0..count-1: one mask of shape (lanes, count) per case.
+
+    Raises:
+        NotationError: as for ``evaluate``, where a condition cannot be evaluated.
+    """
+    lane, element = (index.ravel() for index in np.indices((LANES, count)))
+    points = _Points(_Evaluation(formula, letter), lane, element)
+    covered = np.zeros(lane.shape, bool)
+    masks = []
+    for case in formula[name]:
+        holds = points.holds(case) & ~covered if case.otherwise else points.holds(case)
+        covered |= holds
+        masks.append(holds.reshape(LANES, count))
+    return masks
 
 
 def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array]:

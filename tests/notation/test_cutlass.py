@@ -1,0 +1,140 @@
+"""CUTLASS reads the CuTe layouts: nvcc compiles them against its headers, pycute evaluates them in Python."""
+
+import json
+import re
+
+import pytest
+
+import lanemap
+
+#: CUTLASS's own atoms, and the traits that we write of the same instruction.
+ATOMS = {
+    "SM70_8x8x4_F16F16F16F16_TN": "m8n8k4_row_col_f16_f16_f16_f16",
+    "SM70_8x8x4_F16F16F16F16_NT": "m8n8k4_col_row_f16_f16_f16_f16",
+    "SM70_8x8x4_F16F16F16F16_NN": "m8n8k4_col_col_f16_f16_f16_f16",
+    "SM70_8x8x4_F16F16F16F16_TT": "m8n8k4_row_row_f16_f16_f16_f16",
+    "SM70_8x8x4_F32F16F16F32_TN": "m8n8k4_row_col_f32_f16_f16_f32",
+    "SM80_16x8x8_F16F16F16F16_TN": "m16n8k8_row_col_f16_f16_f16_f16",
+    "SM80_16x8x16_F16F16F16F16_TN": "m16n8k16_row_col_f16_f16_f16_f16",
+    "SM80_16x8x8_F32F16F16F32_TN": "m16n8k8_row_col_f32_f16_f16_f32",
+    "SM80_16x8x16_F32F16F16F32_TN": "m16n8k16_row_col_f32_f16_f16_f32",
+    "SM80_16x8x8_F32BF16BF16F32_TN": "m16n8k8_row_col_f32_bf16_bf16_f32",
+    "SM80_16x8x16_F32BF16BF16F32_TN": "m16n8k16_row_col_f32_bf16_bf16_f32",
+    "SM80_16x8x4_F32TF32TF32F32_TN": "m16n8k4_row_col_f32_tf32_tf32_f32",
+    "SM80_16x8x8_F32TF32TF32F32_TN": "m16n8k8_row_col_f32_tf32_tf32_f32",
+    "SM80_8x8x4_F64F64F64F64_TN": "m8n8k4_row_col_f64_f64_f64_f64",
+    "SM90_16x8x4_F64F64F64F64_TN": "m16n8k4_row_col_f64_f64_f64_f64",
+    "SM90_16x8x8_F64F64F64F64_TN": "m16n8k8_row_col_f64_f64_f64_f64",
+    "SM90_16x8x16_F64F64F64F64_TN": "m16n8k16_row_col_f64_f64_f64_f64",
+    "SM80_8x8x16_S32S8S8S32_TN": "m8n8k16_row_col_s32_s8_s8_s32",
+    "SM80_16x8x16_S32S8S8S32_TN": "m16n8k16_row_col_s32_s8_s8_s32",
+    "SM80_16x8x32_S32U8U8S32_TN": "m16n8k32_row_col_s32_u8_u8_s32",
+    "SM80_8x8x32_S32S4S4S32_TN": "m8n8k32_row_col_s32_s4_s4_s32",
+    "SM80_16x8x64_S32U4U4S32_TN": "m16n8k64_row_col_s32_u4_u4_s32",
+    "SM80_16x8x256_S32U1U1S32_TN_XORPOPC": "m16n8k256_row_col_s32_b1_b1_s32",
+    "SM89_16x8x32_F32E4M3E4M3F32_TN": "m16n8k32_row_col_f32_e4m3_e4m3_f32",
+    "SM89_16x8x32_F32E5M2E5M2F32_TN": "m16n8k32_row_col_f32_e5m2_e5m2_f32",
+}
+
+#: CUTLASS 4.2 has 32 where 64 is right, as a stride of B of this one, so that lanes share cells.
+WRONG_B = {"SM80_16x8x32_S32S4S4S32_TN": "m16n8k32_row_col_s32_s4_s4_s32"}
+
+SAME = """
+template <class A, class B, int Mode>
+constexpr bool same_mode = std::is_same_v<decltype(coalesce(get<Mode>(A{}))), decltype(coalesce(get<Mode>(B{})))>;
+template <class A, class B>
+constexpr bool same = same_mode<A, B, 0> && same_mode<A, B, 1>;
+template <class Mine, class Theirs>
+constexpr bool same_but_b = same<typename Mine::ALayout, typename Theirs::ALayout> &&
+                            same<typename Mine::CLayout, typename Theirs::CLayout> &&
+                            std::is_same_v<typename Mine::ThrID, typename Theirs::ThrID> &&
+                            std::is_same_v<typename Mine::Shape_MNK, typename Theirs::Shape_MNK> &&
+                            std::is_same_v<typename Mine::ValTypeD, typename Theirs::ValTypeD> &&
+                            std::is_same_v<typename Mine::ValTypeA, typename Theirs::ValTypeA> &&
+                            std::is_same_v<typename Mine::ValTypeB, typename Theirs::ValTypeB> &&
+                            std::is_same_v<typename Mine::ValTypeC, typename Theirs::ValTypeC>;
+template <class Mine, class Theirs>
+constexpr bool same_b = same<typename Mine::BLayout, typename Theirs::BLayout>;
+"""
+
+
+def cell(fragment, row):
+    """Where CuTe counts a cell: down the columns of A (M, K), of B (N, K), of C (M, N)."""
+    rows, cols = fragment.dimensions
+    return row["col"] + row["row"] * cols if fragment.role == "B" else row["row"] + row["col"] * rows
+
+
+def thread(row, several):
+    """The thread of a lane: of the quad pair, where a warp has four of them."""
+    return row["lane"] % 4 + row["lane"] // 16 * 4 if several else row["lane"]
+
+
+def test_nvcc_compiles_every_layout_against_cutlass_and_asserts_every_element(exported, one_per_width, nvcc, tmp_path):
+    (tmp_path / "layouts.hpp").write_text(exported("cute"))
+    lines = ['#include "layouts.hpp"']
+    for name, fragment in one_per_width.items():
+        several = fragment.elements["computation"].max() > 1
+        for row in fragment.elements:
+            value = row["reg"] * fragment.slots + row["slot"]
+            call = f"lanemap::{name}{{}}({thread(row, several)}, {value})"
+            lines.append(f"static_assert({call} == {cell(fragment, row)});")
+    (tmp_path / "elements.cu").write_text("\n".join(lines) + "\n")
+    done = nvcc(tmp_path / "elements.cu")
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_nvcc_finds_every_traits_block_equal_to_cutlass_own_mma_traits(exported, nvcc, tmp_path):
+    (tmp_path / "layouts.hpp").write_text(exported("cute", "--instruction", "mma"))
+    includes = [f"#include <cute/atom/mma_traits_sm{number}.hpp>" for number in (70, 80, 89, 90)]
+    pairs = {f"lanemap::mma_{ours}, MMA_Traits<{theirs}>": theirs for theirs, ours in (ATOMS | WRONG_B).items()}
+    asserts = [f"static_assert(same_but_b<{pair}>);" for pair in pairs]
+    asserts += [f"static_assert({'!' if name in WRONG_B else ''}same_b<{pair}>);" for pair, name in pairs.items()]
+    source = [*includes, '#include "layouts.hpp"', "using namespace cute;", SAME, *asserts]
+    (tmp_path / "traits.cu").write_text("\n".join(source) + "\n")
+    done = nvcc(tmp_path / "traits.cu")
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+def test_nvcc_sees_a_wrong_layout(exported, nvcc, tmp_path):
+    right = exported("cute", "--shape", "m16n8k16", "--type", "f16", "--role", "A", "--instruction", "mma")
+    (tmp_path / "layouts.hpp").write_text(right.replace("_16,_8,_128", "_16,_128,_8"))
+    lines = ['#include "layouts.hpp"', "static_assert(lanemap::mma_m16n8k16_f16_a{}(5, 3) == 57);"]
+    (tmp_path / "wrong.cu").write_text("\n".join(lines) + "\n")
+    done = nvcc(tmp_path / "wrong.cu")
+    assert done.returncode != 0
+    assert "static assertion failed" in done.stderr
+
+
+def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, corrected):
+    pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
+    text = exported("cute")
+    found = re.findall(r"^using (\w+) = Layout<(.*?),\n +(Stride.*|_\d+)>;", text, re.MULTILINE)
+    layouts = {name: pycute.Layout(tuples(shape), tuples(stride)) for name, shape, stride in found}
+    checked = 0
+    for name, fragment in corrected.items():
+        if name not in layouts:
+            continue
+        several = fragment.elements["computation"].max() > 1
+        layout = layouts[name]
+        for row in fragment.elements:
+            value = int(row["reg"]) * fragment.slots + int(row["slot"])
+            assert layout(int(thread(row, several)), value) == cell(fragment, row)
+        checked += 1
+    assert checked > 100
+
+
+def tuples(text):
+    """Shape <Shape <_4,_8>,_2> as ((4, 8), 2)."""
+    read = json.loads(re.sub(r"(?:Shape |Stride)<", "[", text).replace(">", "]").replace("_", ""))
+    return as_tuple(read)
+
+
+def as_tuple(tree):
+    return tuple(map(as_tuple, tree)) if isinstance(tree, list) else tree
+
+
+def test_the_file_says_where_each_layout_comes_from(exported):
+    text = exported("cute", "--shape", "m16n8k256", "--type", "b1", "--role", "A")
+    assert "// A of mma m16n8k256 b1: 16 x 256; per lane 4 registers of 32 bits with 32 slots each\n" in text
+    anchor = "section 9.7.14.5.13 #warp-level-matrix-fragment-mma-168256"
+    assert f"// {lanemap.DEFAULT_SOURCE}, {anchor}, Lanemap {lanemap.__version__}\n// corrected: register 1" in text

@@ -1,0 +1,45 @@
+"""MLIR reads the affine maps and nested layouts: the parser and the simplifier in the package iree-base-compiler."""
+
+import re
+
+import pytest
+
+pytest.importorskip("iree.compiler.dialects.iree_gpu", reason="needs the package iree-base-compiler")
+from iree.compiler import ir
+
+
+@pytest.fixture(scope="module")
+def parsed():
+    """A function that gives the attributes of a text of aliases by their names."""
+
+    def parse(text):
+        names = re.findall(r"^#(\w+) =", text, re.MULTILINE)
+        holder = f"module attributes {{{', '.join(f'test.{name} = #{name}' for name in names)}}} {{}}"
+        attributes = ir.Module.parse(text + holder).operation.attributes
+        return {name: attributes[f"test.{name}"] for name in names}
+
+    with ir.Context(), ir.Location.unknown():
+        yield parse
+
+
+def at(attribute, *point):
+    """The value of a map, as MLIR simplifies it."""
+    constants = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(each) for each in point])
+    results = ir.AffineMapAttr(attribute).value.results
+    return [ir.AffineConstantExpr(each.compose(constants)).value for each in results]
+
+
+def test_mlir_parses_every_map_and_iree_every_nested_layout(exported, corrected, parsed):
+    attributes = parsed(exported("affine"))
+    fragments = corrected.keys() & attributes.keys()
+    nested = {name.removesuffix("_nested") for name in attributes if name.endswith("_nested")}
+    assert len(fragments) > 100
+    assert all("nested_layout" in str(attributes[f"{name}_nested"]) for name in nested)
+    # Only the four products of a warp cut a dimension among more lanes than a nested layout can.
+    assert {name for name in fragments - nested if "m8n8k4_f16" not in name and "m8n8k4_f32" not in name} == set()
+
+
+def test_mlir_places_every_element_as_the_rows_do(exported, one_per_width, parsed, cells, places):
+    for name, fragment in one_per_width.items():
+        attribute = parsed(exported("affine", "--shape", fragment.shape))[name]
+        assert [at(attribute, *place) for place in places(fragment)] == cells(fragment)

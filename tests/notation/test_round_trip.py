@@ -1,0 +1,111 @@
+"""Every notation over every fragment of every source: it says just what the rows say, or refuses by name."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lanemap
+from lanemap.cli.notating import NOTATIONS
+from lanemap.db.fragment import Fragment, elements
+from lanemap.db.notation import express, identifier
+from lanemap.db.notation.table import RefusedError
+
+#: How many fragments of each source, instruction and role the notations refuse that have one cell for each slot: those
+#: with windows of columns, and the one that the document prints wrong.
+WINDOWS_AND_SLIP = {
+    ("ptx-isa-9.1", "mma", "A"): 1,
+    ("ptx-isa-9.1", "mma.sp", "A"): 20,
+    ("ptx-isa-9.1+errata", "mma.sp", "A"): 20,
+    ("h200-sm_90a", "mma.sp", "A"): 16,
+    ("h200-sm_90a", "mma.sp", "E"): 32,
+}
+REFUSED = {
+    "cute": WINDOWS_AND_SLIP,
+    "linear": WINDOWS_AND_SLIP,
+    "affine": WINDOWS_AND_SLIP,
+    "python": WINDOWS_AND_SLIP,
+    "cpp": {},
+    "ptx-formula": {},
+}
+
+forms = pytest.mark.parametrize("form", list(NOTATIONS), ids=str)
+
+
+@forms
+def test_every_fragment_of_every_source_reads_back_as_its_rows_or_is_refused_by_name(everything, form):
+    notation, refused = NOTATIONS[form], Counter()
+    for source, fragment in everything:
+        try:
+            text = express(notation, fragment)
+        except RefusedError as error:
+            assert str(error).startswith(f"{fragment}: lane ")
+            refused[source, fragment.instruction, fragment.role] += 1
+        else:
+            assert np.array_equal(notation.read(text, fragment), fragment.elements)
+    assert refused == REFUSED[form]
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("cute", "lane 0 reg 3 slot 0 has cell 2056, but the digits of lane and element add up to 2568"),
+        ("linear", "lane 0 reg 3 slot 0 has col 128, but the XOR of the bases of its bits is 160"),
+        ("affine", "lane 0 reg 3 slot 0 has col 128, but the digits of lane and element add up to 160"),
+        ("python", "lane 3 reg 1 slot 0 holds a cell that another slot holds too"),
+    ],
+)
+def test_what_the_document_prints_wrong_is_refused_at_its_first_element(everything, form, words):
+    printed = next(
+        each for source, each in everything if source == "ptx-isa-9.1" and str(each) == "A of mma m16n8k256 b1"
+    )
+    with pytest.raises(RefusedError, match=f"^A of mma m16n8k256 b1: {words}$"):
+        express(NOTATIONS[form], printed)
+
+
+def test_a_window_is_refused_at_its_first_element(everything):
+    sparse = next(each for _, each in everything if each.instruction == "mma.sp" and each.role == "A")
+    for form in ("cute", "linear", "affine", "python"):
+        with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 can stand for any column from 0 to 3"):
+            express(NOTATIONS[form], sparse)
+
+
+def test_names_are_unique_within_a_source(everything):
+    named = Counter((source, identifier(each)) for source, each in everything)
+    assert set(named.values()) == {1}
+
+
+def test_a_fragment_without_rows_is_refused(sources):
+    drawn = next(each for each in sources[lanemap.DEFAULT_SOURCE].fragments if each.elements is None)
+    with pytest.raises(RefusedError, match=f"{drawn} has no rows: it is figure-only"):
+        express(NOTATIONS["cute"], drawn)
+
+
+SMALL = Fragment("mma", "m8n8k4", "f64", "C", 2, 1, None)
+
+
+@st.composite
+def corrupted(draw):
+    """A small fragment any of whose elements may be wrong, missing, out of range, double or of another product."""
+    number = st.integers(-2, 9)
+    row = st.tuples(st.integers(0, 31), st.integers(0, 1), number, number, st.integers(0, 3), st.integers(1, 4))
+    right = [(lane, reg, lane // 4, lane % 4 * 2 + reg, 0, 1) for lane in range(32) for reg in (0, 1)]
+    rows = np.array([*right[draw(st.integers(0, 2)) :], *draw(st.lists(row, max_size=3))])
+    lane, reg, row, col, window, computation = rows.T
+    places = {"lane": lane, "reg": reg, "slot": np.zeros_like(lane)}
+    cells = {"row": row, "col": col, "col_last": col + window, "computation": computation}
+    return Fragment("mma", "m8n8k4", "f64", "C", 2, 1, elements(places | cells))
+
+
+@forms
+@settings(max_examples=60, deadline=None)
+@given(fragment=corrupted())
+def test_a_corrupted_fragment_reads_back_as_it_is_or_is_refused(form, fragment):
+    try:
+        text = express(NOTATIONS[form], fragment)
+    except RefusedError as error:
+        assert "\n" not in str(error)
+    else:
+        assert np.array_equal(NOTATIONS[form].read(text, fragment), fragment.elements)
