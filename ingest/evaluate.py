@@ -90,23 +90,6 @@ def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array
     return masks
 
 
-def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array]:
-    """Where each case of a definition holds, over elements 0..count-1: one mask of shape (lanes, count) per case.
-
-    Raises:
-        NotationError: as for ``evaluate``, where a condition cannot be evaluated.
-    """
-    lane, element = (index.ravel() for index in np.indices((LANES, count)))
-    points = _Points(_Evaluation(formula, letter), lane, element)
-    covered = np.zeros(lane.shape, bool)
-    masks = []
-    for case in formula[name]:
-        holds = points.holds(case) & ~covered if case.otherwise else points.holds(case)
-        covered |= holds
-        masks.append(holds.reshape(LANES, count))
-    return masks
-
-
 class _Evaluation:
     """A definition is a function of (lane, element), applied to just the points where a case asks for it.
 

@@ -53,4 +53,4 @@ def _comparison(root: Element, comparison: Comparison, everything: bool) -> None
 
 def _suite(root: Element, title: str, tests: int, failures: int, skipped: int) -> Element:
     counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
-    return SubElement(root, "testsuite", name=title, time="0", **counts)
+    return SubElement(root, "testsuite", {"name": title, "time": "0", **counts})
