@@ -324,6 +324,44 @@ def import_(
     write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
 
 
+@app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
+def chain(
+    first_shape: Shape,
+    first_type: Type,
+    first_role: Role,
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Role,
+    transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
+    relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Number K anew where that avoids movement.")] = False,
+    first: Annotated[str | None, typer.Option("--first", help="mma or mma.sp, where both have the first.")] = None,
+    second: Annotated[str | None, typer.Option("--second", help="mma or mma.sp, where both have the second.")] = None,
+    major: Major = None,
+    source: Source = DEFAULT_SOURCE,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Can D of one instruction be A or B of the next as it is, or which lanes must exchange what?
+
+    Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Exit code
+    0: no value moves to another lane; 1: some do.
+    """
+    from ..db.chain import Movement, relabelled
+    from ..db.chain import chain as moves
+    from ..db.lookup import Wanted
+    from .chaining import write_chain
+
+    given = Wanted(first_shape, first_type, first_role, first, source=source)
+    taken = Wanted(shape, type, role, second, major, source=source)
+    with _open(db) as database:
+        plain = moves(database.reader, given, taken, transposed=transpose)
+    anew = relabelled(plain)
+    shown = anew if relabel and anew else plain
+    write_chain(shown, anew, format)
+    if shown.movement is not Movement.NONE:
+        raise typer.Exit(DISAGREES)
+
+
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
 def export(
     format: Annotated[  # noqa: A002
