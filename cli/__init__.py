@@ -21,6 +21,7 @@ from .options import (
     Importable,
     Major,
     Output,
+    PictureFormat,
     Role,
     Selector,
     Shape,
@@ -322,6 +323,48 @@ def import_(
     from .importing import write_imported
 
     write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
+
+
+@app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
+def draw(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="A, B, C, D or E. Default: A, B and D.")] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    format: Annotated[  # noqa: A002
+        PictureFormat | None,
+        typer.Option("--format", "-f", help="Default: by the ending of --output, else svg.", case_sensitive=False),
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None, typer.Option("--diff", help="Mark where two sources differ.", metavar="LEFT RIGHT")
+    ] = None,
+    accumulator: Annotated[
+        str | None, typer.Option("--accumulator", "-a", help="Type of C and D, without ROLE.")
+    ] = None,
+    instruction: SomeInstruction = None,
+    major: Major = None,
+    selector: Selector = None,
+    source: Source = DEFAULT_SOURCE,
+    db: Db = None,
+) -> None:
+    """Draw an operand, or without ROLE a whole instruction, as a picture: SVG, PNG or PDF.
+
+    PNG and PDF need pip install "lanemap[draw]". An SVG follows the dark mode of whoever looks at it.
+    """
+    from ..db.lookup import Wanted
+    from . import picturing
+
+    wanted = Wanted(shape, type, role, instruction, major, selector, source)
+    if diff and not role:
+        raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
+    with _open(db) as database:
+        if diff:
+            drawing = picturing.difference(database.reader, wanted, diff)
+        elif role:
+            drawing = picturing.operand(database.reader, wanted)
+        else:
+            drawing = picturing.instruction(database.reader, wanted, accumulator)
+    picturing.write(drawing, format, output)
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")

@@ -29,6 +29,14 @@ class FileFormat(StrEnum):
     JSONL = "jsonl"
 
 
+class PictureFormat(StrEnum):
+    """What a picture can be."""
+
+    SVG = "svg"
+    PNG = "png"
+    PDF = "pdf"
+
+
 class By(StrEnum):
     """The two ways to draw a fragment."""
 
