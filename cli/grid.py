@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .runs import Element, Held, Run, Spans, Table, join_columns, join_rows, matrices, run, span_words
+from .runs import Element, Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
 
 #: A fragment as look-ups give it, and its elements.
 Operand = tuple[Mapping[str, Any], Sequence[Element]]
@@ -121,7 +121,7 @@ def _grid(title: str, rows: Spans, columns: Spans, table: Table, other: Table | 
 
 
 def _by_element(cell: Held, beside: Held, columns: tuple[int, int]) -> Cell:
-    labels = "+".join(f"{run.lane}:{run.reg}.{_slots(run)}" for run in cell)
+    labels = "+".join(f"{run.lane}:{run.reg}.{_slots(run)}" for run in join_slots(cell))
     windows = [run.cols for run in cell if _window(run)]
     opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
     return Cell(labels or "-", _lane(cell), opens, closes, cell != beside)

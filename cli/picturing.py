@@ -18,7 +18,7 @@ from .drawing import describe
 from .grid import Grid, Operand, by_element, in_product, side_by_side
 from .options import PictureFormat
 from .output import binary_stdout
-from .picture.layout import Block, beside, panel, picture, product, titled
+from .picture.layout import Block, beside, panels, picture, product, titled
 from .picture.pdf import write_pdf
 from .picture.png import write_png
 from .picture.svg import write_svg
@@ -29,8 +29,9 @@ _WRITERS: Mapping[PictureFormat, Callable[[Block, str, IO[bytes]], None]] = {
     PictureFormat.PDF: write_pdf,
 }
 _CELLS = "5:0.1 in a cell is lane 5, register 0, slot 1; cells of one lane have one colour."
-_JOINED = "5:0.0-1 holds its rows or columns one by one, in slots 0 and 1."
-_WINDOW = "5:0.0|1 in [ ]: each of its slots can stand for any of the columns in the window."
+_JOINED = "5:0.0-1 is slots 0 and 1, which hold the rows or columns of the cell in turn."
+_WINDOW = "5:0.0|1 in [ ] is slots 0 and 1, of which each can stand for any of the columns from [ to ]."
+_EMPTY = "- is a cell that no lane holds."
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def operand(reader: Reader, wanted: Wanted) -> Drawing:
     for fragment in found:
         drawn = by_element(*_read(reader, fragment))
         grids += drawn
-        blocks += [panel(grid, _joined(_part(fragment, found), grid.title)) for grid in drawn]
+        blocks += panels(drawn, [_joined(_part(fragment, found), grid.title) for grid in drawn])
     title = next(describe(found[0])) if len(found) == 1 else _name(found[0])
     return _drawing(reader, title, found[:1], [], grids, blocks)
 
@@ -70,11 +71,10 @@ def difference(reader: Reader, wanted: Wanted, sources: tuple[str, str]) -> Draw
         for one, other in side_by_side(*pair):
             grids += [one, other]
             part = _joined(_part(keys[0][key], [keys[0][each] for each in shared]), one.title)
-            named = zip((one, other), sources, strict=True)
-            blocks.append(beside([panel(_faded(grid), name) for grid, name in named], part))
+            blocks.append(beside(panels([_faded(one), _faded(other)], sources), part))
     told = f"{counts[0]} of {counts[1]} elements differ; their cells are framed." if counts[0] else "Nothing differs."
     title = f"{_name(sides[0][0])}: {sources[0]} and {sources[1]}"
-    return _drawing(reader, title, [side[0] for side in sides], [told], grids, blocks, across=1)
+    return _drawing(reader, title, [side[0] for side in sides], [told], grids, blocks)
 
 
 def instruction(reader: Reader, wanted: Wanted, accumulator: str | None) -> Drawing:
@@ -86,10 +86,8 @@ def instruction(reader: Reader, wanted: Wanted, accumulator: str | None) -> Draw
     result = replace(same, type=_accumulator(a, accumulator), major=None)
     c, d = (_only(reader, replace(result, role=role)) for role in "CD")
     last = "C and D" if c["mapping_id"] == d["mapping_id"] else "D"
-    names = [
-        f"{role} {each['type']}, {each['rows']} x {each['cols']}"
-        for role, each in zip(("A", "B", last), (a, b, d), strict=True)
-    ]
+    roles = zip(("A", "B", last), (a, b, d), strict=True)
+    names = [f"{role} {each['type']}, {each['rows']} x {each['cols']}" for role, each in roles]
     operands = [_read(reader, each) for each in (a, b, d)]
     blocks = []
     grids: list[Grid] = []
@@ -129,13 +127,13 @@ def _drawing(
     told: Sequence[str],
     grids: Sequence[Grid],
     blocks: Sequence[Block],
-    across: int = 2,
 ) -> Drawing:
     cells = [cell for grid in grids for _, line in grid.rows for cell in line]
     heading = [title, *told, _CELLS]
     heading += [_WINDOW] if any(cell.opens or cell.closes for cell in cells) else []
+    heading += [_EMPTY] if any(cell.label == "-" for cell in cells) else []
     heading += [_JOINED] if any("-" in cell.label.partition(".")[2] for cell in cells) else []
-    return Drawing(title, picture(heading, blocks, list(_provenance(reader, fragments)), across))
+    return Drawing(title, picture(heading, blocks, list(_provenance(reader, fragments))))
 
 
 def _provenance(reader: Reader, fragments: Sequence[Mapping[str, Any]]) -> Iterator[str]:

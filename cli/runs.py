@@ -42,7 +42,7 @@ def matrices(fragment: Mapping[str, int], elements: Sequence[Element]) -> dict[i
             for col in range(each["col"], each["col_last"] + 1):
                 held.setdefault((each["row"], col), []).append(run(each))
         rows, cols = range(fragment["rows"]), range(fragment["cols"])
-        tables[computation] = [[_joined(held.get((row, col), [])) for col in cols] for row in rows]
+        tables[computation] = [[held.get((row, col), []) for col in cols] for row in rows]
     return tables
 
 
@@ -124,7 +124,7 @@ def _ends(spans: tuple[tuple[int, int], tuple[int, int]]) -> tuple[int, int]:
     return spans[0][0], spans[1][1]
 
 
-def _joined(runs: Iterable[Run]) -> list[Run]:
+def join_slots(runs: Iterable[Run]) -> Held:
     """The slots that can stand for one cell, those of one register as one run."""
     joined: list[Run] = []
     for run in runs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate, pairwise
 
 from ..grid import Cell, Grid
 
@@ -12,7 +13,10 @@ _HEIGHT = 22.0
 _PADDING = 12.0
 _MARGIN = 20.0
 _GAP = 28.0
+#: Wider grids are cut into strips, and wider pairs of blocks stand below each other.
+_WIDEST = 1500.0
 _LINE = 1.45
+_NARROW = ".,:;|-'()[] il"
 
 
 class Style(StrEnum):
@@ -73,64 +77,77 @@ class Block:
     words: tuple[Words, ...] = ()
 
 
-def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str], across: int) -> Block:
-    """A whole picture: a title and what else is said above, rows of ``across`` blocks, what is said below."""
+def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str]) -> Block:
+    """A whole picture: a title and what else is said above, the blocks, what is said below."""
     title = _lines(heading[:1], Style.TITLE), _lines(heading[1:], Style.NOTE)
-    body = _below([_beside(blocks[at : at + across]) for at in range(0, len(blocks), across)], _GAP)
+    body = _flow(blocks)
     whole = _below([_below([part for part in title if part.words], 2), body, _lines(notes, Style.NOTE)], 16)
-    return _moved(replace(whole, width=whole.width + 2 * _MARGIN, height=whole.height + 2 * _MARGIN), _MARGIN, _MARGIN)
+    return _moved(replace(whole, width=whole.width + _MARGIN, height=whole.height + _MARGIN), _MARGIN, _MARGIN)
 
 
-def panel(grid: Grid, name: str) -> Block:
-    """One grid under its name."""
-    return _panel(grid, name, _widths([grid]), _axis([grid]))
+def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
+    """Each grid under its name; their columns are alike if there are as many."""
+    widths, axis = _widths(grids), _axis(grids)
+    return [_panel(grid, name, widths, axis) for grid, name in zip(grids, names, strict=True)]
 
 
 def product(a: Grid, b: Grid, d: Grid, names: Sequence[str]) -> Block:
     """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D."""
-    widths, axis = _widths([b, d]), _axis([b, d])
-    left, above, crossing = (
-        _panel(a, names[0], _widths([a]), _axis([a])),
-        _panel(b, names[1], widths, axis),
-        _panel(d, names[2], widths, axis),
-    )
+    (left,), (above, crossing) = panels([a], names[:1]), panels([b, d], names[1:])
     below = above.height + _GAP
     parts = [_moved(left, 0, below), _moved(above, left.width + _GAP, 0), _moved(crossing, left.width + _GAP, below)]
     return _union(parts)
 
 
 def beside(blocks: Sequence[Block], title: str) -> Block:
-    """Blocks next to each other, under a title if they have one."""
-    return titled(_beside(blocks), title)
+    """Two blocks next to each other where there is room, under a title if they have one."""
+    return titled(_flow(blocks), title)
 
 
 def titled(block: Block, title: str) -> Block:
     """The block under a title, if it has one."""
-    return _below([_lines([title], Style.NAME), block], 6) if title else block
+    return _below([_lines([title], Style.NAME), block], 0) if title else block
 
 
 def _panel(grid: Grid, name: str, widths: Sequence[float], axis: float) -> Block:
-    named = _lines([name], Style.NAME) if name else Block(0, 0)
-    top = named.height + SIZES[Style.AXIS] * _LINE
-    words, boxes = list(named.words), []
-    lefts = [axis + sum(widths[:index]) for index in range(len(widths))]
-    for label, x, width in zip(grid.columns, lefts, widths, strict=True):
-        words.append(Words(x + width / 2, top - 5, label, Style.AXIS, Anchor.MIDDLE))
+    strips = [_strip(grid, columns, widths, axis) for columns in _cut(widths, _WIDEST - axis)]
+    return titled(_below(strips, _GAP / 2), name)
+
+
+def _cut(widths: Sequence[float], room: float) -> list[range]:
+    """Columns that fit beside each other."""
+    cuts, used = [0], 0.0
+    for at, width in enumerate(widths):
+        if at > cuts[-1] and used + width > room:
+            cuts.append(at)
+            used = 0
+        used += width
+    return [range(first, last) for first, last in pairwise([*cuts, len(widths)])]
+
+
+def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> Block:
+    top = SIZES[Style.AXIS] * _LINE
+    lefts = list(accumulate((widths[at] for at in columns), initial=axis))
+    places = list(zip(columns, lefts, strict=False))
+    words = [Words(x + widths[at] / 2, top - 5, grid.columns[at], Style.AXIS, Anchor.MIDDLE) for at, x in places]
+    boxes = []
     for index, (label, cells) in enumerate(grid.rows):
         y = top + index * _HEIGHT
         words.append(Words(axis - 6, y + _HEIGHT / 2 + 0.35 * SIZES[Style.AXIS], label, Style.AXIS, Anchor.END))
-        boxes += [Box(x, y, width, _HEIGHT, cell) for cell, x, width in zip(cells, lefts, widths, strict=True)]
-    width = max(axis + sum(widths), named.width)
-    return Block(width, top + len(grid.rows) * _HEIGHT, tuple(boxes), tuple(words))
+        boxes += [Box(x, y, widths[at], _HEIGHT, cells[at]) for at, x in places]
+    return Block(lefts[-1], top + len(grid.rows) * _HEIGHT, tuple(boxes), tuple(words))
 
 
 def _widths(grids: Sequence[Grid]) -> list[float]:
-    """As wide as the widest cell, all alike, so that a matrix looks like one."""
-    labels = [cell.label for grid in grids for _, cells in grid.rows for cell in cells]
-    names = [name for grid in grids for name in grid.columns]
-    widest = max(_width(label, Style.LABEL) for label in labels)
-    width = _PADDING + max(widest, *(_width(name, Style.AXIS) for name in names))
-    return [float(round(width))] * len(grids[0].columns)
+    """Alike, so that a matrix looks like one; only a cell that several lanes hold makes its column wider."""
+    columns = [
+        [label for grid in grids for label in (grid.columns[at], *(cells[at].label for _, cells in grid.rows))]
+        for at in range(len(grids[0].columns))
+    ]
+    plain = max(_width(label, Style.LABEL) for labels in columns for label in labels if "+" not in label)
+    bracketed = any(cell.opens or cell.closes for grid in grids for _, cells in grid.rows for cell in cells)
+    padding = _PADDING + 8 * bracketed
+    return [float(round(padding + max(plain, *(_width(label, Style.LABEL) for label in labels)))) for labels in columns]
 
 
 def _axis(grids: Sequence[Grid]) -> float:
@@ -138,14 +155,20 @@ def _axis(grids: Sequence[Grid]) -> float:
 
 
 def _width(words: str, style: Style) -> float:
-    """At most what the words take in any sans-serif font."""
-    return SIZES[style] * sum(0.34 if each in ".,:;|-'()[] il" else 0.64 for each in words)
+    """About the most that the words take in any sans-serif font."""
+    return SIZES[style] * sum(0.34 if each in _NARROW else 0.64 if each.isdigit() else 0.56 for each in words)
 
 
 def _lines(lines: Sequence[str], style: Style) -> Block:
     step = SIZES[style] * _LINE
     words = tuple(Words(0, SIZES[style] + index * step, line, style) for index, line in enumerate(lines))
     return Block(max((_width(line, style) for line in lines), default=0), len(lines) * step, words=words)
+
+
+def _flow(blocks: Sequence[Block]) -> Block:
+    """Two by two where there is room for it, else one below the other."""
+    across = 2 if max(block.width for block in blocks) <= (_WIDEST - _GAP) / 2 else 1
+    return _below([_beside(blocks[at : at + across]) for at in range(0, len(blocks), across)], _GAP)
 
 
 def _beside(blocks: Sequence[Block]) -> Block:

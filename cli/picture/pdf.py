@@ -6,7 +6,7 @@ from typing import IO
 
 from ..palette import BLACK, WHITE, ink, shade
 from .layout import SIZES, Anchor, Block, Style
-from .marks import brackets, frame
+from .marks import Line, brackets, frame
 
 #: Points per CSS pixel.
 _SCALE = 0.75
@@ -27,25 +27,31 @@ def write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
     def up(y: float) -> float:
         return picture.height - y
 
+    def trace(line: Line) -> None:
+        path = page.beginPath()
+        path.moveTo(line[0][0], up(line[0][1]))
+        for x, y in line[1:]:
+            path.lineTo(x, up(y))
+        page.drawPath(path)
+
     for box in picture.boxes:
         lane = box.cell.lane
         fill = WHITE if lane is None else shade(lane)
+        text = _FAINT if lane is None else ink(fill)
         page.setFillColor(f"#{fill}")
         page.setStrokeColor(f"#{_FAINT if lane is None else WHITE}")
         page.rect(box.x, up(box.y + box.height), box.width, box.height, fill=1)
-        page.setFillColor(f"#{_FAINT if lane is None else ink(fill)}")
+        page.setFillColor(f"#{text}")
         page.setFont("Helvetica", SIZES[Style.LABEL])
         page.drawCentredString(box.x + box.width / 2, up(box.baseline), box.cell.label)
+        page.setStrokeColor(f"#{text}")
+        for line in brackets(box):
+            trace(line)
     page.setStrokeColor(f"#{BLACK}")
-    for shape, width in ((brackets, 1), (frame, 3)):
-        page.setLineWidth(width)
-        for box in picture.boxes:
-            for line in shape(box):
-                path = page.beginPath()
-                path.moveTo(line[0][0], up(line[0][1]))
-                for x, y in line[1:]:
-                    path.lineTo(x, up(y))
-                page.drawPath(path)
+    page.setLineWidth(3)
+    for box in picture.boxes:
+        for line in frame(box):
+            trace(line)
     for each in picture.words:
         bold = each.style in (Style.TITLE, Style.NAME)
         page.setFillColor(f"#{BLACK if bold else _FAINT}")

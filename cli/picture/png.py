@@ -24,14 +24,16 @@ def write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
     for box in picture.boxes:
         lane = box.cell.lane
         fill = WHITE if lane is None else shade(lane)
+        text = _FAINT if lane is None else ink(fill)
         edges = [round(each * _SCALE) for each in (box.x, box.y, box.x + box.width, box.y + box.height)]
         draw.rectangle(edges, f"#{fill}", f"#{_FAINT if lane is None else WHITE}")
         at = ((box.x + box.width / 2) * _SCALE, box.baseline * _SCALE)
-        draw.text(at, box.cell.label, f"#{_FAINT if lane is None else ink(fill)}", fonts[Style.LABEL], "ms")
-    for shape, width in ((brackets, 1), (frame, 3)):
-        for box in picture.boxes:
-            for line in shape(box):
-                draw.line([(x * _SCALE, y * _SCALE) for x, y in line], f"#{BLACK}", width * _SCALE)
+        draw.text(at, box.cell.label, f"#{text}", fonts[Style.LABEL], "ms")
+        for line in brackets(box):
+            draw.line([(x * _SCALE, y * _SCALE) for x, y in line], f"#{text}", _SCALE)
+    for box in picture.boxes:
+        for line in frame(box):
+            draw.line([(x * _SCALE, y * _SCALE) for x, y in line], f"#{BLACK}", 3 * _SCALE)
     for each in picture.words:
         bold = each.style in (Style.TITLE, Style.NAME)
         colour = BLACK if bold else _FAINT

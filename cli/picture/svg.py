@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 from xml.sax.saxutils import escape
 
 from ..palette import BLACK, WHITE, ink, shade
 from .layout import SIZES, Anchor, Block, Box, Style, Words
-from .marks import brackets, frame
+from .marks import Line, brackets, frame
 
 _DARK = "1b1b1f"
 _BOLD = (Style.TITLE, Style.NAME)
@@ -30,7 +30,7 @@ def _lines(picture: Block, title: str) -> Iterator[str]:
     lanes = sorted({box.cell.lane for box in picture.boxes if box.cell.lane is not None})
     yield "text{font-family:Helvetica,Arial,sans-serif}"
     yield from (f".{style}{{font-size:{SIZES[style]:g}px{_weight(style)}}}" for style in Style)
-    yield f"path{{stroke-width:1}}.label{{text-anchor:{Anchor.MIDDLE}}}.window,.frame{{fill:none}}.frame{{stroke-width:3}}"
+    yield f".label{{text-anchor:{Anchor.MIDDLE}}}.frame{{fill:none;stroke-width:3}}"
     yield from _colours(WHITE, BLACK, "555555", lanes)
     yield "@media(prefers-color-scheme:dark){"
     yield from _colours(_DARK, "f0f0f0", "b0b0b0", lanes)
@@ -42,11 +42,10 @@ def _lines(picture: Block, title: str) -> Iterator[str]:
         if boxes:
             yield f'<g class="label {_lane(lane)}">'
             yield f'<path d="{"".join(map(_rectangle, boxes))}"/>'
+            yield from _marks("window", brackets, boxes)
             yield from map(_label, boxes)
             yield "</g>"
-    for name, shape in (("window", brackets), ("frame", frame)):
-        if drawn := "".join(_path(line) for box in picture.boxes for line in shape(box)):
-            yield f'<path class="{name}" d="{drawn}"/>'
+    yield from _marks("frame", frame, picture.boxes)
     for style in Style:
         if some := [each for each in picture.words if each.style is style]:
             yield f'<g class="{style}">'
@@ -61,10 +60,16 @@ def _weight(style: Style) -> str:
 
 def _colours(ground: str, text: str, faint: str, lanes: Iterable[int]) -> Iterator[str]:
     yield f".ground{{fill:#{ground}}}text{{fill:#{text}}}.axis text,.note text,.none text{{fill:#{faint}}}"
-    yield f"path{{stroke:#{ground}}}.none path{{fill:none;stroke:#{faint}}}.window,.frame{{stroke:#{text}}}"
+    yield f"path{{stroke:#{ground}}}.none path{{fill:none;stroke:#{faint}}}.frame{{stroke:#{text}}}"
     for lane in lanes:
         fill = shade(lane, ground)
-        yield f".{_lane(lane)} path{{fill:#{fill}}}.{_lane(lane)} text{{fill:#{ink(fill)}}}"
+        name, text = _lane(lane), ink(fill)
+        yield f".{name} path{{fill:#{fill}}}.{name} text{{fill:#{text}}}.{name} .window{{fill:none;stroke:#{text}}}"
+
+
+def _marks(name: str, shape: Callable[[Box], Iterable[Line]], boxes: Sequence[Box]) -> Iterator[str]:
+    if drawn := "".join(_path(line) for box in boxes for line in shape(box)):
+        yield f'<path class="{name}" d="{drawn}"/>'
 
 
 def _lane(lane: int | None) -> str:
@@ -75,7 +80,7 @@ def _rectangle(box: Box) -> str:
     return f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h{-box.width:g}z"
 
 
-def _path(line: Sequence[tuple[float, float]]) -> str:
+def _path(line: Line) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in line)
 
 
