@@ -419,7 +419,10 @@ def export(
     role: SomeRole = None,
     db: Db = None,
 ) -> None:
-    """Write the layout table, or a selection of it, to a file that appears whole or not at all."""
+    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
+
+    A dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
+    """
     from ..db.lookup import Wanted
     from .exporting import export as write
 

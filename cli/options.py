@@ -27,6 +27,7 @@ class FileFormat(StrEnum):
     CSV = "csv"
     ARROW = "arrow"
     JSONL = "jsonl"
+    DATASET = "dataset"
 
 
 class PictureFormat(StrEnum):
