@@ -28,9 +28,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .db.fragment import Source
+    from .ingest.document import Reading
     from .ingest.imported import Imported
 
-__all__ = ["DEFAULT_SOURCE", "Database", "LanemapError", "add", "import_layouts", "open", "refresh"]
+__all__ = [
+    "DEFAULT_SOURCE",
+    "Database",
+    "LanemapError",
+    "add",
+    "import_layouts",
+    "open",
+    "read_documents",
+    "read_file",
+    "refresh",
+]
 
 __version__ = "0.1.0"
 
@@ -221,6 +232,24 @@ def add(
     load(location, sources, progress)
 
 
+def read_file(path: str) -> Source:
+    """The layouts in a capture file, or in a CSV, Parquet or Arrow table of one source.
+
+    Raises:
+        LanemapError: it cannot be read, or holds several sources.
+    """
+    from .capture import recording
+    from .ingest.table import read_table
+
+    if recording.is_capture(path):
+        return recording.read(path)
+    found = read_table(Path(path))
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
+    return found[0]
+
+
 def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
     from .ingest.importing import read
 
@@ -232,6 +261,34 @@ def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
     if path is None:
         raise LanemapError("name a capture file: lanemap import capture FILE")
     return [Imported(recording.read(path, name))]
+
+
+def read_documents(
+    *documents: str | Path,
+    url: str | None = None,
+    name: str | None = None,
+    progress: Callable[[Source], object] | None = None,
+) -> list[Reading]:
+    """Read PTX documentation and load it as sources, in a database that is built first if need be.
+
+    Args:
+        documents: HTML, Markdown or plain text files, or folders of them.
+        url: the database. See ``open``.
+        name: of the source. Default: after the version that the documents say they are of.
+        progress: called with each source before it is loaded.
+
+    Returns:
+        Each source with remarks on what of it could not be read; one without fragments is not loaded.
+
+    Raises:
+        LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
+    """
+    from .ingest.document import read
+
+    readings = read(map(Path, documents), name)
+    if sources := [reading.source for reading in readings if reading.source.fragments]:
+        add(sources, url, progress=progress)
+    return readings
 
 
 def _shipped() -> Iterable[Source]:

@@ -36,6 +36,18 @@ def write(source: Source, path: str | os.PathLike[str]) -> None:
         pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19)
 
 
+def is_capture(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a Parquet file that a capture wrote."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        metadata = pyarrow.parquet.read_schema(path).metadata
+    except (OSError, pyarrow.ArrowException):
+        return False
+    return _FORMAT in (metadata or {})
+
+
 def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     """The source in a capture file, under its own name or another one.
 

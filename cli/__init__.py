@@ -16,12 +16,16 @@ from .options import (
     Computation,
     Db,
     Drawn,
+    Everything,
     FileFormat,
     Format,
     Importable,
     Major,
     Output,
     PictureFormat,
+    Report,
+    ReportFile,
+    ReportFormat,
     Role,
     Selector,
     Shape,
@@ -33,6 +37,7 @@ from .options import (
     Source,
     Type,
     What,
+    source_names,
 )
 
 app = typer.Typer(
@@ -204,15 +209,106 @@ def sql(
         write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format)
 
 
-@app.command(epilog="Example: lanemap ingest --db layouts.db")
-def ingest(format: Output = Format.TABLE, db: Db = None) -> None:  # noqa: A002
-    """Load the shipped sources anew, and say what they hold. Other sources stay."""
-    from .. import refresh
-    from .listing import listing
-    from .output import write_rows
+@app.command(epilog="Example: lanemap diff ptx-isa-9.1+errata h200-sm_90a")
+def diff(
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A source, or a file.", autocompletion=source_names)],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another one.", autocompletion=source_names)],
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    db: Db = None,
+) -> None:
+    """Compare two sources fragment by fragment; each is in the database, or a file.
 
-    with refresh(db, progress=_progress) as database:
-        write_rows(listing(database.reader, What.SOURCES), format)
+    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts:
+    identical; relabelled, equal after one renumbering of rows, columns or depth in all operands that share it;
+    refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
+    that nothing is different, 1 that something is.
+    """
+    from ..db.lookup import Wanted
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.diff(database, left, right, Wanted(shape, type, role, instruction))
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained:
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap check")
+def check(
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
+    ] = None,
+    format: Report = ReportFormat.TABLE,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
+    db: Db = None,
+) -> None:
+    """Check the structure of every source, and every document against every capture and import.
+
+    What a catalogued erratum explains is reported as known. Exit code 0 means that nothing else disagrees, 1 that
+    something does.
+    """
+    from . import crosschecking
+
+    with _open(db) as database:
+        report = crosschecking.check(database, against or ())
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained or (strict and report.known):
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap ingest --db layouts.db")
+def ingest(
+    documents: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", help="Name of the source. Default: after the version in the text.")
+    ] = None,
+    slips: Annotated[bool, typer.Option("--slips", help="List what is wrong or doubtful in the text itself.")] = False,
+    catalogue: Annotated[
+        Path | None, typer.Option("--catalogue", help="Write files of the catalogue to this folder.", metavar="DIR")
+    ] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load PTX documentation as a source, and say what of it could not be read.
+
+    HTML, Markdown and plain text, as in lanemap ingest ptx-isa.html --slips. Without a document: load the shipped
+    sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
+    """
+    if not documents:
+        if name or slips or catalogue:
+            raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
+        from .. import refresh
+        from .listing import listing
+        from .output import write_rows
+
+        with refresh(db, progress=_progress) as database:
+            write_rows(listing(database.reader, What.SOURCES), format)
+        return
+    from .. import read_documents
+    from . import ingesting
+
+    readings = read_documents(*documents, url=db, name=name, progress=_progress)
+    ingesting.report(readings, slips=slips, form=format)
+    if catalogue:
+        ingesting.write_catalogue(readings, catalogue)
+    if not any(reading.source.fragments for reading in readings):
+        raise LanemapError(
+            f"no fragment in {', '.join(map(str, documents))}: give pages on the fragments of mma or mma.sp"
+        )
+    if not all(reading.complete for reading in readings):
+        raise typer.Exit(DISAGREES)
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")

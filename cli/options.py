@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,6 +55,16 @@ class What(StrEnum):
     FINDINGS = "findings"
 
 
+class ReportFormat(StrEnum):
+    """How a report comes out."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+    JUNIT = "junit"
+
+
 class Importable(StrEnum):
     """What ``import`` reads."""
 
@@ -92,7 +103,7 @@ _COMPLETIONS = {
 _shapes = _names("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
 _types = _names("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
 _instructions = _names("instruction", ("mma", "mma.sp"))
-_sources = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
+source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
 
 
 def _roles(incomplete: str) -> list[str]:
@@ -114,9 +125,16 @@ Major = Annotated[str | None, typer.Option("--major", "-m", help="row or col, wh
 Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
 Computation = Annotated[int | None, typer.Option("--computation", help="1 to 4, in m8n8k4 f16.", min=1, max=4)]
 Selector = Annotated[int | None, typer.Option("--selector", help="Sparsity selector, for E.")]
-Source = Annotated[str, typer.Option("--source", "-s", help="Where the layout comes from.", autocompletion=_sources)]
-SomeSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=_sources)]
+Source = Annotated[
+    str, typer.Option("--source", "-s", help="Where the layout comes from.", autocompletion=source_names)
+]
+SomeSource = Annotated[
+    str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=source_names)
+]
 Output = Annotated[Format, typer.Option("--format", "-f", help="How rows come out.", case_sensitive=False)]
+Report = Annotated[ReportFormat, typer.Option("--format", "-f", help="How the report comes out.", case_sensitive=False)]
+ReportFile = Annotated[Path | None, typer.Option("--output", "-o", help="Write it to a file.", metavar="FILE")]
+Everything = Annotated[bool, typer.Option("--all", "-a", help="List every element that differs.")]
 Db = Annotated[
     str | None,
     typer.Option("--db", "-d", help="A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", metavar="URL"),

@@ -6,21 +6,24 @@ of two mappings are joined once, however many fragments have them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, func, literal, select, union_all
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, select, union_all
 from sqlalchemy.sql import ColumnElement
 
 from .errors import LanemapError
-from .fragment import dimensions
+from .fragment import ELEMENT, dimensions
 from .lookup import Wanted
 from .permutation import Permutation, Span, find, is_identity
-from .schema import element, fragment, source
+from .schema import element, fragment, mapping, source
 
 Key = tuple[str, str, str, str, str | None, int | None]
+Sizes = Mapping[int | None, int]
+
+_LEFT, _RIGHT = element.alias("l"), element.alias("r")
 
 
 class Verdict(StrEnum):
@@ -32,10 +35,6 @@ class Verdict(StrEnum):
     DIFFERENT = "different"
     LEFT_ONLY = "left only"
     RIGHT_ONLY = "right only"
-
-
-#: Sources that share nothing but these agree.
-AGREEING = {Verdict.IDENTICAL, Verdict.REFINED, Verdict.RELABELLED, Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY}
 
 
 @dataclass(frozen=True)
@@ -89,15 +88,19 @@ def compare(connection: Connection, left: str, right: str, wanted: Wanted | None
             raise LanemapError(f"no source {name}: there is {known}, or give a file")
     pairs = [_without_rows(row) for row in connection.execute(_side_by_side(left, right, wanted or Wanted()))]
     if not pairs:
-        raise LanemapError(f"neither {left} nor {right} has a fragment that matches: lanemap list says what there is")
-    pairs = _look_at_elements(connection, pairs)
-    return _look_for_labels(connection, pairs)
+        raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
+    size = _sizes(connection)
+    pairs = _look_at_elements(connection, pairs, size)
+    return _look_for_labels(connection, pairs, size)
 
 
 def differing(connection: Connection, pair: Pair, limit: int | None = None) -> list[dict[str, Any]]:
-    """The elements that do not match, by lane, reg and slot: ``left_row`` ... ``right_computation``, None where absent."""
+    """The elements that do not match, by lane, reg and slot, with ``left_row`` ... ``right_computation``.
+
+    A side that has no such slot has None there.
+    """
     names = ("row", "col", "col_last", "computation")
-    left, right = element.alias("l"), element.alias("r")
+    left, right = _LEFT, _RIGHT
     at = and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot")))
     unequal = ~and_(*(left.c[name] == right.c[name] for name in names))
 
@@ -163,16 +166,15 @@ def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
         .where(one.c.id.is_(None))
     )
     every = union_all(in_left, in_right).subquery()
-    return select(every).order_by(every.c.side, every.c.place)
+    has_rows = every.c.left_mapping.is_not(None) | every.c.right_mapping.is_not(None)
+    return select(every).where(has_rows).order_by(every.c.side, every.c.place)
 
 
 def _without_rows(row: Any) -> Pair:
     """The verdict where a side has no rows or both have the same; ``different`` stands for what is not known yet."""
     left, right = row.left_mapping, row.right_mapping
     status = None
-    if left is None and right is None:
-        verdict, status = Verdict.IDENTICAL, row.left_status or row.right_status
-    elif right is None:
+    if right is None:
         verdict, status = Verdict.LEFT_ONLY, row.right_status or "not there"
     elif left is None:
         verdict, status = Verdict.RIGHT_ONLY, row.left_status or "not there"
@@ -182,37 +184,61 @@ def _without_rows(row: Any) -> Pair:
     return Pair(key, verdict, left, right, status)
 
 
-def _look_at_elements(connection: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+def _look_at_elements(connection: Connection, pairs: Sequence[Pair], size: Sizes) -> list[Pair]:
     """Refined or different, with the count, for each two mappings that are not the same."""
     told: dict[tuple[int | None, int | None], dict[str, Any]] = {}
     for pair in pairs:
         mappings = (pair.left_mapping, pair.right_mapping)
         if pair.verdict is Verdict.DIFFERENT and mappings not in told:
-            told[mappings] = _match(connection, pair)
+            told[mappings] = _match(connection, pair, size)
     return [
         replace(pair, **told[pair.left_mapping, pair.right_mapping]) if pair.verdict is Verdict.DIFFERENT else pair
         for pair in pairs
     ]
 
 
-def _match(connection: Connection, pair: Pair) -> dict[str, Any]:
-    left, right = element.alias("l"), element.alias("r")
-    same_row = and_(left.c.row == right.c.row, left.c.computation == right.c.computation)
-    within = {
-        "left": and_(same_row, left.c.col >= right.c.col, left.c.col_last <= right.c.col_last),
-        "right": and_(same_row, right.c.col >= left.c.col, right.c.col_last <= left.c.col_last),
-    }
-    counts = [func.sum(case((inside, 1), else_=0)).label(side) for side, inside in within.items()]
-    same = func.sum(case((and_(*within.values()), 1), else_=0)).label("same")
-    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot"))))
-    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
-    found = connection.execute(
-        select(func.count().label("both"), same, *counts).select_from(joined).where(chosen)
-    ).one()
-    sizes = [
-        connection.scalar(select(func.count()).select_from(element).where(element.c.mapping_id == mapping)) or 0
-        for mapping in (pair.left_mapping, pair.right_mapping)
-    ]
+def _sizes(connection: Connection) -> Sizes:
+    """How many elements each mapping has, by how long they are packed."""
+    packed = select(mapping.c.id, func.length(mapping.c.elements))
+    return {row[0]: row[1] // ELEMENT.itemsize for row in connection.execute(packed)}
+
+
+def _beside(*places: str) -> Any:
+    """The elements of two mappings that have the same place, side by side."""
+    return _LEFT.join(_RIGHT, and_(*(_LEFT.c[name] == _RIGHT.c[name] for name in places)))
+
+
+_CHOSEN = and_(_LEFT.c.mapping_id == bindparam("left"), _RIGHT.c.mapping_id == bindparam("right"))
+_SAME_ROW = and_(_LEFT.c.row == _RIGHT.c.row, _LEFT.c.computation == _RIGHT.c.computation)
+_WITHIN = {
+    "left": and_(_SAME_ROW, _LEFT.c.col >= _RIGHT.c.col, _LEFT.c.col_last <= _RIGHT.c.col_last),
+    "right": and_(_SAME_ROW, _RIGHT.c.col >= _LEFT.c.col, _RIGHT.c.col_last <= _LEFT.c.col_last),
+}
+_MATCH = (
+    select(
+        func.count().label("both"),
+        func.sum(case((and_(*_WITHIN.values()), 1), else_=0)).label("same"),
+        *(func.sum(case((inside, 1), else_=0)).label(side) for side, inside in _WITHIN.items()),
+    )
+    .select_from(_beside("lane", "reg", "slot"))
+    .where(_CHOSEN)
+)
+
+_SLOTS = _beside("lane", "reg", "slot", "computation")
+_COUNT = select(func.count()).select_from(_SLOTS).where(_CHOSEN)
+_ROWS = select(_LEFT.c.row, _RIGHT.c.row).select_from(_SLOTS).where(_CHOSEN).distinct()
+_COLS = (
+    select(_LEFT.c.col, _LEFT.c.col_last, _RIGHT.c.col, _RIGHT.c.col_last).select_from(_SLOTS).where(_CHOSEN).distinct()
+)
+
+
+def _mappings(pair: Pair) -> dict[str, int | None]:
+    return {"left": pair.left_mapping, "right": pair.right_mapping}
+
+
+def _match(connection: Connection, pair: Pair, size: Sizes) -> dict[str, Any]:
+    found = connection.execute(_MATCH, _mappings(pair)).one()
+    sizes = [size[pair.left_mapping], size[pair.right_mapping]]
     if found.both == sizes[0] == sizes[1]:
         for side in ("left", "right"):
             if getattr(found, side) == found.both:
@@ -226,7 +252,7 @@ _AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
 _ACCUMULATORS = {"f64": {"f64"}, "b1": {"s32"}, "s4": {"s32"}, "u4": {"s32"}, "s8": {"s32"}, "u8": {"s32"}}
 
 
-def _look_for_labels(connection: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+def _look_for_labels(connection: Connection, pairs: Sequence[Pair], size: Sizes) -> list[Pair]:
     """Relabelled instead of different, where one permutation of each dimension explains every fragment that counts it.
 
     M and N are shared by all operands of the instructions that share an accumulator; K by A, B and E of one type.
@@ -238,7 +264,7 @@ def _look_for_labels(connection: Connection, pairs: Sequence[Pair]) -> list[Pair
     renamed: dict[Key, Pair] = {}
     for group in groups.values():
         if any(pair.verdict is Verdict.DIFFERENT for pair in group):
-            renamed |= {pair.key: pair for pair in _relabel(connection, group)}
+            renamed |= {pair.key: pair for pair in _relabel(connection, group, size)}
     return [renamed.get(pair.key, pair) for pair in pairs]
 
 
@@ -248,13 +274,13 @@ def _family(pair: Pair) -> str:
     return next((each for each in ("f64", "s32") if each in accumulators), "float")
 
 
-def _relabel(connection: Connection, group: Sequence[Pair]) -> list[Pair]:
+def _relabel(connection: Connection, group: Sequence[Pair], size: Sizes) -> list[Pair]:
     windows: dict[str, set[tuple[Span, Span]]] = {}
     told: dict[tuple[int | None, int | None], tuple[bool, dict[str, set[tuple[Span, Span]]]]] = {}
     for pair in group:
         mappings = (pair.left_mapping, pair.right_mapping)
         if mappings not in told:
-            told[mappings] = _side_of_each_slot(connection, pair)
+            told[mappings] = _side_of_each_slot(connection, pair, size)
         if pair.verdict is not Verdict.REFINED:
             for axis, name in zip(_axes(pair), ("row", "col"), strict=True):
                 windows.setdefault(axis, set()).update(told[mappings][1][name])
@@ -279,23 +305,14 @@ def _axes(pair: Pair) -> tuple[str, str]:
     return rows, cols
 
 
-def _side_of_each_slot(connection: Connection, pair: Pair) -> tuple[bool, dict[str, set[tuple[Span, Span]]]]:
+def _side_of_each_slot(
+    connection: Connection, pair: Pair, size: Sizes
+) -> tuple[bool, dict[str, set[tuple[Span, Span]]]]:
     """The distinct rows and columns that stand side by side, and whether every slot is on both sides alike."""
-    left, right = element.alias("l"), element.alias("r")
-    places = ("lane", "reg", "slot", "computation")
-    joined = left.join(right, and_(*(left.c[name] == right.c[name] for name in places)))
-    chosen = and_(left.c.mapping_id == pair.left_mapping, right.c.mapping_id == pair.right_mapping)
-    rows = select(left.c.row, right.c.row).select_from(joined).where(chosen).distinct()
-    cols = (
-        select(left.c.col, left.c.col_last, right.c.col, right.c.col_last).select_from(joined).where(chosen).distinct()
-    )
-    both = connection.scalar(select(func.count()).select_from(joined).where(chosen))
-    sizes = {
-        connection.scalar(select(func.count()).select_from(element).where(element.c.mapping_id == mapping))
-        for mapping in (pair.left_mapping, pair.right_mapping)
-    }
+    chosen = _mappings(pair)
+    both = connection.scalar(_COUNT, chosen)
     beside = {
-        "row": {((one, one), (other, other)) for one, other in connection.execute(rows)},
-        "col": {((a, b), (c, d)) for a, b, c, d in connection.execute(cols)},
+        "row": {((one, one), (other, other)) for one, other in connection.execute(_ROWS, chosen)},
+        "col": {((a, b), (c, d)) for a, b, c, d in connection.execute(_COLS, chosen)},
     }
-    return sizes == {both}, beside
+    return {size[pair.left_mapping], size[pair.right_mapping]} == {both}, beside

@@ -24,7 +24,7 @@ def summarise(rows: Sequence[Row], registers: int, slots: int) -> str:
     """
     absent = [words for side in ("left", "right") if (words := _absent(rows, side, registers, slots))]
     both = [row for row in rows if row["left_row"] is not None and row["right_row"] is not None]
-    exchanged = _exchanged(both)
+    exchanged = _exchanged(both, registers, slots)
     parts = absent + ([exchanged] if exchanged else _offsets(both, registers, slots))
     return "; ".join(parts)
 
@@ -57,7 +57,7 @@ def _off(offset: tuple[int, ...]) -> str:
     return " and ".join(parts)
 
 
-def _exchanged(rows: Sequence[Row]) -> str:
+def _exchanged(rows: Sequence[Row], registers: int, slots: int) -> str:
     """Whole registers, slots or lanes that stand in for each other; empty where it is not that."""
     home: dict[tuple[int, ...], Place] = {tuple(row[f"right_{name}"] for name in _NAMES): _place(row) for row in rows}
     moves = [(_place(row), home.get(tuple(row[f"left_{name}"] for name in _NAMES))) for row in rows]
@@ -65,12 +65,10 @@ def _exchanged(rows: Sequence[Row]) -> str:
         return ""
     for index, name in enumerate(("lane", "reg", "slot")):
         pairs = {(one[index], other[index]) for one, other in moves if other is not None}
-        rest = all(
-            one[:index] + one[index + 1 :] == other[:index] + other[index + 1 :] for one, other in moves if other
-        )
-        counted = Counter(one for one, _ in pairs)
-        if rest and max(counted.values()) == 1:
-            return _exchange_in_words(name, dict(pairs))
+        rest = [(one[:index] + one[index + 1 :], other[:index] + other[index + 1 :]) for one, other in moves if other]
+        if all(one == other for one, other in rest) and max(Counter(one for one, _ in pairs).values()) == 1:
+            where = _where([one for one, _ in moves], registers, slots, but=name)
+            return (f"{where}: " if where else "") + _exchange_in_words(name, dict(pairs))
     return ""
 
 
@@ -82,17 +80,24 @@ def _exchange_in_words(name: str, moves: Mapping[int, int]) -> str:
     return f"{name}s are exchanged: left {listed}" + (", ..." if len(moves) > 2 * _GROUPS else "")
 
 
-def _where(places: Sequence[Place], registers: int, slots: int) -> str:
-    """Places in words, the whole of a dimension left out: ``reg 1`` is all its slots in all lanes."""
+def _where(places: Sequence[Place], registers: int, slots: int, but: str = "") -> str:
+    """Places in words, the whole of a dimension left out, as is ``but``: ``reg 1`` is all its slots in all lanes."""
     lanes, regs, within = ({place[index] for place in places} for index in range(3))
     if len(places) != len(lanes) * len(regs) * len(within):
         return f"{len(places)} elements in {_some('reg', regs)}, {_some('lane', lanes)}"
     parts = (("reg", regs, registers), ("slot", within, slots), ("lane", lanes, LANES))
-    named = [_some(name, chosen) for name, chosen, total in parts if len(chosen) < total]
-    return ", ".join(named) or "everywhere"
+    named = [_some(name, chosen) for name, chosen, total in parts if len(chosen) < total and name != but]
+    return ", ".join(named) or ("" if but else "everywhere")
 
 
 def _some(name: str, numbers: set[int]) -> str:
+    ordered = sorted(numbers)
+    if (
+        len(ordered) > 3
+        and ordered == list(range(ordered[0], ordered[-1] + 1, step := ordered[1] - ordered[0]))
+        and step > 1
+    ):
+        return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
     return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"
 
 

@@ -51,7 +51,7 @@ class Fragment:
     role: str
     registers: int
     slots: int
-    elements: NDArray[Any] | None
+    elements: NDArray[Any] | None = field(repr=False)
     major: str | None = None
     selector: int | None = None
     status: str = "documented"

@@ -20,13 +20,22 @@ def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
     the indices are matched by the windows that they lie in, and nothing is tried.
     """
     windows = sorted(set(pairs))
-    before = [frozenset(n for n, (left, _) in enumerate(windows) if left[0] <= i <= left[1]) for i in range(size)]
-    after = [frozenset(n for n, (_, right) in enumerate(windows) if right[0] <= i <= right[1]) for i in range(size)]
+    before = _inside(size, [left for left, _ in windows])
+    after = _inside(size, [right for _, right in windows])
     places: dict[frozenset[int], list[int]] = {}
     for index in reversed(range(size)):
         places.setdefault(after[index], []).append(index)
     found = [places[inside].pop() if places.get(inside) else -1 for inside in before]
     return None if -1 in found else tuple(found)
+
+
+def _inside(size: int, windows: Sequence[Span]) -> list[frozenset[int]]:
+    """For each index, the numbers of the windows that it lies in."""
+    inside: list[set[int]] = [set() for _ in range(size)]
+    for number, (first, last) in enumerate(windows):
+        for index in range(first, last + 1):
+            inside[index].add(number)
+    return [frozenset(numbers) for numbers in inside]
 
 
 def is_identity(permutation: Permutation) -> bool:

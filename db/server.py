@@ -30,6 +30,14 @@ def engine(location: Location) -> Engine:
         raise LanemapError(f"cannot read the database URL: {error}") from None
 
 
+def reading_engine(location: Location) -> Engine:
+    """An engine for queries alone."""
+    if location.file is None:
+        return engine(location)
+    file = f"{location.file.absolute().as_uri()}?mode=ro&uri=true"
+    return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": 60})
+
+
 def exclude_writers(connection: Connection) -> None:
     """Wait until no other Lanemap writes to this database, then keep others from it until the transaction ends."""
     if connection.dialect.name == "postgresql":

@@ -33,12 +33,10 @@ def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
         "col": cols,
         "col_last": cols,
     }
-    found = [
-        f"{name} {value} is outside 0..{limit - 1}"
-        for name, limit in limits.items()
-        for value in np.unique(table[name])
-        if not 0 <= value < limit
-    ]
+    outside = {
+        name: [value for value in np.unique(table[name]).tolist() if not 0 <= value < limits[name]] for name in limits
+    }
+    found = [f"{name} {spans(values)} is outside 0..{limits[name] - 1}" for name, values in outside.items() if values]
     if (table["col_last"] < table["col"]).any():
         found.append("a window of columns ends before it begins")
     return found

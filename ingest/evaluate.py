@@ -51,6 +51,23 @@ def evaluate(formula: Formula, letter: str, count: int) -> Cells:
     return Cells(*(values.reshape(LANES, count) for values in (row, col, col_last)))
 
 
+def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array]:
+    """Where each case of a definition holds, over elements 0..count-1: one mask of shape (lanes, count) per case.
+
+    Raises:
+        NotationError: as for ``evaluate``, where a condition cannot be evaluated.
+    """
+    lane, element = (index.ravel() for index in np.indices((LANES, count)))
+    points = _Points(_Evaluation(formula, letter), lane, element)
+    covered = np.zeros(lane.shape, bool)
+    masks = []
+    for case in formula[name]:
+        holds = points.holds(case) & ~covered if case.otherwise else points.holds(case)
+        covered |= holds
+        masks.append(holds.reshape(LANES, count))
+    return masks
+
+
 class _Evaluation:
     """A definition is a function of (lane, element), applied to just the points where a case asks for it.
 
@@ -209,7 +226,10 @@ def _numbers(items: list[str]) -> list[int]:
 
 
 def _number(token: object) -> int:
-    number = int(str(token), 0)
+    try:
+        number = int(str(token), 0)
+    except ValueError:
+        raise NotationError(f"cannot read the number {str(token)[:20]}: it begins with 0 or is too long") from None
     if number >= _LARGEST:
         raise NotationError(f"{token} leaves the range of a 32-bit register")
     return number

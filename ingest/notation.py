@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from lark import Lark, Token, Tree
@@ -50,12 +50,18 @@ def parse(text: str) -> Formula:
         raise NotationError(
             f"a formula of {len(text)} characters is longer than any formula of PTX (limit {MAX_LENGTH})"
         )
+    # White space means nothing outside comments: a formula is parsed once, however it is laid out.
+    plain = text if "//" in text else " ".join(text.split())
     try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as error:
-        raise NotationError(_explain(error, text)) from None
+        return _definitions(plain)
+    except UnexpectedInput:
+        raise _unreadable(text) from None
+
+
+@lru_cache(maxsize=1024)
+def _definitions(text: str) -> Formula:
     definitions: dict[str, tuple[Case, ...]] = {}
-    for definition in tree.children:
+    for definition in _parser().parse(text).children:
         assert isinstance(definition, Tree)
         name = str(definition.children[0]).rstrip("=").split()[-1]
         if name in definitions:
@@ -95,6 +101,14 @@ def _depth(tree: Tree[Token]) -> int:
         depth += 1
         level = [child for node in level for child in node.children if isinstance(child, Tree)]
     return depth
+
+
+def _unreadable(text: str) -> NotationError:
+    try:
+        _parser().parse(text)
+    except UnexpectedInput as error:
+        return NotationError(_explain(error, text))
+    return NotationError(f"cannot read {text!r} on one line")
 
 
 def _explain(error: UnexpectedInput, text: str) -> str:

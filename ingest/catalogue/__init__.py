@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.fragment import LANES, Fragment, Source, elements
+from ...db.fragment import ELEMENT, LANES, Fragment, Source, elements
 from ..evaluate import evaluate
 from ..notation import NotationError, parse
 
@@ -39,6 +39,13 @@ Entry = dict[str, Any]
 def load() -> list[Source]:
     """Every document of the catalogue twice: as printed, and with its errata (``NAME+errata``)."""
     return [source for folder in _documents() for source in _sources(folder.name, _read(folder))]
+
+
+@cache
+def sheets() -> dict[str, dict[str, Section]]:
+    """The sections of every document of the catalogue by the name of their file, by the name of the document."""
+    read = {folder.name: _read(folder) for folder in _documents()}
+    return {name: {key: sections[key] for key in sections if key != "document"} for name, sections in read.items()}
 
 
 def _documents() -> list[Traversable]:
@@ -65,15 +72,15 @@ def _sources(name: str, sections: dict[str, Section]) -> Iterator[Source]:
 
 
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
-    for section in sorted(sections.values(), key=lambda section: _number(section["section"])):
+    for section in sorted(sections.values(), key=lambda section: _number(section.get("section", ""))):
         for entry in section["fragment"]:
             for role in entry["roles"]:
                 for type_ in entry["types"]:
                     for selector in entry.get("selectors", [None]):
-                        yield _fragment(sections, section, entry, role, type_, selector, corrected=corrected)
+                        yield fragment(sections, section, entry, role, type_, selector, corrected=corrected)
 
 
-def _fragment(
+def fragment(
     sections: dict[str, Section],
     section: Section,
     entry: Entry,
@@ -81,14 +88,19 @@ def _fragment(
     type_: str,
     selector: int | None,
     *,
-    corrected: bool,
+    corrected: bool = False,
 ) -> Fragment:
+    """The fragment that an entry of a section describes for one role, type and selector, with its elements.
+
+    Raises:
+        LanemapError: its formula does not say where every element goes, or it refers to what is not there.
+    """
     same_as = sections[entry["same_as"]] if "same_as" in entry else None
     stated = _referred(same_as, role, type_) if same_as else entry
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
     majors = {"A": "row", "B": "col"}
-    fragment = Fragment(
+    described = Fragment(
         instruction=section["instruction"],
         shape=section["shape"],
         type=type_,
@@ -99,22 +111,22 @@ def _fragment(
         major=stated.get("major", majors.get(role)),
         selector=selector,
         status="documented" if formula else "figure-only",
-        section=section["section"],
-        anchor=section["anchor"],
-        same_as=same_as["section"] if same_as else None,
-        figures=", ".join(f"{number} #{anchor}" for number, anchor in stated["figures"].items()),
+        section=section.get("section"),
+        anchor=section.get("anchor"),
+        same_as=same_as.get("section") if same_as else None,
+        figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in stated["figures"].items()) or None,
         formula=formula.strip() if formula else None,
         mended=None if erratum else stated.get("mended"),
         erratum=erratum.get("reason"),
         evidence=erratum.get("evidence"),
     )
     if formula is None:
-        return fragment
+        return described
     try:
-        cells = _elements(formula, _LETTER[role], fragment.registers, fragment.slots, _computation(section))
+        cells = _elements(formula, _LETTER[role], described.registers, described.slots, _computation(section))
     except NotationError as error:
-        raise LanemapError(f"section {fragment.section}, {fragment}: {error}") from None
-    return replace(fragment, elements=cells)
+        raise LanemapError(f"section {described.section}, {described}: {error}") from None
+    return replace(described, elements=cells)
 
 
 def _referred(section: Section, role: str, type_: str) -> Entry:
@@ -128,6 +140,8 @@ def _referred(section: Section, role: str, type_: str) -> Entry:
 @cache
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
     cells = evaluate(parse(formula), letter, registers * slots)
+    if max(np.abs(values).max() for values in cells) > _LARGEST:
+        raise NotationError(f"rows or columns beyond {_LARGEST}, which no matrix has")
     lane, element = np.indices(cells.row.shape)
     columns = {
         "lane": lane,
@@ -139,6 +153,7 @@ def _elements(formula: str, letter: str, registers: int, slots: int, computation
     return elements({name: values.ravel() for name, values in columns.items()})
 
 
+_LARGEST = np.iinfo(ELEMENT["row"]).max
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c"}
 
 
@@ -168,4 +183,4 @@ def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
 
 
 def _number(section: str) -> list[int]:
-    return [int(part) for part in section.split(".")]
+    return [int(part) for part in section.split(".") if part]

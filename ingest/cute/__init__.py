@@ -66,10 +66,10 @@ class _Reading:
         self.files[name] = fingerprint(text)
         try:
             header = parse_header(text)
+            self.library.add(header)
         except LanemapError as error:
             self.skipped.append(Skipped(name, str(error)))
             return None
-        self.library.add(header)
         return header
 
     def included(self, header: Header, prefix: str) -> list[Header]:
@@ -80,8 +80,7 @@ class _Reading:
     def warp_level(self, header: Header) -> Iterator[Struct]:
         """The MMA_Traits of a header that are for one warp."""
         for struct in header.structs:
-            pattern = self.library.pattern(struct)
-            if pattern is None:
+            if self.library.pattern(struct) is None:
                 continue
             try:
                 lanes(threads(self.library, Traits(struct, {})))
@@ -93,11 +92,10 @@ class _Reading:
     def atoms(self, structs: Iterable[Struct]) -> Iterator[tuple[str, Fragment]]:
         """The fragments of all operations that the traits are for, with the operation's name."""
         for struct in structs:
-            pattern = self.library.pattern(struct)
-            assert pattern is not None
-            operations = self.library.operations(pattern)
+            operations = self.library.operations(struct)
             if not operations:
-                self.skipped.append(Skipped(written(struct), "its operation, a struct of this name, is not there"))
+                reason = "its operation, a struct of this name, is not there, or has other MMA_Traits"
+                self.skipped.append(Skipped(written(struct), reason))
             for name, operation in operations:
                 called = str(name) if struct.parameters else written(struct)
                 for made in atom(self.library, name, operation, called):

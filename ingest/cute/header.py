@@ -1,6 +1,6 @@
 """CuTe's C++ headers as text: the structs and aliases that they declare. The grammars are the two files beside this.
 
-Namespaces are dropped: no two of CuTe's atoms differ by them alone.
+Namespaces are dropped: no two of CuTe's atoms differ by them alone, and an alias that means two things is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parse_header(text: str) -> Header:
     except UnexpectedInput as error:
         raise LanemapError(f"line {error.line}: not C++ that can be read: braces or quotes do not balance") from None
     structs: list[Struct] = []
-    aliases: dict[str, str] = {}
+    aliases: list[tuple[str, str]] = []
     _collect(tree, structs, aliases)
     return Header(structs, aliases, _INCLUDE.findall(text))
 
@@ -101,14 +101,14 @@ class Struct:
 
 @dataclass(frozen=True)
 class Header:
-    """What a header declares, and the files that it includes."""
+    """What a header declares, and the files that it includes. ``aliases`` are names with the text of their types."""
 
     structs: Sequence[Struct]
-    aliases: Mapping[str, str]
+    aliases: Sequence[tuple[str, str]]
     includes: Sequence[str]
 
 
-def _collect(tree: Tree[Token], structs: list[Struct], aliases: dict[str, str]) -> None:
+def _collect(tree: Tree[Token], structs: list[Struct], aliases: list[tuple[str, str]]) -> None:
     """Depth first without recursion: a header of nothing but braces must not end in a stack overflow."""
     waiting = [tree]
     while waiting:
@@ -116,7 +116,7 @@ def _collect(tree: Tree[Token], structs: list[Struct], aliases: dict[str, str]) 
         if node.data == "struct":
             structs += _struct(node)
             continue
-        aliases |= _aliases(node)
+        aliases += _aliases(node)
         waiting += [child for child in reversed(node.children) if isinstance(child, Tree)]
 
 
@@ -128,13 +128,13 @@ def _struct(tree: Tree[Token]) -> list[Struct]:
     except LanemapError:
         return []
     strings = tuple(str(token)[1:-1] for token in body.scan_values(_is_string))
-    return [Struct(name, parameters, base, _aliases(body), strings)]
+    return [Struct(name, parameters, base, dict(_aliases(body)), strings)]
 
 
-def _aliases(tree: Tree[Token]) -> dict[str, str]:
+def _aliases(tree: Tree[Token]) -> list[tuple[str, str]]:
     texts = (str(child) for child in tree.children if isinstance(child, Token) and child.type == "ALIAS")
     pairs = (text.removeprefix("using").rstrip(";").split("=", 1) for text in texts)
-    return {name.strip(): " ".join(value.split()) for name, value in pairs}
+    return [(name.strip(), " ".join(value.split())) for name, value in pairs]
 
 
 def _is_string(token: object) -> bool:

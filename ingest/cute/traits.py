@@ -36,14 +36,15 @@ class Library:
 
     def __init__(self) -> None:
         """Start with nothing; ``add`` headers, those that declare an alias before those that use it."""
-        self._aliases: dict[str, str] = {}
+        self._aliases: dict[str, set[str]] = {}
         self._operations: dict[str, list[tuple[Name, Struct]]] = {}
         self._traits: dict[str, list[tuple[Name, Struct]]] = {}
         self._open: list[object] = []
 
     def add(self, header: Header) -> None:
         """Make the declarations of a header known."""
-        self._aliases |= header.aliases
+        for alias, text in header.aliases:
+            self._aliases.setdefault(alias, set()).add(text)
         for struct in header.structs:
             pattern = self.pattern(struct)
             if pattern is not None:
@@ -59,13 +60,11 @@ class Library:
             return None
         return self._canonical(last.arguments[0])
 
-    def operations(self, pattern: Name) -> list[tuple[Name, Struct]]:
-        """The operations that traits are for, by name."""
-        return [
-            (name, struct)
-            for name, struct in self._operations.get(pattern.last.name, [])
-            if self.pattern(self.traits(name).struct) == pattern
-        ]
+    def operations(self, traits: Struct) -> list[tuple[Name, Struct]]:
+        """The operations whose traits these are, with their names."""
+        pattern = self.pattern(traits)
+        candidates = self._operations.get(pattern.last.name, []) if pattern else []
+        return [(name, struct) for name, struct in candidates if (found := self._of(name)) and found.struct is traits]
 
     def lonely(self) -> list[Name]:
         """The operations that have no traits."""
@@ -145,8 +144,11 @@ class Library:
         if self.has(within, name):
             return self.member(within, name)
         if name in self._aliases:
+            text, *others = self._aliases[name]
+            if others:
+                raise LanemapError(f"{name} means different types in different places")
             with self._opened(name, name):
-                return self.value(parse_type(self._aliases[name]))
+                return self.value(parse_type(text))
         return Name((term.last,), term.extent)
 
     def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:

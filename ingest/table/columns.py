@@ -88,9 +88,8 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
 
     with _in_words(path, "Parquet"), pq.ParquetFile(path) as file:
         names = _names(file.schema_arrow.names, path)
-        if file.metadata.num_rows > MAX_ROWS:
-            raise _too_many(path)
         for batch in file.iter_batches(columns=list(names)):
+            batch.validate(full=True)
             yield batch.rename_columns([names[name] for name in batch.schema.names])
 
 
@@ -147,7 +146,7 @@ def _bounded(batches: Iterator[pa.RecordBatch], path: Path) -> Iterator[pa.Recor
     for batch in batches:
         rows += batch.num_rows
         if rows > MAX_ROWS:
-            raise _too_many(path)
+            raise LanemapError(f"{path} has more than {MAX_ROWS} rows: no table of layouts is so long")
         yield batch
 
 
@@ -192,10 +191,6 @@ def _number(table: pa.Table, name: str, path: Path) -> NDArray[np.int32]:
 def _demand(name: str, gaps: NDArray[np.bool_], path: Path) -> None:
     if name in REQUIRED and gaps.any():
         raise LanemapError(f"{path}: row {int(gaps.argmax()) + 1} has no {name}")
-
-
-def _too_many(path: Path) -> LanemapError:
-    return LanemapError(f"{path} has more than {MAX_ROWS} rows: no table of layouts is so long")
 
 
 @contextmanager

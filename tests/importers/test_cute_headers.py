@@ -157,7 +157,7 @@ def test_a_specialisation_goes_before_a_pattern(load, plain):
     exact = traits("Gen<half_t>")
     found = load(special + pattern + exact)
     assert by_role(found)["A"].digest == plain["A"].digest
-    assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is not there"}
+    assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is not there, or has other MMA_Traits"}
 
 
 def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
@@ -186,6 +186,12 @@ def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
         (operation("X") + traits("OpX", ALayout="Swizzle<3,4>"), "OpX A", "Swizzle<3, 4> and not a layout"),
         (operation("X") + traits("OpX", ALayout="ALayout"), "OpX A", "ALayout is defined by itself"),
         (operation("X") + traits("OpX", ALayout="a + b"), "OpX A", "cannot read the type 'a + b'"),
+        (
+            "namespace { using P = _1; } namespace b { using P = _2; }" + operation("X") + traits("OpX", ALayout="P"),
+            "OpX A",
+            "P means different types in different places",
+        ),
+        (traits("Op", MEMBERS.replace("_128", "_64")), "Op", "has other MMA_Traits"),
         ("using P = Q; using Q = P;" + operation("X") + traits("OpX", ALayout="P"), "OpX A", "defined by itself"),
         (operation("X") + traits("OpX", "", ": MMA_Traits<Gone>"), "OpX", "there is no MMA_Traits<Gone>"),
         (operation("X") + traits("OpX", "", ": MMA_Traits<OpX>"), "OpX", "its own base"),
@@ -203,6 +209,22 @@ def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
             operation("X", MNEMONIC.replace("aligned", "aligned.sp")) + traits("OpX"),
             "OpX E",
             "it has no ELayout",
+        ),
+        (
+            operation("X", MNEMONIC.replace("aligned", "aligned.sp")).replace(
+                "using C", "using ERegisters = uint32_t[1];using C"
+            )
+            + traits("OpX", MEMBERS + "using ELayout = Layout<Shape<_32,_16>>;"),
+            "OpX E",
+            "its mma has no sparsity selector",
+        ),
+        (
+            operation("X").replace("struct OpX", "template <> struct OpX<half_t>")
+            + "template <class A, class B> struct MMA_Traits<OpX<A, B>> {"
+            + MEMBERS
+            + "};",
+            "OpX<half_t>",
+            "there are no MMA_Traits for it",
         ),
     ],
 )
@@ -223,6 +245,7 @@ def test_what_is_left_out_is_told(load, text, name, reason):
         (operation(), "no MMA_Traits for it"),
         (traits(), "Op: its operation"),
         ("struct MMA_Traits<" + "Layout<" * 50 + ">" * 51 + " {};", "no struct MMA_Traits"),
+        ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined by itself"),
         ("{" * 100_000 + "}" * 100_000, "no struct MMA_Traits"),
     ],
     ids=lambda text: text[:30],

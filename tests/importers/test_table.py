@@ -108,6 +108,19 @@ def test_one_source_for_each_name(table):
     assert [source.name for source in found] == ["here", "there", "mine"]
 
 
+def test_a_gap_is_an_empty_field_and_nothing_else(table):
+    found = table(HEADER + ",source", ROW + ",NA", ROW + ",null")
+    assert [source.name for source in found] == ["NA", "null"]
+
+
+def test_selectors_tell_fragments_apart(table):
+    row = "m16n8k16,f16,E,5,0,0,9,2"
+    (source,) = table(
+        HEADER + ",col_last,instruction,selector", row + ",3,mma.sp,1", row + ",3,mma.sp,0.0", ROW + ",,,"
+    )
+    assert [each.selector for each in source.fragments] == [1, 0, None]
+
+
 def test_byte_order_mark_windows_ends_and_quotes(table):
     (source,) = table(b"\xef\xbb\xbf" + HEADER.encode() + b'\r\n"m16n8k16","f16","A",5,1,0,9,2\r\n')
     assert source.fragments[0].elements[["lane", "row", "col"]].tolist() == [(5, 9, 2)]
@@ -191,6 +204,14 @@ def test_a_damaged_file_is_refused_or_read(exported, form, tmp_path):
             read_table(tmp_path / "damaged")
         except LanemapError as error:
             assert "\n" not in str(error)
+
+
+def test_text_that_is_none_is_refused(tmp_path):
+    named = {name: pa.array([0]) for name in EIGHT}
+    named |= {name: pa.array([b"\xff\xfe"]).view(pa.string()) for name in ("shape", "type", "role")}
+    pq.write_table(pa.table(named), tmp_path / "bytes")
+    with pytest.raises(LanemapError, match="UTF"):
+        read_table(tmp_path / "bytes")
 
 
 @pytest.mark.parametrize(

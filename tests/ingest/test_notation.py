@@ -195,3 +195,9 @@ def test_any_text_is_evaluated_or_refused(text):
         evaluate(parse(text), "a", 4)
     except NotationError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("number", ["010", "9" * 5000])
+def test_a_number_that_python_would_refuse_is_refused_in_words(number):
+    with pytest.raises(NotationError, match="cannot read the number"):
+        evaluate(parse(f"row = {number} col = 0"), "a", 1)

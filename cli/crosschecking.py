@@ -1,0 +1,80 @@
+"""What ``diff`` and ``check`` do: find both sides, compare them in a database, and write the report."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from .. import Database, read_file
+from ..db import crosscheck, lookup
+from ..db.crosscheck import Check
+from ..db.errors import LanemapError
+from ..db.files import atomically
+from ..db.fragment import Source
+from ..db.location import Location
+from ..db.lookup import Wanted
+from ..db.read import read_fragments
+from ..db.server import reading_engine
+from ..db.store import ship
+from .options import ReportFormat
+from .report import render
+
+
+def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
+    """Compare two sides, each the name of a source in the database or a file."""
+    known = [record["name"] for record in lookup.sources(database.reader).records()]
+    files = {side: _read(side, known) for side in (left, right) if side not in known}
+    if not files:
+        with _connected(database.location) as connection:
+            return Check([crosscheck.diff(connection, left, right, wanted)])
+    # A file is compared as a source is: in a database, made for it.
+    stored = [side for side in (left, right) if side not in files]
+    sources = [*files.values(), *(_stored(database, side) for side in stored)]
+    with tempfile.TemporaryDirectory(prefix="lanemap-") as folder:
+        place = Location(Path(folder) / "comparison.db")
+        ship(place, lambda: sources, "comparison")
+        with _connected(place) as connection:
+            return Check([crosscheck.diff(connection, left, right, wanted)])
+
+
+def check(database: Database, against: Sequence[str]) -> Check:
+    """Check everything in the database."""
+    with _connected(database.location) as connection:
+        return crosscheck.check(connection, against)
+
+
+def write(report: Check, form: ReportFormat, output: Path | None, *, everything: bool) -> None:
+    """Print the report, or write it to a file that appears whole or not at all."""
+    text = render(report, form, everything=everything)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    with atomically(output) as stream:
+        stream.write(text.encode())
+
+
+@contextmanager
+def _connected(location: Location) -> Iterator[Connection]:
+    engine = reading_engine(location)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _read(side: str, known: Sequence[str]) -> Source:
+    if not Path(side).exists():
+        raise LanemapError(f"{side} is no source and no file: there is {', '.join(known)}")
+    source = read_file(side)
+    return Source(side, source.kind, source.title, source.fragments, source.provenance)
+
+
+def _stored(database: Database, name: str) -> Source:
+    there = read_fragments(database.reader, Wanted(source=name))
+    return Source(name, "copy", name, [fragment for _, fragment in there])

@@ -1,0 +1,95 @@
+"""What every report says, whatever its format: names, counts, and groups of fragments that are told alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...db.compare import Key, Verdict
+from ...db.crosscheck import Check, Comparison, Told
+from ...db.reader import Rows
+
+#: How many elements a report lists of a fragment that differs, unless it is asked for all.
+FIRST = 8
+
+SUMMARY = (
+    *("left", "right", "identical", "refined", "relabelled", "known", "different"),
+    *("left only", "right only"),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fragments of one verdict of which the same is said, with their types joined."""
+
+    name: str
+    verdict: Verdict
+    words: str
+    known: str | None
+    told: Sequence[Told]
+
+
+def name(key: Key, types: str | None = None) -> str:
+    """A fragment in words, as in ``A of mma m16n8k16 f16``."""
+    instruction, shape, type_, role, major, selector = key
+    words = f"{role} of {instruction} {shape} {types or type_}"
+    words += f" {major} major" if major and shape == "m8n8k4" and type_ == "f16" else ""
+    return words + (f" selector {selector}" if selector is not None else "")
+
+
+def summary(comparisons: Sequence[Comparison]) -> Rows:
+    """One row per two sources: how many fragments have each verdict."""
+    rows = []
+    for each in comparisons:
+        counts = [each.count(verdict) for verdict in (Verdict.IDENTICAL, Verdict.REFINED, Verdict.RELABELLED)]
+        differ = [each.count(Verdict.DIFFERENT, known=True), each.count(Verdict.DIFFERENT)]
+        only = [each.count(verdict) for verdict in (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY)]
+        rows.append((each.left, each.right, *counts, *differ, *only))
+    return Rows(SUMMARY, rows)
+
+
+def groups(comparison: Comparison, verdicts: Sequence[Verdict]) -> list[Group]:
+    """The fragments of some verdicts; those that differ only in type and are told alike together."""
+    alike: dict[tuple[object, ...], list[Told]] = {}
+    for each in comparison.told:
+        if each.pair.verdict in verdicts:
+            instruction, shape, _, role, major, selector = each.pair.key
+            key = (each.pair.verdict, instruction, shape, role, major, selector, each.words, each.known)
+            alike.setdefault(key, []).append(each)
+    return [
+        Group(
+            name(told[0].pair.key, " ".join(each.pair.type for each in told)),
+            told[0].pair.verdict,
+            told[0].words,
+            told[0].known,
+            told,
+        )
+        for told in alike.values()
+    ]
+
+
+def elements(told: Told, *, everything: bool) -> tuple[Rows, int]:
+    """The elements that differ, the first few or all, side by side; and how many are left out."""
+    rows = told.rows if everything else told.rows[:FIRST]
+    windows = any(row[f"{side}_col"] != row[f"{side}_col_last"] for row in rows for side in ("left", "right"))
+    columns = ("lane", "reg", "slot", "left row", "left col", "right row", "right col")
+    listed = [
+        (
+            *(row[place] for place in ("lane", "reg", "slot")),
+            *(value for side in ("left", "right") for value in (row[f"{side}_row"], _col(row, side, windows))),
+        )
+        for row in rows
+    ]
+    return Rows(columns, listed), len(told.rows) - len(rows)
+
+
+def verdict(check: Check) -> str:
+    """The whole check in one line."""
+    agreed = "agreed" if not check.unexplained else "disagreed"
+    return f"{agreed}: {check.unexplained} unexplained, {check.known} known"
+
+
+def _col(row: Mapping[str, Any], side: str, windows: bool) -> int | str | None:
+    first, last = row[f"{side}_col"], row[f"{side}_col_last"]
+    return first if not windows or first is None else f"{first}-{last}"

@@ -1,0 +1,113 @@
+"""What every reader turns a document into: headings, texts, table rows and code, each with the line it begins on.
+
+Links stay inside the text: the target's fragment follows the link's words between two control characters, which are
+removed from the document itself, so that no document can forge one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from ...db.errors import LanemapError
+
+#: Documents are untrusted. The whole manual has some ten million characters as HTML.
+MAX_CHARACTERS = 30_000_000
+
+OPEN, CLOSE = "\x02", "\x03"
+ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The head of a section; ``number`` as in ``9.7.14.5.8``."""
+
+    line: int
+    title: str
+    number: str | None = None
+    anchor: str | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, a list item or a caption, with its line breaks and link targets."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of one row of a table."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text that stands as it was typed."""
+
+    line: int
+    text: str
+
+
+Block = Heading | Text | Row | Code
+
+
+def heading(line: int, text: str) -> Heading:
+    """A heading from its words: the number in front, the last link as anchor, permalink signs dropped."""
+    anchors = [anchor for anchor in re.findall(ANCHOR, text) if anchor]
+    words = plain(text).strip("# ")
+    matched = _NUMBERED.match(words)
+    number, title = matched.groups() if matched else (None, words)
+    return Heading(line, title, number, anchors[-1] if anchors else None)
+
+
+def link(target: str | None) -> str:
+    """What stands behind the words of a link to ``target``; nothing where that names no place in a document."""
+    fragment = (target or "").partition("#")[2]
+    return f"{OPEN}{fragment}{CLOSE}" if _FRAGMENT.fullmatch(fragment) else ""
+
+
+def plain(text: str) -> str:
+    """The text without link targets, its white space made single."""
+    return " ".join(re.sub(ANCHOR, "", text).split())
+
+
+def clean(text: str) -> str:
+    """The text in the characters of the notation: plain spaces, dashes, dots and line ends, no control characters.
+
+    Raises:
+        LanemapError: it is larger than any document of PTX.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise LanemapError(f"{len(text)} characters are more than any PTX document has (limit {MAX_CHARACTERS})")
+    return _UNPLAIN.sub(lambda sign: _PLAIN[sign[0]], text.replace("\r\n", "\n"))
+
+
+def unescape(text: str) -> str:
+    """Entities such as ``&gt;`` as characters. An ampersand of the notation is never followed by such a name."""
+    return clean(html.unescape(text)) if _ENTITY.search(text) else text
+
+
+_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,9})\.?\s+(\S.*)", re.DOTALL)
+_FRAGMENT = re.compile(r"[\w.:\-]{1,200}")
+_ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+
+
+def _plain_characters() -> dict[str, str]:
+    """One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link."""
+    unseen = [*range(0x20), 0x7F, 0xAD, 0xB6, 0xFEFF, *range(0x200B, 0x2010), *range(0xE000, 0xF900)]
+    spaces = [code for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"]
+    table = dict.fromkeys(map(chr, unseen), "") | dict.fromkeys(map(chr, spaces), " ")
+    table |= dict.fromkeys("\v\f\r\x85\u2028\u2029", "\n")
+    table |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-")
+    table |= {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
+    return {sign: plain for sign, plain in table.items() if sign not in "\t\n"}
+
+
+_PLAIN = _plain_characters()
+_UNPLAIN = re.compile(f"[{re.escape(''.join(_PLAIN))}]")

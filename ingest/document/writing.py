@@ -1,0 +1,75 @@
+"""A document written out as files of the catalogue, which ``catalogue`` can read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...db.errors import LanemapError
+from ...db.files import atomically
+from .. import catalogue
+
+
+def write(
+    folder: Path, version: str, sheets: Mapping[str, catalogue.Section], borrowed: Mapping[str, catalogue.Section]
+) -> int:
+    """Write one file for each section and one for the document; the number of sections.
+
+    What is laid out as in a section that was not read is written out where it is referred to.
+
+    Raises:
+        LanemapError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}") from None
+    document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
+    _write(folder / "document.toml", (f"{key} = {json.dumps(value)}" for key, value in document.items()))
+    for name, sheet in sheets.items():
+        _write(folder / f"{name}.toml", _sheet(sheet, borrowed))
+    return len(sheets)
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    with atomically(path) as stream:
+        stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _sheet(sheet: catalogue.Section, borrowed: Mapping[str, catalogue.Section]) -> Iterator[str]:
+    for key in ("section", "anchor", "instruction", "shape"):
+        if key in sheet:
+            yield f"{key} = {json.dumps(sheet[key])}"
+    if "computations" in sheet:
+        yield ""
+        yield "# A warp does several products; each line gives the lanes that take part in one of them."
+        yield from ("computations = [", *(f"    {lanes}," for lanes in sheet["computations"]), "]")
+    for entry in sheet["fragment"]:
+        name = entry.get("same_as")
+        if name in borrowed:
+            for whole in _written_out(entry, borrowed[name]):
+                yield from ("", "[[fragment]]", f"# As in {borrowed[name]['section']}.", *_entry(whole))
+        else:
+            yield from ("", "[[fragment]]", *_entry(entry))
+
+
+def _written_out(entry: catalogue.Entry, there: catalogue.Section) -> Iterator[catalogue.Entry]:
+    """What an entry refers to, for its own roles and types."""
+    for stated in there["fragment"]:
+        types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
+        if types and {*entry["roles"]} <= {*stated["roles"]}:
+            copied: dict[str, Any] = {key: value for key, value in stated.items() if key != "erratum"}
+            yield copied | {"roles": entry["roles"], "types": types}
+
+
+def _entry(entry: catalogue.Entry) -> Iterator[str]:
+    for key in ("roles", "types", "registers", "slots", "major", "selectors", "same_as", "mended"):
+        if key in entry:
+            yield f"{key} = {json.dumps(entry[key])}"
+    if "figures" in entry:
+        figures = ", ".join(f"{number} = {json.dumps(anchor)}" for number, anchor in entry["figures"].items())
+        yield f"figures = {{ {figures} }}" if figures else "figures = {}"
+    if "formula" in entry:
+        yield from ("formula = '''", entry["formula"].strip("\n"), "'''")

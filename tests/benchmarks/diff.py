@@ -1,0 +1,109 @@
+"""The diff of two sources of 250 thousand rows, against the same comparison written by hand as a FULL JOIN in SQL.
+
+python tests/benchmarks/diff.py
+"""
+
+import sqlite3
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from ratio import compare
+
+import lanemap
+from lanemap.db import crosscheck
+from lanemap.db.fragment import Fragment, Source
+from lanemap.db.location import Location
+from lanemap.db.server import reading_engine
+from lanemap.db.store import ship
+from lanemap.ingest import catalogue
+
+ROWS = 250_000
+SIDE = """
+CREATE TEMP TABLE "{side}" AS
+SELECT instruction, shape, type, role, COALESCE(major, '') AS major, lane, reg, slot, row, col, col_last, computation
+FROM layout WHERE source = '{side}';
+CREATE UNIQUE INDEX temp.{side}_key ON "{side}" (instruction, shape, type, role, major, lane, reg, slot);
+"""
+FULL_JOIN = """
+SELECT COALESCE(l.instruction, r.instruction), COALESCE(l.shape, r.shape), COALESCE(l.type, r.type),
+       COALESCE(l.role, r.role), COALESCE(l.major, r.major), COUNT(l.lane), COUNT(r.lane),
+       SUM(l.row = r.row AND l.col = r.col AND l.col_last = r.col_last AND l.computation = r.computation)
+FROM "left" AS l FULL JOIN "right" AS r USING (instruction, shape, type, role, major, lane, reg, slot)
+GROUP BY 1, 2, 3, 4, 5
+"""
+
+
+def many(changed: bool) -> list[Fragment]:
+    """The documented fragments again and again under types of their own, up to the number of rows.
+
+    In a changed copy every tenth fragment has one element of its own off, so that nothing can be shared.
+    """
+    documented = [each for each in catalogue.load()[1].fragments if each.elements is not None]
+    fragments: list[Fragment] = []
+    rows = copy = 0
+    while rows < ROWS:
+        for number, each in enumerate(documented):
+            assert each.elements is not None
+            table = each.elements
+            if changed and number % 10 == 0:
+                table = table.copy()
+                table["col"][copy % len(table)] ^= 1
+            fragments.append(replace(each, type=f"{each.type}x{copy}", elements=table))
+            rows += len(table)
+        copy += 1
+    return fragments
+
+
+folder = Path(tempfile.mkdtemp())
+location = Location(folder / "diff.db")
+sides = [Source("left", "import", "left", many(False)), Source("right", "import", "right", many(True))]
+ship(location, lambda: sides, "benchmark")
+print(f"{sum(len(each.elements) for each in sides[0].fragments if each.elements is not None)} rows on each side")
+
+
+def ours() -> None:
+    engine = reading_engine(location)
+    with engine.connect() as connection:
+        crosscheck.diff(connection, "left", "right")
+    engine.dispose()
+
+
+def by_hand() -> None:
+    with sqlite3.connect(f"file:{folder / 'diff.db'}?mode=ro", uri=True) as connection:
+        for side in ("left", "right"):
+            connection.executescript(SIDE.format(side=side))
+        connection.execute(FULL_JOIN).fetchall()
+
+
+compare("diff of two sources against a FULL JOIN by hand", ours, by_hand, 1.5, rounds=2)
+
+shipped = Location(folder / "shipped.db")
+lanemap.open(str(shipped.file)).close()
+
+
+def check() -> None:
+    engine = reading_engine(shipped)
+    with engine.connect() as connection:
+        crosscheck.check(connection)
+    engine.dispose()
+
+
+def bare() -> None:
+    """What the check asks the database, without SQLAlchemy and without telling anything."""
+    with sqlite3.connect(f"file:{shipped.file}?mode=ro", uri=True) as connection:
+        for statement, parameters in statements:
+            connection.execute(statement, parameters).fetchall()
+
+
+statements: list[tuple[str, tuple[object, ...]]] = []
+engine = reading_engine(shipped)
+with engine.connect() as connection:
+    from sqlalchemy import event
+
+    def note(*arguments: object) -> None:
+        statements.append((str(arguments[2]), tuple(arguments[3])))  # type: ignore[arg-type]
+
+    event.listen(engine, "before_cursor_execute", note)
+    crosscheck.check(connection)
+compare("check of what ships against its bare queries", check, bare, 2, rounds=15)

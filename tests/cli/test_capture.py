@@ -1,0 +1,207 @@
+"""``capture`` and ``decode`` as commands. The card is a simulated warp; what it measures is not recorded anywhere."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sysconfig
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lanemap
+from lanemap.capture import cuda, recording
+from lanemap.capture.instructions import DENSE, INSTRUCTIONS, SPARSE
+from lanemap.capture.simulate import SimulatedWarp
+from lanemap.db.lookup import Wanted
+from lanemap.db.read import read_fragments
+
+LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return {each.key: each for each in recording.read(lanemap._recordings()[0]).fragments}
+
+
+@pytest.fixture
+def card(monkeypatch, measured):
+    """A machine whose GPU has the layouts that were measured."""
+
+    @contextmanager
+    def gpu(_number):
+        yield SimulatedWarp(measured)
+
+    monkeypatch.setattr(cuda, "Gpu", gpu)
+
+
+def test_list_names_every_form_without_a_gpu(run):
+    rows = json.loads(run("capture", "--list", "--format", "json").out)
+    assert [row["instruction"] for row in rows] == [str(each) for each in INSTRUCTIONS]
+    assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE)
+    chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
+    assert [row["target"] for row in chosen] == ["sm_80"]
+
+
+def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path):
+    assert (
+        run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(INSTRUCTIONS)} kernels in {tmp_path}/new/ptx\n"
+    )
+    written = {path.name: path.read_text() for path in (tmp_path / "new" / "ptx").iterdir()}
+    for each in INSTRUCTIONS:
+        assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
+
+
+def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
+    path = tmp_path / "mine.parquet"
+    result = run("capture", "--shape", "m16n8k16", "--output", path, "--format", "json")
+    assert result.code == 0
+    assert {row["status"] for row in json.loads(result.out)} == {"captured"}
+    assert "probes" in result.err
+    assert run("diff", path, "h200-sm_90a", "--shape", "m16n8k16").code == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
+    assert run("capture", "--shape", "m8n8k16", "--name", "mine", db=file).code == 0
+    assert "mine" in run("list", "sources", db=file).out
+    assert run("diff", "mine", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
+
+
+def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, measured, tmp_path):
+    from dataclasses import replace
+
+    from lanemap.capture.device import LaunchFailed
+
+    class Broken(SimulatedWarp):
+        def run(self, instruction, selector, probes):
+            if instruction.type == "tf32":
+                raise LaunchFailed("the launch failed: an illegal address")
+            return super().run(instruction, selector, probes)
+
+    key = ("mma", "m16n8k8", "bf16", "A", "row", None)
+    table = measured[key].elements.copy()
+    table["row"] = np.where(table["reg"] == 0, 15 - table["row"], table["row"] - 8)
+    table["row"] = np.where(table["reg"] == 0, measured[key].elements["row"] + 8, table["row"])
+    wrong = {**measured, key: replace(measured[key], elements=table)}
+
+    @contextmanager
+    def gpu(_number):
+        yield Broken(wrong)
+
+    monkeypatch.setattr(cuda, "Gpu", gpu)
+    result = run("capture", "--shape", "m16n8k8", "-i", "mma", "--output", tmp_path / "x.parquet", "--format", "json")
+    assert result.code == 1
+    status = {row["instruction"].split(".")[7]: row["status"] for row in json.loads(result.out)}
+    assert status["tf32"] == "failed"
+    assert status["f16"] == "captured"
+    assert "an illegal address" in result.err
+    documented = {row["instruction"].split(".")[7]: row["documented"] for row in json.loads(result.out)}
+    assert documented["bf16"] == "disagrees"
+    assert "products by the documented layout" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("capture", "-i", "wgmma"), ("no instruction matches", "--list")),
+        (("capture", "--shape", "m1n1k1", "--list"), ("no instruction matches",)),
+        (("capture", "--ptx", "/proc/no"), ("/proc/no",)),
+        (("capture", "--device", "-1"), ("--device",)),
+    ],
+)
+def test_bad_input_is_one_line(refused, arguments, words):
+    refused(*arguments, words=words)
+
+
+def test_no_pycuda_says_what_to_install(built, tmp_path):
+    """A package folder that cannot be imported stands for one that is not there."""
+    (tmp_path / "pycuda").mkdir()
+    (tmp_path / "pycuda" / "__init__.py").write_text("raise ModuleNotFoundError('no pycuda', name='pycuda')")
+    environment = os.environ | {"LANEMAP_DB": str(built), "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([LANEMAP, "capture"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert 'pip install "lanemap[capture]"' in done.stderr
+
+
+def sparse_operands():
+    """Every sparse shape and type with each of its selectors, once."""
+    seen = {(each.shape, each.type, selector) for each in SPARSE for selector in each.selectors}
+    return sorted(seen)
+
+
+@pytest.mark.parametrize(("shape", "type_", "selector"), sparse_operands())
+def test_decode_goes_both_ways(run, tmp_path, shape, type_, selector):
+    random = np.random.default_rng(7)
+    vectors = [0x4, 0xE] if type_ == "tf32" else [0x4, 0x8, 0x9, 0xC, 0xD, 0xE]
+    words = [sum(int(random.choice(vectors)) << 4 * at for at in range(8)) for _ in range(32)]
+    operand = (shape, type_, "--selector", str(selector), "--format", "csv")
+    columns = run("decode", *operand, *map(hex, words)).out
+    (tmp_path / "columns.csv").write_text(columns)
+    back = list(csv.DictReader(io.StringIO(run("decode", *operand, "--columns", tmp_path / "columns.csv").out)))
+    read = [int(row["metadata"], 0) for row in back]
+    # Only the lanes and bits that E names come back: the others are read by nobody.
+    assert all(word & ~original == 0 for word, original in zip(read, words, strict=True))
+    assert any(read)
+    again = run("decode", *operand, *map(hex, [word or 0x44444444 for word in read])).out
+    assert again == columns or sum(word == 0 for word in read) > 0
+
+
+def test_decode_names_each_row_s_columns_once_and_ascending(run, built):
+    rows = list(
+        csv.DictReader(io.StringIO(run("decode", "m16n8k32", "f16", "0xE4E4E4E4", "--selector", "1", "-f", "csv").out))
+    )
+    by_row = {}
+    for row in rows:
+        by_row.setdefault(int(row["row"]), []).append(int(row["col"]))
+    assert sorted(by_row) == list(range(16))
+    for columns in by_row.values():
+        assert sorted(columns) == [8 * n + c for n in range(4) for c in (0, 1, 6, 7)]
+    with lanemap.open(str(built)) as database:
+        (_, a), *_ = read_fragments(database.reader, Wanted("m16n8k32", "f16", "A", "mma.sp", source="h200-sm_90a"))
+    for row, element in zip(rows, a.elements, strict=True):
+        assert element["col"] <= int(row["col"]) <= element["col_last"]
+
+
+def test_one_word_stands_for_all_lanes_and_stdin_for_many(run):
+    operand = ("decode", "m16n8k8", "tf32", "--selector", "0")
+    expected = run(*operand, *["0x44444444"] * 32).out
+    assert run(*operand, "0x44444444").out == expected
+    assert run(*operand, "-", stdin=b"0x44444444\n" * 32).out == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("m16n8k16", "f16", "0x44444444"), ("--selector 0 to 3",)),
+        (("m16n8k16", "f16", "0x0", "--selector", "0"), ("lane 0", "0x0", "0x4, 0x8, 0x9, 0xC, 0xD, 0xE")),
+        (("m16n8k16", "f16", "0x44444444", "--selector", "4"), ("--selector 0 or 1 or 2 or 3", "not 4")),
+        (("m16n8k16", "f16", "x", "--selector", "0"), ("'x' is no word of metadata",)),
+        (("m16n8k16", "f16", "0x1FFFFFFFF", "--selector", "0"), ("is no word of metadata",)),
+        (("m16n8k16", "f16", "0x4", "0x4", "--selector", "0"), ("2 words", "32")),
+        (("m16n8k16", "f16", "--selector", "0"), ("--columns",)),
+        (("m16n8k16", "f16", "--columns", "/no/such", "--selector", "0"), ("/no/such",)),
+        (("m16n8k64", "e2m1", "0x44444444"), ("no source has the elements of E",)),
+        (("m16n8k4", "tf32", "0x44444444"), ("m16n8k4",)),
+        (("m16n8k16", "f16", "--columns", __file__, "--selector", "0"), ("lane, reg, slot and col",)),
+    ],
+)
+def test_bad_metadata_is_one_line(refused, arguments, words):
+    refused("decode", *arguments, words=words)
+
+
+def test_choices_that_are_no_sparsity_are_refused(refused, run, tmp_path):
+    rows = run("decode", "m16n8k16", "f16", "0x44444444", "--selector", "0", "--format", "csv").out.splitlines()
+    path = tmp_path / "columns.csv"
+    path.write_text("\n".join([rows[0], rows[1].rsplit(",", 1)[0] + ",5", *rows[2:]]))
+    refused("decode", "m16n8k16", "f16", "--selector", "0", "--columns", path, words=("column 5", "chunk"))
+    path.write_text("\n".join(rows[:-1]))
+    refused("decode", "m16n8k16", "f16", "--selector", "0", "--columns", path, words=("no column for 1 of 128",))
+
+
+def test_every_dense_form_is_in_what_ships(measured):
+    assert {each.key(role) for each in (*DENSE, *SPARSE) for role in "ABCD"} <= set(measured)

@@ -1,0 +1,22 @@
+import pytest
+
+from lanemap.ingest.document import read
+
+
+@pytest.fixture(scope="session")
+def printed(sources):
+    """The fragments of the shipped catalogue, as printed, by key."""
+    return {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
+
+
+@pytest.fixture
+def reading(tmp_path):
+    """Read a text as a document of its own."""
+
+    def reading(text, name="made-up", file="page.txt"):
+        path = tmp_path / file
+        path.write_text(text, "utf-8", newline="")
+        (found,) = read([path], name)
+        return found
+
+    return reading

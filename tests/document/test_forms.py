@@ -1,0 +1,102 @@
+"""Every form that a document comes in says the same: the layouts of the shipped catalogue, which are facts."""
+
+import pytest
+
+from lanemap.ingest.document import read
+from lanemap.ingest.document.remarks import Kind
+
+from . import pages
+
+KEYS = [
+    *(("mma", "m16n8k16", type_, role) for type_ in ("u8", "s8", "e4m3", "e5m2") for role in "AB"),
+    *(("mma", "m16n8k16", type_, role) for type_ in ("s32", "f32", "f16") for role in "CD"),
+    *(("mma", "m16n8k8", type_, role) for type_ in ("f16", "bf16", "tf32") for role in "AB"),
+    *(("mma", "m16n8k8", type_, role) for type_ in ("f16", "f32") for role in "CD"),
+    *(("mma", "m8n8k4", "f16", role) for role in "AABBCD"),
+    *(("mma", "m8n8k4", "f32", role) for role in "CD"),
+    *(("mma.sp", "m16n8k8", type_, role) for type_, role in (("tf32", "A"), ("tf32", "B"), ("f32", "C"), ("f32", "D"))),
+    *[("mma.sp", "m16n8k8", "tf32", "E")] * 4,
+]
+
+
+@pytest.mark.parametrize("form", pages.FORMS)
+def test_every_form_gives_the_layouts_of_the_catalogue(form, reading, printed):
+    found = reading(pages.FORMS[form])
+    assert [remark for remark in found.remarks if remark.kind in (Kind.UNREAD, Kind.MENDED, Kind.NOTE)] == []
+    assert sorted(fragment.key[:4] for fragment in found.source.fragments) == sorted(KEYS)
+    for fragment in found.source.fragments:
+        known = printed[fragment.key]
+        assert fragment.digest == known.digest, fragment
+        assert (fragment.registers, fragment.slots, fragment.status) == (known.registers, known.slots, known.status)
+
+
+@pytest.mark.parametrize("form", pages.FORMS)
+def test_every_form_says_where_it_has_it_from(form, reading, printed):
+    for fragment in reading(pages.FORMS[form]).source.fragments:
+        known = printed[fragment.key]
+        assert fragment.section.startswith("7.")
+        numbers = [figure.split()[0] for figure in (fragment.figures or "").split(", ")]
+        same = fragment.same_as or (fragment.shape, fragment.role, fragment.type) == ("m16n8k16", "C", "f16")
+        if same or fragment.also or known.also:
+            continue
+        if form in pages.WITHOUT_ANCHORS:
+            assert numbers == [figure.split()[0] for figure in known.figures.split(", ")]
+        else:
+            assert (fragment.figures, fragment.anchor) == (known.figures, known.anchor)
+
+
+@pytest.mark.parametrize("form", pages.FORMS)
+def test_what_is_not_covered_yet_is_named(form, reading):
+    later = [remark.text for remark in reading(pages.FORMS[form]).remarks if remark.kind is Kind.LATER]
+    assert later == ["7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32"]
+
+
+def test_the_lines_are_those_of_the_document(reading):
+    text = pages.markdown(pages.INTEGER)
+    found = reading(text)
+    for place, _, _ in found.counts:
+        assert "7.3.1" in text.split("\n")[place.heading.line - 1]
+
+
+def test_a_reference_is_resolved_against_the_catalogue_and_said_so(reading, printed):
+    found = reading(pages.markdown(pages.SPARSE))
+    assert found.complete
+    notes = [remark.reason for remark in found.remarks if remark.kind is Kind.NOTE]
+    assert notes == [
+        "B: not in what was read: as in ptx-isa-9.1 9.7.14.5.7",
+        "C: not in what was read: as in ptx-isa-9.1 9.7.14.5.7",
+        "not said in what was read: as in ptx-isa-9.1",
+    ]
+    borrowed = [fragment for fragment in found.source.fragments if fragment.role in "BCD"]
+    assert {fragment.same_as for fragment in borrowed} == {"ptx-isa-9.1 9.7.14.5.7"}
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in borrowed)
+
+
+def test_a_reference_without_a_link_is_found_by_its_title(reading):
+    found = reading(pages.markdown(pages.FLOAT + pages.SPARSE, links=False))
+    assert {each.same_as for each in found.source.fragments if each.instruction == "mma.sp" and each.role in "BCD"} == {
+        "7.3.2"
+    }
+
+
+def test_one_file_or_many_is_all_the_same(tmp_path):
+    (tmp_path / "whole.md").write_text(pages.markdown())
+    (tmp_path / "parts").mkdir()
+    for number, section in enumerate(pages.SECTIONS):
+        (tmp_path / "parts" / f"{number}.md").write_text(pages.markdown(section))
+    (whole,) = read([tmp_path / "whole.md"], "x")
+    (parts,) = read([tmp_path / "parts"], "x")
+    assert [(each.key, each.digest) for each in whole.source.fragments] == [
+        (each.key, each.digest) for each in parts.source.fragments
+    ]
+
+
+def test_a_section_given_twice_counts_once_if_it_says_the_same(tmp_path):
+    (tmp_path / "a.txt").write_text(pages.flat(pages.INTEGER))
+    (tmp_path / "b.md").write_text(pages.markdown(pages.INTEGER))
+    (found,) = read([tmp_path], "x")
+    assert found.complete
+    assert list(found.sheets) == ["mma-16816-i8-f8"]
+    (tmp_path / "c.md").write_text(pages.markdown(pages.INTEGER).replace("* 4) + (i & 0x3)", "* 4) + (i & 0x2)"))
+    (found,) = read([tmp_path], "x")
+    assert not found.complete

@@ -1,0 +1,98 @@
+"""The documentation itself, wherever its pages are at hand: none of them is part of the project."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lanemap.ingest import catalogue
+from lanemap.ingest.document import read
+from lanemap.ingest.document.remarks import Kind
+
+PAGES = Path(os.environ.get("LANEMAP_PTX_DOCS") or os.devnull)
+
+pytestmark = pytest.mark.skipif(
+    not (PAGES / "9.1").is_dir(),
+    reason="LANEMAP_PTX_DOCS names no folder with the pages of PTX ISA 9.1 in 9.1/ and excerpts of them in excerpts/",
+)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    (found,) = read([PAGES / "9.1"], "given")
+    return found
+
+
+def content(sheets: Mapping[str, catalogue.Section]):
+    """What sheets say: by section, role, type and major, without white space, spelling of case, and errata."""
+    found = {}
+    for name, sheet in sheets.items():
+        head = {key: sheet.get(key) for key in ("section", "anchor", "instruction", "shape", "computations")}
+        for entry in sheet["fragment"]:
+            said = {key: entry.get(key) for key in ("registers", "slots", "selectors", "figures", "mended", "same_as")}
+            said["formula"] = " ".join(entry.get("formula", "").casefold().split())
+            for role in entry["roles"]:
+                for type_ in entry["types"]:
+                    key = (name, role, type_, entry.get("major"))
+                    assert key not in found
+                    found[key] = head | said
+    return found
+
+
+def test_the_pages_say_what_the_catalogue_says(whole):
+    assert content(whole.sheets) == content(catalogue.sheets()["ptx-isa-9.1"])
+
+
+def test_written_out_they_are_the_catalogue(whole, tmp_path, sources):
+    assert whole.write(tmp_path) == 21
+    as_printed, _ = catalogue._sources("written", catalogue._read(tmp_path))
+    shipped = sources["ptx-isa-9.1"].fragments
+    assert {each.key: each.digest for each in as_printed.fragments} == {each.key: each.digest for each in shipped}
+
+
+def test_all_of_it_is_read(whole):
+    assert whole.complete
+    assert (len(whole.counts), len(whole.source.fragments)) == (21, 212)
+    later = [remark.text for remark in whole.remarks if remark.kind is Kind.LATER]
+    assert len(later) > 10
+    assert not [text for text in later if re.search(r"(?<![gw])mma\.m\d", text)]
+
+
+@pytest.mark.parametrize(
+    ("words", "section"),
+    [
+        ("c1 is listed twice", "9.7.14.5.9"),
+        ("c3 is missing", "9.7.14.5.9"),
+        ("a comma is missing", "9.7.14.5.9"),
+        ("cells are held too often: rows 8-15 cols 128-159", "9.7.14.5.13"),
+        ("registers hold 8 elements, but 4 are listed", "9.7.14.6.2.2"),
+        ("registers hold 16 elements, but 4 are listed", "9.7.14.6.2.3"),
+        ("a case without an upper bound", "9.7.14.5.8"),
+    ],
+)
+def test_its_slips_are_found(words, section, whole):
+    assert [remark for remark in whole.remarks if words in remark.reason and remark.section == section]
+
+
+def test_every_excerpt_is_read_in_full(sources):
+    shipped = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
+    for path in sorted((PAGES / "excerpts").iterdir()):
+        (found,) = read([path], "given")
+        assert found.complete, path
+        assert found.source.fragments
+        for fragment in found.source.fragments:
+            assert fragment.digest == shipped[fragment.key].digest
+
+
+def test_the_flattened_excerpt_has_all_of_its_formulas():
+    (path,) = [path for path in (PAGES / "excerpts").iterdir() if path.name.startswith("003_")]
+    (found,) = read([path], "given")
+    formulas = [
+        (name, "".join(entry["roles"]), entry["formula"])
+        for name, sheet in found.sheets.items()
+        for entry in sheet["fragment"]
+    ]
+    assert len({(name, roles, formula) for name, roles, formula in formulas}) == 8
+    assert all("row =" in formula and "col =" in formula for _, _, formula in formulas)
