@@ -96,12 +96,12 @@ def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
     assert file.read_bytes() == before
 
 
-def test_documents_are_never_replaced(refused, file, mine, tmp_path):
+def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
     before = file.read_bytes()
-    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("is a document", "another name"))
+    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("ships", "another with --name"))
     lines = TABLE.splitlines()
     (tmp_path / "two.csv").write_text(f"{lines[0]},source\n{lines[1]},new\n{lines[1]},ptx-isa-9.1\n")
-    refused("import", "table", tmp_path / "two.csv", db=file, words=("is a document",))
+    refused("import", "table", tmp_path / "two.csv", db=file, words=("ships",))
     refused("import", "table", tmp_path / "two.csv", "--name", "x", db=file, words=("new, ptx-isa-9.1",))
     assert file.read_bytes() == before
 
@@ -116,5 +116,5 @@ def test_from_python(file, mine):
 def test_the_command_offers_every_kind():
     from lanemap.cli.options import Importable
 
-    assert [kind.value for kind in Importable] == list(KINDS)
+    assert [kind.value for kind in Importable] == ["capture", *KINDS]
     assert importing.read is read
