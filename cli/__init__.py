@@ -22,6 +22,7 @@ from .options import (
     Importable,
     Major,
     Output,
+    PictureFormat,
     Report,
     ReportFile,
     ReportFormat,
@@ -420,6 +421,86 @@ def import_(
     write_imported(import_layouts(kind.value, path, name=name, url=db, progress=_progress), format)
 
 
+@app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
+def draw(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="A, B, C, D or E. Default: A, B and D.")] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    format: Annotated[  # noqa: A002
+        PictureFormat | None,
+        typer.Option("--format", "-f", help="Default: by the ending of --output, else svg.", case_sensitive=False),
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None, typer.Option("--diff", help="Mark where two sources differ.", metavar="LEFT RIGHT")
+    ] = None,
+    accumulator: Annotated[
+        str | None, typer.Option("--accumulator", "-a", help="Type of C and D, without ROLE.")
+    ] = None,
+    instruction: SomeInstruction = None,
+    major: Major = None,
+    selector: Selector = None,
+    source: Source = DEFAULT_SOURCE,
+    db: Db = None,
+) -> None:
+    """Draw an operand, or without ROLE a whole instruction, as a picture: SVG, PNG or PDF.
+
+    PNG and PDF need pip install "lanemap[draw]". An SVG follows the dark mode of whoever looks at it.
+    """
+    from ..db.lookup import Wanted
+    from . import picturing
+
+    wanted = Wanted(shape, type, role, instruction, major, selector, source)
+    if diff and not role:
+        raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
+    with _open(db) as database:
+        if diff:
+            drawing = picturing.difference(database.reader, wanted, diff)
+        elif role:
+            drawing = picturing.operand(database.reader, wanted)
+        else:
+            drawing = picturing.instruction(database.reader, wanted, accumulator)
+    picturing.write(drawing, format, output)
+
+
+@app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
+def chain(
+    first_shape: Shape,
+    first_type: Type,
+    first_role: Role,
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Role,
+    transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
+    relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Number K anew where that avoids movement.")] = False,
+    first: Annotated[str | None, typer.Option("--first", help="mma or mma.sp, where both have the first.")] = None,
+    second: Annotated[str | None, typer.Option("--second", help="mma or mma.sp, where both have the second.")] = None,
+    major: Major = None,
+    source: Source = DEFAULT_SOURCE,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Can D of one instruction be A or B of the next as it is, or which lanes must exchange what?
+
+    Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Exit code
+    0: no value moves to another lane; 1: some do.
+    """
+    from ..db.chain import Movement, relabelled
+    from ..db.chain import chain as moves
+    from ..db.lookup import Wanted
+    from .chaining import write_chain
+
+    given = Wanted(first_shape, first_type, first_role, first, source=source)
+    taken = Wanted(shape, type, role, second, major, source=source)
+    with _open(db) as database:
+        plain = moves(database.reader, given, taken, transposed=transpose)
+    anew = relabelled(plain)
+    shown = anew if relabel and anew else plain
+    write_chain(shown, anew, format)
+    if shown.movement is not Movement.NONE:
+        raise typer.Exit(DISAGREES)
+
+
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
 def export(
     format: Annotated[  # noqa: A002
@@ -442,7 +523,8 @@ def export(
 ) -> None:
     """Write the layout table, or a selection of it, to a file that appears whole or not at all.
 
-    As a table: parquet, csv, arrow, jsonl. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python (TVM,
+    As a table: parquet, csv, arrow, jsonl, or dataset, a folder of Parquet files by source and instruction, which
+    DuckDB, Spark and pandas read as one table. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python (TVM,
     TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each fragment is
     evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
     """

@@ -9,11 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from .grid import Cell, Grid
-
-# Okabe and Ito's colours, which colour-blind readers can tell apart, one for each group of four lanes ...
-_HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "999999")
-# ... and four shades of each, for the lanes in the group: how much of it is white.
-_WHITE = (0.0, 0.3, 0.55, 0.75)
+from .palette import ink, shade
 
 
 def describe(fragment: Mapping[str, Any]) -> Iterator[str]:
@@ -89,7 +85,5 @@ def _lines(grid: Grid) -> Iterator[Text]:
 def _style(cell: Cell) -> str:
     if cell.lane is None:
         return ""
-    hue, white = _HUES[cell.lane // 4 % 8], _WHITE[cell.lane % 4]
-    parts = [round(int(hue[at : at + 2], 16) * (1 - white) + 255 * white) for at in (0, 2, 4)]
-    bright = 0.299 * parts[0] + 0.587 * parts[1] + 0.114 * parts[2] > 120
-    return f"{'black' if bright else 'white'} on #{''.join(f'{part:02x}' for part in parts)}"
+    fill = shade(cell.lane)
+    return f"#{ink(fill)} on #{fill}"

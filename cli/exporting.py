@@ -17,7 +17,14 @@ _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather":
 
 
 def export(reader: Reader, wanted: Wanted, form: FileFormat | None, output: str) -> None:
-    """Write the rows that match to a file, or to stdout for ``-``."""
+    """Write the rows that match to a file, or to stdout for ``-``; a dataset to a folder."""
+    if form is FileFormat.DATASET:
+        from ..db.dataset import write_dataset
+
+        if output == "-":
+            raise LanemapError("a dataset is a folder: name it with --output, as in --output layouts")
+        write_dataset(reader, wanted, Path(output), __version__)
+        return
     name = form.value if form else _form(output)
     table = layout_table(reader, wanted, __version__)
     if output == "-":

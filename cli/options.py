@@ -28,6 +28,7 @@ class FileFormat(StrEnum):
     CSV = "csv"
     ARROW = "arrow"
     JSONL = "jsonl"
+    DATASET = "dataset"
     CUTE = "cute"
     LINEAR = "linear"
     AFFINE = "affine"
@@ -38,7 +39,15 @@ class FileFormat(StrEnum):
     @property
     def notation(self) -> bool:
         """Whether it is another toolchain's notation, not a table."""
-        return self not in (FileFormat.PARQUET, FileFormat.CSV, FileFormat.ARROW, FileFormat.JSONL)
+        return self.value in ("cute", "linear", "affine", "python", "cpp", "ptx-formula")
+
+
+class PictureFormat(StrEnum):
+    """What a picture can be."""
+
+    SVG = "svg"
+    PNG = "png"
+    PDF = "pdf"
 
 
 class By(StrEnum):

@@ -1,10 +1,11 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -42,11 +43,57 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(path.stat().st_mode if path.exists() else 0o666 & ~mask)
+        Path(name).chmod(path.stat().st_mode if path.exists() else 0o666 & ~_mask())
         Path(name).replace(path)
     except BaseException:
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+@contextmanager
+def folder_atomically(path: Path, replaceable: Callable[[Path], bool], what: str) -> Iterator[Path]:
+    """A folder to fill, which takes the place of ``path`` when the block ends well and vanishes when it does not.
+
+    Args:
+        path: nothing, an empty folder, or one that may be replaced.
+        replaceable: whether a folder that is there may be.
+        what: those that may, in words.
+
+    Raises:
+        LanemapError: something else is there, or the folder cannot be written.
+    """
+    try:
+        path = path.resolve()
+        if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or replaceable(path))):
+            raise LanemapError(f"{path} is not {what}: name a new folder, or an empty one")
+        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        try:
+            yield made
+            made.chmod(path.stat().st_mode if path.exists() else 0o777 & ~_mask())
+            _exchange(made, path)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    except OSError as error:
+        raise LanemapError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _exchange(made: Path, path: Path) -> None:
+    """Put a folder in the place of another one, which comes back if that fails."""
+    if not path.exists():
+        made.rename(path)
+        return
+    old = made.with_name(f"{made.name}.old")
+    path.rename(old)
+    try:
+        made.rename(path)
+    except BaseException:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

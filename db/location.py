@@ -8,8 +8,8 @@ from pathlib import Path
 
 from .errors import LanemapError
 
-#: Raised by every change of the tables. A database of another version is never read.
-SCHEMA_VERSION = 1
+#: Raised by every change of the tables and views. A database of another version is never read.
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from .errors import LanemapError
 from .fragment import ELEMENT, Fragment, Source
 from .location import SCHEMA_VERSION, Location
-from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
+from .schema import CHAIN, LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .server import engine, exclude_writers, in_words
 from .structure import check
 
@@ -98,7 +98,8 @@ def _create(connection: Connection, location: Location) -> None:
     if inspect(connection).get_table_names():
         raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database with --db")
     metadata.create_all(connection)
-    connection.execute(text(LAYOUT))
+    for view in (LAYOUT, CHAIN):
+        connection.execute(text(view))
 
 
 def _load(connection: Connection, sources: Iterable[Source], progress: Progress | None) -> None:

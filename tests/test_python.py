@@ -8,7 +8,7 @@ import pytest
 
 import lanemap
 
-HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark"}
+HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark", "PIL", "reportlab"}
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,8 @@ def loaded_by(code, tmp_path):
         "list",
         "list sources",
         "sql SELECT+1",
+        "chain m16n8k16 f32 D m16n8k16 f16 A",
+        "draw m16n8k16 f16 A",
         "--help",
         "find --help",
     ],

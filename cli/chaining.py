@@ -1,0 +1,71 @@
+"""What ``chain`` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from ..db.chain import Chain, Move, Movement, name, summary
+from ..db.reader import Rows
+from ..db.spans import spans
+from .options import Format
+from .output import table, write_rows
+
+_TILES = ("tile_row", "tile_col", "from_tile_row", "from_tile_col")
+_SUMMARY = (
+    *("tile_row", "tile_col", "reg", "slot", "from_tile_row", "from_tile_col"),
+    *("from_reg", "from_slot", "lanes", "from_lanes"),
+)
+
+
+def write_chain(shown: Chain, anew: Chain | None, form: Format) -> None:
+    """The verdict and where each register comes from; in other formats than the table, every move.
+
+    Args:
+        shown: what to print.
+        anew: the same with K numbered so that nothing moves, where there is such a numbering.
+        form: how.
+    """
+    if form is not Format.TABLE:
+        write_rows(Rows(Move._fields, shown.moves), form)
+        return
+    sys.stdout.writelines(line + "\n" for line in _verdict(shown, anew))
+    sys.stdout.write("\n" + table(_by_register(shown.moves)))
+
+
+def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
+    given, taken = name(shown.first), name(shown.second)
+    yield f"{given}{', transposed,' if shown.transposed else ''} as {taken}: {shown.movement}"
+    yield f"source: {shown.first['source']}"
+    (down, across), (parts_down, parts_across) = shown.tiles
+    role = shown.second["role"]
+    if down * across > 1:
+        yield f"tiles:  {down} x {across} D make {_count(parts_down, parts_across)} {role}"
+    elif parts_down * parts_across > 1:
+        yield f"tiles:  one D makes {_count(parts_down, parts_across)} {role}"
+    if shown.order:
+        other = "rows of B" if role == "A" else "columns of A"
+        yield f"K:      numbered anew: give the second instruction the {other} in the order"
+        yield f"        {' '.join(map(str, shown.order))}"
+    elif shown.movement is not Movement.NONE:
+        none = "no numbering of K avoids the movement"
+        yield "K:      " + ("numbered anew, nothing moves between lanes: --relabel shows it" if anew else none)
+    elif shown.registers_stay:
+        yield "registers: taken as they are"
+    else:
+        yield "registers: each lane converts or packs its own"
+
+
+def _count(down: int, across: int) -> str:
+    return "one" if down * across == 1 else f"{down} x {across}"
+
+
+def _by_register(moves: Sequence[Move]) -> Rows:
+    rows = []
+    for place, lanes in summary(moves):
+        same = all(lane == origin for lane, origin in lanes)
+        origins = "same" if same else " ".join(str(origin) for _, origin in lanes)
+        rows.append((*place, spans(lane for lane, _ in lanes).replace(" ", ""), origins))
+    columns = list(zip(*rows, strict=True))
+    kept = [at for at, column in enumerate(_SUMMARY) if column not in _TILES or set(columns[at]) != {0}]
+    return Rows(tuple(_SUMMARY[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])

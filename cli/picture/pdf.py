@@ -1,0 +1,61 @@
+"""A picture as PDF, on white, one page of its size, with ReportLab and the fonts that every reader has."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from ..palette import BLACK, WHITE, ink, shade
+from .layout import SIZES, Anchor, Block, Style
+from .marks import Line, brackets, frame
+
+#: Points per CSS pixel.
+_SCALE = 0.75
+_FAINT = "555555"
+
+
+def write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
+    """Write it. Equal pictures are equal files."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    size = (picture.width * _SCALE, picture.height * _SCALE)
+    page = Canvas(stream, pagesize=size, pageCompression=1, invariant=1)
+    page.setTitle(title)
+    page.setCreator("lanemap")
+    page.scale(_SCALE, _SCALE)
+    write = {Anchor.START: page.drawString, Anchor.MIDDLE: page.drawCentredString, Anchor.END: page.drawRightString}
+
+    def up(y: float) -> float:
+        return picture.height - y
+
+    def trace(line: Line) -> None:
+        path = page.beginPath()
+        path.moveTo(line[0][0], up(line[0][1]))
+        for x, y in line[1:]:
+            path.lineTo(x, up(y))
+        page.drawPath(path)
+
+    for box in picture.boxes:
+        lane = box.cell.lane
+        fill = WHITE if lane is None else shade(lane)
+        text = _FAINT if lane is None else ink(fill)
+        page.setFillColor(f"#{fill}")
+        page.setStrokeColor(f"#{_FAINT if lane is None else WHITE}")
+        page.rect(box.x, up(box.y + box.height), box.width, box.height, fill=1)
+        page.setFillColor(f"#{text}")
+        page.setFont("Helvetica", SIZES[Style.LABEL])
+        page.drawCentredString(box.x + box.width / 2, up(box.baseline), box.cell.label)
+        page.setStrokeColor(f"#{text}")
+        for line in brackets(box):
+            trace(line)
+    page.setStrokeColor(f"#{BLACK}")
+    page.setLineWidth(3)
+    for box in picture.boxes:
+        for line in frame(box):
+            trace(line)
+    for each in picture.words:
+        bold = each.style in (Style.TITLE, Style.NAME)
+        page.setFillColor(f"#{BLACK if bold else _FAINT}")
+        page.setFont("Helvetica-Bold" if bold else "Helvetica", SIZES[each.style])
+        write[each.anchor](each.x, up(each.y), each.words)
+    page.showPage()
+    page.save()

@@ -1,0 +1,200 @@
+"""Whether the D of one instruction is the A or B of the next as it stands, or which lanes must exchange what.
+
+The view ``chain`` has the answer element by element; here it becomes a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from .errors import LanemapError
+from .lookup import Wanted, one_operand, with_rows
+from .reader import Reader
+
+
+class Movement(StrEnum):
+    """How far values must move."""
+
+    NONE = "no data movement between lanes"
+    QUAD = "data movement within the quad"
+    WARP = "data movement across the warp"
+
+
+class Move(NamedTuple):
+    """An element that is taken, and where its value comes from. Tiles are counted along rows and columns."""
+
+    tile_row: int
+    tile_col: int
+    lane: int
+    reg: int
+    slot: int
+    row: int
+    col: int
+    computation: int
+    from_tile_row: int
+    from_tile_col: int
+    from_lane: int
+    from_reg: int
+    from_slot: int
+
+
+#: How many fields of a move are of the element that is taken.
+_TAKEN = Move._fields.index("from_tile_row")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Every move that makes ``first``, a D, into ``second``, an A or B.
+
+    ``order`` says, where K is numbered anew, which K each one stands for: the other operand of the second instruction
+    must be given its rows or columns in this order.
+    """
+
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+    transposed: bool
+    moves: Sequence[Move]
+    order: tuple[int, ...] | None = None
+
+    @property
+    def movement(self) -> Movement:
+        """The verdict."""
+        if all(move.lane == move.from_lane for move in self.moves):
+            return Movement.NONE
+        near = all(move.lane // 4 == move.from_lane // 4 for move in self.moves)
+        return Movement.QUAD if near else Movement.WARP
+
+    @property
+    def registers_stay(self) -> bool:
+        """Whether every register that is taken is a register of D as it is, with nothing to convert or pack."""
+        if self.movement is not Movement.NONE or self.first["slot_bits"] != self.second["slot_bits"]:
+            return False
+        taken = {(move.tile_row, move.tile_col, move.lane, move.reg): _origin(move) for move in self.moves}
+        return all(
+            move.slot == move.from_slot and taken[move.tile_row, move.tile_col, move.lane, move.reg] == _origin(move)
+            for move in self.moves
+        )
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """How many D, and how many A or B, make the matrix that both are tiles of: down and across."""
+        given = 1 + max(move.from_tile_row for move in self.moves), 1 + max(move.from_tile_col for move in self.moves)
+        taken = 1 + max(move.tile_row for move in self.moves), 1 + max(move.tile_col for move in self.moves)
+        return given, taken
+
+
+_MOVES = f"""
+SELECT {", ".join(Move._fields)} FROM chain
+WHERE source = :source AND transposed = :transposed
+  AND from_instruction = :from_instruction AND from_shape = :from_shape AND from_type = :from_type
+  AND instruction = :instruction AND shape = :shape AND type = :type AND role = :role
+  AND (CAST(:major AS TEXT) IS NULL OR major = :major)
+ORDER BY tile_row, tile_col, lane, reg, slot, from_lane <> lane, from_lane, from_reg, from_slot
+"""  # noqa: S608 - the names of a record's fields
+
+_ELEMENTS = """
+SELECT COUNT(*) AS elements, MAX(computation) AS computations,
+       SUM(CASE WHEN col < col_last THEN 1 ELSE 0 END) AS windows
+FROM element WHERE mapping_id = :mapping
+"""
+
+
+def chain(reader: Reader, first: Wanted, second: Wanted, *, transposed: bool = False) -> Chain:
+    """The moves from a D to an A or B of the same source.
+
+    Raises:
+        LanemapError: an operand is not there, has no rows, or is none that can give or take values.
+    """
+    for wanted, role, right in ((first, "giver", ("D",)), (second, "taker", ("A", "B"))):
+        if wanted.parameters()["role"] not in right:
+            raise LanemapError(f"{wanted.role} is no {role}: chain goes from D of the first to A or B of the second")
+    giver, taker = _only(reader, first), _only(reader, second)
+    names = ("instruction", "shape", "type")
+    asked = {name: taker[name] for name in (*names, "role", "major", "source")} | {"transposed": int(transposed)}
+    found = reader.select(_MOVES, asked | {f"from_{name}": giver[name] for name in names}).rows
+    moves: dict[tuple[int, ...], Move] = {}
+    for move in map(Move._make, found):
+        moves.setdefault(move[:5], move)
+    _expect_all(reader, giver, taker, len(moves), transposed)
+    return Chain(giver, taker, transposed, list(moves.values()))
+
+
+def relabelled(plain: Chain) -> Chain | None:
+    """The same without movement, with K numbered anew; None where no numbering of K avoids it.
+
+    A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
+    lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones.
+    """
+    cells = {_cell(plain, move): move for move in plain.moves}
+    depths = {k for k, _ in cells}
+    ends = {end for _, end in cells}
+    if not len(plain.moves) == len(cells) == len(depths) * len(ends):
+        return None
+    held: dict[tuple[int, ...], list[int]] = {}
+    for k in sorted(depths, reverse=True):
+        held.setdefault(tuple(cells[k, end].from_lane for end in ends), []).append(k)
+    order = []
+    for k in sorted(depths):
+        alike = held.get(tuple(cells[k, end].lane for end in ends))
+        if not alike:
+            return None
+        order.append(alike.pop())
+    moves = []
+    for move in plain.moves:
+        k, end = _cell(plain, move)
+        moves.append(Move(*move[:_TAKEN], *cells[order[k], end][_TAKEN:]))
+    return replace(plain, moves=moves, order=tuple(order))
+
+
+def _cell(chain: Chain, move: Move) -> tuple[int, tuple[int, int]]:
+    """K, and the row of A or column of B with its computation, in the whole matrix."""
+    row = move.tile_row * int(chain.second["rows"]) + move.row
+    col = move.tile_col * int(chain.second["cols"]) + move.col
+    return (col, (row, move.computation)) if chain.second["role"] == "A" else (row, (col, move.computation))
+
+
+def summary(moves: Sequence[Move]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
+    """Each slot with the slot of D that it takes its value from, and the lanes that do so with those that give it."""
+    groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for move in moves:
+        place = (move.tile_row, move.tile_col, move.reg, move.slot, *_origin(move), move.from_slot)
+        groups.setdefault(place, []).append((move.lane, move.from_lane))
+    yield from sorted(groups.items())
+
+
+def name(operand: Mapping[str, Any]) -> str:
+    """An operand as messages call it."""
+    return f"{operand['role']} of {operand['instruction']} {operand['shape']} {operand['type']}"
+
+
+def _origin(move: Move) -> tuple[int, int, int]:
+    return move.from_tile_row, move.from_tile_col, move.from_reg
+
+
+def _only(reader: Reader, wanted: Wanted) -> dict[str, Any]:
+    found = with_rows(reader, one_operand(reader, wanted))
+    if len(found) > 1:
+        majors = " or ".join(f"--major {fragment['major']}" for fragment in found)
+        raise LanemapError(f"{wanted.role} of {wanted.shape} {wanted.type} comes in both majors: say {majors}")
+    return found[0]
+
+
+def _expect_all(
+    reader: Reader, giver: Mapping[str, Any], taker: Mapping[str, Any], count: int, transposed: bool
+) -> None:
+    """Refuse what the view has no answer for, or only part of one."""
+    given, taken = (reader.select(_ELEMENTS, {"mapping": each["mapping_id"]}).records()[0] for each in (giver, taker))
+    if taken["windows"]:
+        raise LanemapError(f"{name(taker)} takes columns that its metadata chooses: chain a dense A, or a B")
+    if given["computations"] != taken["computations"]:
+        raise LanemapError(
+            f"{name(giver)} is of {given['computations']} computations, {name(taker)} of {taken['computations']}: "
+            "chain two that a warp does as many of"
+        )
+    down, across = (giver["cols"], giver["rows"]) if transposed else (giver["rows"], giver["cols"])
+    tiles = max(1, down // taker["rows"]) * max(1, across // taker["cols"])
+    if count != taken["elements"] * tiles:
+        raise LanemapError(f"{name(giver)} lacks values that {name(taker)} takes: lanemap list findings says why")

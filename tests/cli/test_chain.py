@@ -1,0 +1,52 @@
+"""What ``chain`` prints, and its exit codes."""
+
+import csv
+import io
+
+import pytest
+
+from lanemap.db.chain import Move
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("m16n8k16", "f32", "D", "m16n8k16", "f16", "A"), 0),
+        (("m16n8k16", "f16", "D", "m16n8k16", "f16", "B", "--transpose"), 0),
+        (("m16n8k8", "f32", "D", "m16n8k8", "tf32", "A"), 1),
+        (("m16n8k8", "f32", "D", "m16n8k8", "tf32", "A", "--relabel"), 0),
+        (("M16N8K16", ".F16", "d", "m16n8k8", "bf16", "b"), 1),
+        (("m8n8k4", "f32", "D", "m8n8k4", "f16", "A", "--major", "row", "--relabel"), 1),
+        (("m16n8k16", "f32", "D", "m16n8k16", "f16", "B", "--first", "mma.sp", "--second", "mma.sp", "-t"), 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, code):
+    result = run("chain", *arguments)
+    assert (result.code, result.err) == (code, "")
+    assert result.out == snapshot
+
+
+def test_every_element_in_other_formats(run):
+    rows = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D m16n8k16 f16 A -f csv".split()).out)))
+    assert tuple(rows[0]) == Move._fields
+    assert len(rows) == 256
+    assert all(row["lane"] == row["from_lane"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("m16n8k16 f16 A m16n8k16 f16 A", ("A", "from D", "A or B")),
+        ("m16n8k16 f16 D m16n8k16 f16 C", ("C", "A or B")),
+        ("m16n8k16 f17 D m16n8k16 f16 A", ("no type f17", "f16")),
+        ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
+        ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
+        ("m16n8k16 f16 D m16n8k32 f16 B", ("figure-only", "--source h200-sm_90a")),
+        ("m8n8k4 f16 D m8n8k4 f16 A", ("both majors", "--major row")),
+        ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
+        ("m16n8k16 f16 D m16n8k16 f16", ("Missing argument", "lanemap chain --help")),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):
+    refused("chain", *arguments.split(), words=words)

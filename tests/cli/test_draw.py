@@ -1,0 +1,200 @@
+"""Pictures: every element is in them, legible in both modes, and the file is whole or not there."""
+
+import io
+import re
+import sys
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+import lanemap
+from lanemap.cli.palette import BLACK, WHITE, ink, shade
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg, kind):
+    """The words of a kind with their places; labels also with the colour of their lane."""
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        first, *rest = group.get("class").split()
+        if first == kind:
+            for each in group.iter(f"{SVG}text"):
+                yield float(each.get("x")), float(each.get("y")), each.text, each.get("text-anchor"), *rest
+
+
+def span(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def near(one, other):
+    return abs(one - other) < 2
+
+
+def held(svg):
+    """The cells of each slot that a picture shows: each label, with the nearest names above and beside it."""
+    axes, found = list(texts(svg, "axis")), {}
+    for x, y, label, _, lane in texts(svg, "label"):
+        above = max((top, name) for left, top, name, anchor in axes if (anchor, left) == ("middle", x) and top < y)
+        beside = max((left, name) for left, top, name, anchor in axes if anchor == "end" and near(top, y) and left < x)
+        cells = [(row, col) for row in span(beside[1]) for col in span(above[1])]
+        for part in label.split("+") if label != "-" else []:
+            held_by, reg, slots = re.fullmatch(r"(\d+):(\d+)\.(\S+)", part).groups()
+            assert lane in (f"lane{held_by}", "none")
+            window, slots = "|" in slots, span(re.sub(r"\|(\.\.\|)?", "-", slots))
+            for index, slot in enumerate(slots):
+                each = cells if window or len(slots) == 1 else [cells[index]]
+                found.setdefault((int(held_by), int(reg), slot), set()).update(each)
+    return found
+
+
+def stored(database, *operand, **rest):
+    return {
+        (each.lane, each.reg, each.slot): {(each.row, col) for col in range(each.col, each.col_last + 1)}
+        for each in database.layout(*operand, **rest).itertuples()
+    }
+
+
+def test_every_element_of_every_fragment_is_in_its_picture(run, built):
+    with lanemap.open(str(built)) as database:
+        kinds = database.fragments(None)
+        kinds = kinds[kinds.mapping_id.notna()].drop_duplicates(["mapping_id"])
+        for kind in kinds.itertuples():
+            operand = (kind.shape, kind.type, kind.role)
+            rest = {name: getattr(kind, name) for name in ("instruction", "major", "source", "selector")}
+            rest = {name: value for name, value in rest.items() if not pd.isna(value)}
+            options = [word for name, value in rest.items() for word in (f"--{name}", str(value))]
+            result = run("draw", *operand, *options)
+            assert result.code == 0, result.err
+            assert held(result.out) == stored(database, *operand, **rest), (operand, rest)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "m8n8k4 f64 B",
+        "m16n8k8 tf32 A --instruction mma.sp",
+        "m8n8k4 f16 A --major row",
+    ],
+)
+def test_svg(run, snapshot, arguments):
+    result = run("draw", *arguments.split())
+    assert (result.code, result.err) == (0, "")
+    assert result.out == snapshot
+
+
+def test_a_whole_instruction_is_drawn_as_a_product(run):
+    svg = run("draw", "m16n8k16", "f16", "--accumulator", "f16").out
+    names = {name: (x, y) for x, y, name, _ in texts(svg, "name")}
+    a, b, d = (names[name] for name in ("A f16, 16 x 16", "B f16, 16 x 8", "C and D f16, 16 x 8"))
+    assert a[1] == d[1] > b[1]
+    assert b[0] == d[0] > a[0]
+    labels = {label: (x, y) for x, y, label, *_ in texts(svg, "label") if y > d[1] and x > d[0]}
+    above = {x for x, y, *_ in texts(svg, "label") if y < a[1]}
+    beside = {y for x, y, *_ in texts(svg, "label") if x < d[0]}
+    assert {x for x, _ in labels.values()} == above
+    assert {y for _, y in labels.values()} == beside
+
+
+def test_four_computations_are_four_products(run):
+    names = [name for _, _, name, _ in texts(run("draw", "m8n8k4", "f16").out, "name")]
+    assert [name for name in names if name.startswith("computation")] == [f"computation {n}" for n in (1, 2, 3, 4)]
+    assert names.count("C and D f32, 8 x 8") == 4
+
+
+def test_what_differs_keeps_its_colour_in_a_frame(run):
+    svg = run("draw", "m16n8k256", "b1", "A", "--diff", "ptx-isa-9.1", "h200-sm_90a").out
+    assert "1024 of 4096 elements differ" in svg
+    coloured = [label for _, _, label, _, lane in texts(svg, "label") if lane != "none"]
+    shared = [label for _, _, label, _, lane in texts(svg, "label") if lane == "none" and "+" in label]
+    empty = [label for _, _, label, *_ in texts(svg, "label") if label == "-"]
+    frames = re.search(r'class="frame" d="([^"]*)"', svg)[1].count("M")
+    assert len(coloured) + len(shared) + len(empty) == frames == 2 * 8 * 5
+    same = run("draw", "m16n8k16", "f16", "A", "--diff", "ptx-isa-9.1", "h200-sm_90a").out
+    assert "Nothing differs" in same
+    assert 'class="frame"' not in same
+
+
+def test_it_says_where_it_comes_from(run):
+    notes = [words for _, _, words, _ in texts(run("draw", "m16n8k256", "b1", "A").out, "note")]
+    assert any("ptx-isa-9.1+errata" in each and "section 9.7.14.5.13" in each for each in notes)
+    assert any(f"lanemap {lanemap.__version__}" in each for each in notes)
+
+
+def test_every_label_is_legible_on_its_colour():
+    """A contrast of 4.5, as accessibility guidelines ask for small text, on paper and in the dark."""
+
+    def light(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.05 + 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for ground in (WHITE, "1b1b1f"):
+        fills = [shade(lane, ground) for lane in range(32)]
+        assert len(set(fills)) == 32
+        for fill in fills:
+            pair = sorted((light(fill), light(ink(fill))))
+            assert pair[1] / pair[0] > 4.5, (fill, ground)
+    assert {ink(shade(lane)) for lane in range(32)} == {BLACK, WHITE}
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_a_file_and_stdout_are_the_same(run, tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    path.write_text("old")
+    assert run("draw", "m16n8k16", "f16", "A", "--output", path).out == ""
+    assert path.read_bytes() == run("draw", "m16n8k16", "f16", "A", "--format", ending).bytes
+    assert path.read_bytes().startswith({"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}[ending])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_png_has_the_colour_of_every_lane(run):
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(run("draw", "m16n8k16", "f16", "A", "-f", "png").bytes)).convert("RGB")
+    seen = {f"{r:02x}{g:02x}{b:02x}" for count, (r, g, b) in image.getcolors(1 << 20) if count > 500}
+    assert {shade(lane) for lane in range(32)} <= seen
+
+
+def test_pdf_has_every_label(run):
+    import base64
+    import zlib
+
+    pdf = run("draw", "m16n8k16", "f16", "A", "-f", "pdf").bytes
+    page = re.search(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)[1].strip()
+    drawn = zlib.decompress(base64.a85decode(page.removesuffix(b"~>"))).decode("latin-1")
+    svg = run("draw", "m16n8k16", "f16", "A").out
+    assert all(f"({label})" in drawn for _, _, label, *_ in texts(svg, "label"))
+
+
+@pytest.mark.parametrize(("ending", "module"), [("png", "PIL"), ("pdf", "reportlab.pdfgen.canvas")])
+def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    path = tmp_path / f"a.{ending}"
+    path.write_text("old")
+    refused("draw", "m8n8k4", "f64", "A", "-o", path, words=(ending.upper(), 'pip install "lanemap[draw]"'))
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("m16n8k16 f16 A -o a.gif", ("a.gif", ".svg, .png or .pdf")),
+        ("m16n8k16 f16 A -o a", ("'a'", "--format")),
+        ("m16n8k16 f16 A --format gif", ("gif", "svg")),
+        ("m16n8k16 f16 A -o no/such/a.svg", ("no/such/a.svg", "No such file")),
+        ("m16n8k16 f16 X", ("no role X",)),
+        ("m16n8k17 f16", ("no shape m16n8k17", "m16n8k16")),
+        ("m16n8k32 f16 B", ("figure-only", "--source")),
+        ("m16n8k32 f16", ("figure-only", "--source")),
+        ("m16n8k16 bf16 --accumulator f16", ("no accumulator f16", "f32")),
+        ("m16n8k16 f16 --diff ptx-isa-9.1 h200-sm_90a", ("which operand", "ROLE")),
+        ("m16n8k16 f16 A --diff ptx-isa-9.1 nobody", ("no source nobody",)),
+        ("m16n8k16 f16 A --diff ptx-isa-9.1", ("--diff", "2 arguments")),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(refused, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    refused("draw", *arguments.split(), words=words)
+    assert list(tmp_path.iterdir()) == []
