@@ -1,0 +1,61 @@
+"""The application that the commands join, and what they share: exit codes, complaints, the database."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import Database, __version__
+from .. import open as open_lanemap
+
+app = typer.Typer(
+    name="lanemap",
+    help="Which lane, register and slot of an NVIDIA tensor-core instruction holds which matrix element.",
+    epilog="Try: lanemap show m16n8k16 f16 A",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+OK, DISAGREES, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def complain(words: str) -> int:
+    """One line on stderr; the exit code of bad input."""
+    line = " ".join(words.split())
+    sys.stderr.write(f"lanemap: {line}\n")
+    return BAD_INPUT
+
+
+def open_database(db: str | None) -> Database:
+    """The database, built if need be; says when it is stale."""
+    database = open_lanemap(db, progress=progress)
+    if database.stale:
+        command = f"lanemap ingest --db {db}" if db else "lanemap ingest"
+        sys.stderr.write(f"lanemap: {database.location} was built from other shipped sources: {command} updates it\n")
+    return database
+
+
+def progress(source: object) -> None:
+    """Say on a terminal which source is being loaded."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"lanemap: loading {getattr(source, 'name', '')}\n")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"lanemap {__version__}\n")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
+]
+
+
+@app.callback()
+def _common(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001 - its callback prints it
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")

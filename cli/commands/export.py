@@ -1,0 +1,112 @@
+"""Commands that write what others read: tables, notations and pictures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ... import DEFAULT_SOURCE, LanemapError
+from ..app import DISAGREES, app, complain, open_database
+from ..options import (
+    Db,
+    FileFormat,
+    Major,
+    PictureFormat,
+    Selector,
+    Shape,
+    SomeInstruction,
+    SomeRole,
+    SomeShape,
+    SomeSource,
+    SomeType,
+    Source,
+    Type,
+)
+
+
+@app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
+def export(
+    format: Annotated[  # noqa: A002
+        FileFormat | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Default: by the ending of --output, else csv.",
+            case_sensitive=False,
+            metavar="FORMAT",
+        ),
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    source: SomeSource = None,
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    db: Db = None,
+) -> None:
+    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
+
+    As a table: parquet, csv, arrow, jsonl, or dataset, a folder of Parquet files by source and instruction, which
+    DuckDB, Spark and pandas read as one table. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python
+    (TVM, TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each
+    fragment is evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
+    """
+    from ...db.lookup import Wanted
+
+    wanted = Wanted(shape, type, role, instruction, source=source)
+    with open_database(db) as database:
+        if format and format.notation:
+            from ..notating import export as write_notation
+
+            refused = write_notation(database.reader, wanted, format, output)
+            for error in refused:
+                complain(f"{format} cannot express {error}")
+            if refused:
+                raise typer.Exit(DISAGREES)
+            return
+        from ..exporting import export as write
+
+        write(database.reader, wanted, format, output)
+
+
+@app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
+def draw(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="A, B, C, D or E. Default: A, B and D.")] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    format: Annotated[  # noqa: A002
+        PictureFormat | None,
+        typer.Option("--format", "-f", help="Default: by the ending of --output, else svg.", case_sensitive=False),
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None, typer.Option("--diff", help="Mark where two sources differ.", metavar="LEFT RIGHT")
+    ] = None,
+    accumulator: Annotated[
+        str | None, typer.Option("--accumulator", "-a", help="Type of C and D, without ROLE.")
+    ] = None,
+    instruction: SomeInstruction = None,
+    major: Major = None,
+    selector: Selector = None,
+    source: Source = DEFAULT_SOURCE,
+    db: Db = None,
+) -> None:
+    """Draw an operand, or without ROLE a whole instruction, as a picture: SVG, PNG or PDF.
+
+    PNG and PDF need pip install "lanemap[draw]". An SVG follows the dark mode of whoever looks at it.
+    """
+    from ...db.lookup import Wanted
+    from .. import picturing
+
+    wanted = Wanted(shape, type, role, instruction, major, selector, source)
+    if diff and not role:
+        raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
+    with open_database(db) as database:
+        if diff:
+            drawing = picturing.difference(database.reader, wanted, diff)
+        elif role:
+            drawing = picturing.operand(database.reader, wanted)
+        else:
+            drawing = picturing.instruction(database.reader, wanted, accumulator)
+    picturing.write(drawing, format, output)
