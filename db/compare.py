@@ -24,6 +24,7 @@ Key = tuple[str, str, str, str, str | None, int | None]
 Sizes = Mapping[int | None, int]
 
 _LEFT, _RIGHT = element.alias("l"), element.alias("r")
+_CELL = ("row", "col", "col_last", "computation")
 
 
 class Verdict(StrEnum):
@@ -99,15 +100,14 @@ def differing(connection: Connection, pair: Pair, limit: int | None = None) -> l
 
     A side that has no such slot has None there.
     """
-    names = ("row", "col", "col_last", "computation")
     left, right = _LEFT, _RIGHT
     at = and_(*(left.c[name] == right.c[name] for name in ("lane", "reg", "slot")))
-    unequal = ~and_(*(left.c[name] == right.c[name] for name in names))
+    unequal = ~and_(*(left.c[name] == right.c[name] for name in _CELL))
 
     def columns(one: Any, other: Any, first: str, second: str) -> list[ColumnElement[Any]]:
         place = [one.c[name].label(name) for name in ("lane", "reg", "slot")]
         sides = {first: one, second: other}
-        return place + [sides[side].c[name].label(f"{side}_{name}") for side in ("left", "right") for name in names]
+        return place + [sides[side].c[name].label(f"{side}_{name}") for side in ("left", "right") for name in _CELL]
 
     in_left = (
         select(*columns(left, right, "left", "right"))
@@ -121,7 +121,9 @@ def differing(connection: Connection, pair: Pair, limit: int | None = None) -> l
     )
     every = union_all(in_left, in_right).subquery()
     ordered = select(every).order_by(every.c.lane, every.c.reg, every.c.slot).limit(limit)
-    return [dict(row._mapping) for row in connection.execute(ordered)]
+    found = connection.execute(ordered)
+    names = tuple(found.keys())
+    return [dict(zip(names, row, strict=True)) for row in found.all()]
 
 
 def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
@@ -151,7 +153,6 @@ def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
         one.c.status.label("left_status"),
         other.c.status.label("right_status"),
     ).select_from(one.outerjoin(other, beside(one, other)))
-    one, other = side(left), side(right)
     in_right = (
         select(
             literal(1),
@@ -197,10 +198,12 @@ def _look_at_elements(connection: Connection, pairs: Sequence[Pair], size: Sizes
     ]
 
 
+_PACKED = select(mapping.c.id, func.length(mapping.c.elements).label("length"))
+
+
 def _sizes(connection: Connection) -> Sizes:
     """How many elements each mapping has, by how long they are packed."""
-    packed = select(mapping.c.id, func.length(mapping.c.elements))
-    return {row[0]: row[1] // ELEMENT.itemsize for row in connection.execute(packed)}
+    return {row.id: row.length // ELEMENT.itemsize for row in connection.execute(_PACKED)}
 
 
 def _beside(*places: str) -> Any:
