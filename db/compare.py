@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, select, union_all
@@ -18,6 +19,7 @@ from .errors import LanemapError
 from .fragment import ELEMENT, dimensions
 from .lookup import Wanted
 from .permutation import Permutation, Span, find, is_identity
+from .reader import Value
 from .schema import element, fragment, mapping, source
 
 Key = tuple[str, str, str, str, str | None, int | None]
@@ -40,7 +42,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Pair:
-    """One fragment in two sources.
+    """One fragment in two sources, with as many registers and slots in each as the left one has, if it is there.
 
     ``status`` is why a side has no rows, for ``left only`` and ``right only``; ``narrower`` is the side that says more,
     for ``refined``; ``permutations`` takes rows, columns or depth (``m``, ``n``, ``k``) of the left to the right, for
@@ -51,6 +53,8 @@ class Pair:
     verdict: Verdict
     left_mapping: int | None
     right_mapping: int | None
+    registers: int = 1
+    slots: int = 1
     status: str | None = None
     narrower: str | None = None
     permutations: dict[str, Permutation] = field(default_factory=dict)
@@ -83,11 +87,12 @@ def compare(connection: Connection, left: str, right: str, wanted: Wanted | None
     Raises:
         LanemapError: a source is not in the database, or nothing in it matches ``wanted``.
     """
-    for name in (left, right):
-        if connection.scalar(select(source.c.id).where(source.c.name == name)) is None:
-            known = ", ".join(connection.scalars(select(source.c.name).order_by(source.c.id)))
-            raise LanemapError(f"no source {name}: there is {known}, or give a file")
-    pairs = [_without_rows(row) for row in connection.execute(_side_by_side(left, right, wanted or Wanted()))]
+    known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
+    if unknown := [name for name in (left, right) if name not in known]:
+        raise LanemapError(f"no source {unknown[0]}: there is {', '.join(known)}, or give a file")
+    asked = (wanted or Wanted()).parameters()
+    statement = _side_by_side(tuple((name, asked[name]) for name in _KEY if asked[name] is not None))
+    pairs = [_without_rows(row) for row in connection.execute(statement, {"left": left, "right": right})]
     if not pairs:
         raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
     size = _sizes(connection)
@@ -126,42 +131,48 @@ def differing(connection: Connection, pair: Pair, limit: int | None = None) -> l
     return [dict(zip(names, row, strict=True)) for row in found.all()]
 
 
-def _side_by_side(left: str, right: str, wanted: Wanted) -> Select[Any]:
-    """Fragments of both sources by key, those of one alone with nothing beside them."""
-    key = ("instruction", "shape", "type", "role", "major", "selector")
-    asked = {name: value for name, value in wanted.parameters().items() if value is not None and name != "source"}
+_KEY = ("instruction", "shape", "type", "role", "major", "selector")
+
+
+@cache
+def _side_by_side(asked: tuple[tuple[str, Value], ...]) -> Select[Any]:
+    """Fragments of both sources, ``left`` and ``right``, by key; those of one alone with nothing beside them."""
 
     def side(name: str) -> Any:
-        chosen = [fragment.c[column] == value for column, value in asked.items()]
+        chosen = [fragment.c[column] == value for column, value in asked]
         joined = fragment.join(source, source.c.id == fragment.c.source_id)
-        columns = [fragment.c[column] for column in ("id", *key, "mapping_id", "status")]
-        return select(*columns).select_from(joined).where(source.c.name == name, *chosen).subquery()
+        columns = [fragment.c[column] for column in ("id", *_KEY, "mapping_id", "status", "registers", "slots")]
+        return select(*columns).select_from(joined).where(source.c.name == bindparam(name), *chosen).subquery()
 
     def beside(first: Any, second: Any) -> ColumnElement[bool]:
-        plain = [first.c[name] == second.c[name] for name in key[:4]]
+        plain = [first.c[name] == second.c[name] for name in _KEY[:4]]
         major = func.coalesce(first.c.major, "") == func.coalesce(second.c.major, "")
         selector = func.coalesce(first.c.selector, -1) == func.coalesce(second.c.selector, -1)
         return and_(*plain, major, selector)
 
-    one, other = side(left), side(right)
+    one, other = side("left"), side("right")
     in_left = select(
         literal(0).label("side"),
         one.c.id.label("place"),
-        *(one.c[name] for name in key),
+        *(one.c[name] for name in _KEY),
         one.c.mapping_id.label("left_mapping"),
         other.c.mapping_id.label("right_mapping"),
         one.c.status.label("left_status"),
         other.c.status.label("right_status"),
+        one.c.registers,
+        one.c.slots,
     ).select_from(one.outerjoin(other, beside(one, other)))
     in_right = (
         select(
             literal(1),
             other.c.id,
-            *(other.c[name] for name in key),
+            *(other.c[name] for name in _KEY),
             one.c.mapping_id,
             other.c.mapping_id,
             one.c.status,
             other.c.status,
+            other.c.registers,
+            other.c.slots,
         )
         .select_from(other.outerjoin(one, beside(one, other)))
         .where(one.c.id.is_(None))
@@ -182,7 +193,7 @@ def _without_rows(row: Any) -> Pair:
     else:
         verdict = Verdict.IDENTICAL if left == right else Verdict.DIFFERENT
     key = (row.instruction, row.shape, row.type, row.role, row.major, row.selector)
-    return Pair(key, verdict, left, right, status)
+    return Pair(key, verdict, left, right, row.registers, row.slots, status)
 
 
 def _look_at_elements(connection: Connection, pairs: Sequence[Pair], size: Sizes) -> list[Pair]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from .compare import Key, Pair, Verdict, compare, differing
 from .difference import summarise
@@ -97,14 +96,13 @@ def check(connection: Connection, against: Sequence[str] = ()) -> Check:
     Raises:
         LanemapError: a source in ``against`` is not there.
     """
-    kinds = {
-        row.name: row.kind for row in connection.execute(select(source.c.name, source.c.kind).order_by(source.c.id))
-    }
+    sources = connection.execute(_SOURCES).all()
+    kinds = {row.name: row.kind for row in sources}
     if unknown := [name for name in against if name not in kinds]:
         raise LanemapError(f"no source {unknown[0]}: there is {', '.join(kinds)}")
     documents = [name for name, kind in kinds.items() if kind == "document"]
     others = list(against) or [name for name, kind in kinds.items() if kind != "document"]
-    errata = {name: _errata(connection, name + ERRATA) for name in documents}
+    errata = _errata(connection)
     # What is trusted more stands on the right: the left one is what is said to be off.
     sides = [
         (other, document) if kinds[other] == "import" else (document, other)
@@ -118,7 +116,7 @@ def check(connection: Connection, against: Sequence[str] = ()) -> Check:
     unsound = {(each.source, each.key) for each in found}
     return Check(
         explained,
-        _fragments(connection, kinds),
+        {row.name: row.fragments for row in sources},
         [_explain_finding(each, errata.get(each.source, {}), unsound) for each in found],
     )
 
@@ -126,8 +124,7 @@ def check(connection: Connection, against: Sequence[str] = ()) -> Check:
 def _tell(connection: Connection, pair: Pair) -> Told:
     if pair.verdict is Verdict.DIFFERENT:
         rows = differing(connection, pair)
-        registers, slots = _registers(connection, pair)
-        return Told(pair, summarise(rows, registers, slots), rows)
+        return Told(pair, summarise(rows, pair.registers, pair.slots), rows)
     if pair.verdict is Verdict.RELABELLED:
         words = [f"{axis}: {describe(permutation)}" for axis, permutation in pair.permutations.items()]
         return Told(pair, "; ".join(words))
@@ -136,21 +133,22 @@ def _tell(connection: Connection, pair: Pair) -> Told:
     return Told(pair, pair.status or "")
 
 
-def _registers(connection: Connection, pair: Pair) -> tuple[int, int]:
-    chosen = select(fragment.c.registers, fragment.c.slots).where(fragment.c.mapping_id == pair.left_mapping)
-    registers, slots = connection.execute(chosen.limit(1)).one()
-    return registers, slots
+_SOURCES = (
+    select(source.c.name, source.c.kind, func.count(fragment.c.mapping_id).label("fragments"))
+    .select_from(source.outerjoin(fragment))
+    .group_by(source.c.id, source.c.name, source.c.kind)
+    .order_by(source.c.id)
+)
+_KEY = [fragment.c[name] for name in ("instruction", "shape", "type", "role", "major", "selector")]
 
 
-def _errata(connection: Connection, name: str) -> dict[Key, str]:
-    """The reason for each correction that a source of errata makes."""
-    columns = [fragment.c[column] for column in Wanted.__dataclass_fields__ if column != "source"]
-    chosen = (
-        select(fragment.c.erratum, *columns)
-        .join(source, source.c.id == fragment.c.source_id)
-        .where(source.c.name == name, fragment.c.erratum.is_not(None))
-    )
-    return {_key(row): row.erratum for row in connection.execute(chosen)}
+def _errata(connection: Connection) -> dict[str, dict[Key, str]]:
+    """The reason for each correction, by the document that it corrects."""
+    chosen = select(source.c.name, fragment.c.erratum, *_KEY).join(fragment, fragment.c.source_id == source.c.id)
+    errata: dict[str, dict[Key, str]] = {}
+    for row in connection.execute(chosen.where(fragment.c.erratum.is_not(None))):
+        errata.setdefault(row.name.removesuffix(ERRATA), {})[_key(row)] = row.erratum
+    return errata
 
 
 def _key(row: Any) -> Key:
@@ -180,17 +178,10 @@ def _explain_finding(one: Finding, errata: Mapping[Key, str], unsound: set[tuple
 
 
 def _findings(connection: Connection) -> list[Finding]:
-    columns = [fragment.c[column] for column in Wanted.__dataclass_fields__ if column != "source"]
     chosen = (
-        select(source.c.name, finding.c.words, *columns)
+        select(source.c.name, finding.c.words, *_KEY)
         .join(fragment, fragment.c.id == finding.c.fragment_id)
         .join(source, source.c.id == fragment.c.source_id)
         .order_by(finding.c.id)
     )
     return [Finding(row.name, _key(row), row.words) for row in connection.execute(chosen)]
-
-
-def _fragments(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
-    chosen = select(source.c.name).join(fragment, fragment.c.source_id == source.c.id)
-    counted = Counter(connection.scalars(chosen.where(fragment.c.mapping_id.is_not(None))))
-    return {name: counted[name] for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter, sub
 from typing import Any
 
 from .fragment import LANES
@@ -12,7 +13,9 @@ from .spans import spans
 Row = Mapping[str, Any]
 Place = tuple[int, int, int]
 
-_NAMES = ("row", "col", "col_last", "computation")
+_left = itemgetter("left_row", "left_col", "left_col_last", "left_computation")
+_right = itemgetter("right_row", "right_col", "right_col_last", "right_computation")
+_place = itemgetter("lane", "reg", "slot")
 _GROUPS = 3
 
 
@@ -37,7 +40,7 @@ def _absent(rows: Sequence[Row], side: str, registers: int, slots: int) -> str:
 def _offsets(rows: Sequence[Row], registers: int, slots: int) -> list[str]:
     groups: dict[tuple[int, ...], list[Place]] = {}
     for row in rows:
-        offset = tuple(row[f"left_{name}"] - row[f"right_{name}"] for name in _NAMES)
+        offset = tuple(map(sub, _left(row), _right(row)))
         groups.setdefault(offset, []).append(_place(row))
     largest = sorted(groups.items(), key=lambda group: -len(group[1]))
     words = [f"{_where(places, registers, slots)}: {_off(offset)}" for offset, places in largest[:_GROUPS]]
@@ -59,8 +62,8 @@ def _off(offset: tuple[int, ...]) -> str:
 
 def _exchanged(rows: Sequence[Row], registers: int, slots: int) -> str:
     """Whole registers, slots or lanes that stand in for each other; empty where it is not that."""
-    home: dict[tuple[int, ...], Place] = {tuple(row[f"right_{name}"] for name in _NAMES): _place(row) for row in rows}
-    moves = [(_place(row), home.get(tuple(row[f"left_{name}"] for name in _NAMES))) for row in rows]
+    home: dict[tuple[int, ...], Place] = {_right(row): _place(row) for row in rows}
+    moves = [(_place(row), home.get(_left(row))) for row in rows]
     if len(home) != len(rows) or not rows or any(other is None for _, other in moves):
         return ""
     for index, name in enumerate(("lane", "reg", "slot")):
@@ -99,7 +102,3 @@ def _some(name: str, numbers: set[int]) -> str:
     ):
         return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
     return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"
-
-
-def _place(row: Row) -> Place:
-    return row["lane"], row["reg"], row["slot"]
