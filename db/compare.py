@@ -18,7 +18,7 @@ from sqlalchemy.sql import ColumnElement
 from .errors import LanemapError
 from .fragment import ELEMENT, dimensions
 from .lookup import Wanted
-from .permutation import Permutation, Span, find, is_identity
+from .permutation import Permutation, Span, find, is_identity, keeps
 from .reader import Value
 from .schema import element, fragment, mapping, source
 
@@ -90,14 +90,18 @@ def compare(connection: Connection, left: str, right: str, wanted: Wanted | None
     known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
     if unknown := [name for name in (left, right) if name not in known]:
         raise LanemapError(f"no source {unknown[0]}: there is {', '.join(known)}, or give a file")
-    asked = (wanted or Wanted()).parameters()
-    statement = _side_by_side(tuple((name, asked[name]) for name in _KEY if asked[name] is not None))
+    asked = {name: value for name, value in (wanted or Wanted()).parameters().items() if value is not None}
+    # The other operands of an instruction have a say in its verdicts, whether they are asked for or not.
+    statement = _side_by_side(tuple((name, asked[name]) for name in ("instruction", "shape") if name in asked))
     pairs = [_without_rows(row) for row in connection.execute(statement, {"left": left, "right": right})]
-    if not pairs:
-        raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
     size = _sizes(connection)
-    pairs = _look_at_elements(connection, pairs, size)
-    return _look_for_labels(connection, pairs, size)
+    pairs = _look_for_labels(connection, _look_at_elements(connection, pairs, size), size)
+    chosen = [
+        pair for pair in pairs if all(asked.get(name, own) == own for name, own in zip(_KEY, pair.key, strict=True))
+    ]
+    if not chosen:
+        raise LanemapError(f"neither {left} nor {right} has rows that match: lanemap list says what there is")
+    return chosen
 
 
 def differing(connection: Connection, pair: Pair, limit: int | None = None) -> list[dict[str, Any]]:
@@ -253,7 +257,8 @@ def _mappings(pair: Pair) -> dict[str, int | None]:
 def _match(connection: Connection, pair: Pair, size: Sizes) -> dict[str, Any]:
     found = connection.execute(_MATCH, _mappings(pair)).one()
     sizes = [size[pair.left_mapping], size[pair.right_mapping]]
-    if found.both == sizes[0] == sizes[1]:
+    windows = pair.instruction == "mma.sp" and pair.role in "AE"
+    if windows and found.both == sizes[0] == sizes[1]:
         for side in ("left", "right"):
             if getattr(found, side) == found.both:
                 return {"verdict": Verdict.REFINED, "narrower": side}
@@ -262,14 +267,21 @@ def _match(connection: Connection, pair: Pair, size: Sizes) -> dict[str, Any]:
 
 #: The dimensions that the rows and columns of a role count.
 _AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
-#: The accumulators of a type of A and B; every other type takes f16 and f32.
+#: What must be there on both sides before a renumbering of a dimension can be believed: a product needs all of them.
+_NEEDED = {"m": ("A", "CD"), "n": ("B", "CD"), "k": ("A", "B")}
+#: Accumulators that a type of A and B can have; every other type takes f16 and f32.
 _ACCUMULATORS = {"f64": {"f64"}, "b1": {"s32"}, "s4": {"s32"}, "u4": {"s32"}, "s8": {"s32"}, "u8": {"s32"}}
+#: Types that one instruction can multiply with each other, by one of them: their K is one.
+_MIXED = {"u8": "s8", "u4": "s4", "e5m2": "e4m3", "e3m2": "e4m3", "e2m3": "e4m3", "e2m1": "e4m3"}
+
+_Windows = set[tuple[Span, Span]]
 
 
 def _look_for_labels(connection: Connection, pairs: Sequence[Pair], size: Sizes) -> list[Pair]:
     """Relabelled instead of different, where one permutation of each dimension explains every fragment that counts it.
 
-    M and N are shared by all operands of the instructions that share an accumulator; K by A, B and E of one type.
+    M and N are shared by all operands of the instructions that share an accumulator, K by the A, B and E of types that
+    one instruction can multiply.
     """
     groups: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
@@ -289,39 +301,51 @@ def _family(pair: Pair) -> str:
 
 
 def _relabel(connection: Connection, group: Sequence[Pair], size: Sizes) -> list[Pair]:
-    windows: dict[str, set[tuple[Span, Span]]] = {}
-    told: dict[tuple[int | None, int | None], tuple[bool, dict[str, set[tuple[Span, Span]]]]] = {}
+    told: dict[tuple[int | None, int | None], tuple[bool, dict[str, _Windows]]] = {}
+    exact: dict[str, _Windows] = {}
+    refined: dict[str, list[_Windows]] = {}
+    sizes: dict[str, int] = {}
     for pair in group:
         mappings = (pair.left_mapping, pair.right_mapping)
         if mappings not in told:
             told[mappings] = _side_of_each_slot(connection, pair, size)
-        if pair.verdict is not Verdict.REFINED:
-            for axis, name in zip(_axes(pair), ("row", "col"), strict=True):
-                windows.setdefault(axis, set()).update(told[mappings][1][name])
-    sizes = {
-        axis: size for pair in group for axis, size in zip(_axes(pair), dimensions(pair.shape, pair.role), strict=True)
-    }
-    found = {axis: find(sizes[axis], pairs) for axis, pairs in windows.items()}
+        for axis, name in zip(_axes(pair), ("row", "col"), strict=True):
+            windows = told[mappings][1][name]
+            if pair.verdict is Verdict.REFINED and axis[0] == "k":
+                refined.setdefault(axis, []).append(windows)
+            else:
+                exact.setdefault(axis, set()).update(windows)
+        sizes.update(zip(_axes(pair), dimensions(pair.shape, pair.role), strict=True))
+    found: dict[str, Permutation] = {}
+    for axis, pairs in exact.items():
+        permutation = find(sizes[axis], pairs)
+        believed = permutation is not None and (is_identity(permutation) or _complete(axis, group))
+        if permutation and believed and all(keeps(permutation, windows) for windows in refined.get(axis, [])):
+            found[axis] = permutation
     return [_renamed(pair, told[pair.left_mapping, pair.right_mapping][0], found) for pair in group]
 
 
-def _renamed(pair: Pair, matched: bool, found: dict[str, Permutation | None]) -> Pair:
-    permutations = {axis: permutation for axis in _axes(pair) if (permutation := found.get(axis)) is not None}
+def _complete(axis: str, group: Sequence[Pair]) -> bool:
+    """Whether the operands that count a dimension are there, so that a renumbering in one shows in the other."""
+    there = {pair.role for pair in group if axis in _axes(pair)}
+    return all(any(role in there for role in roles) for roles in _NEEDED[axis[0]])
+
+
+def _renamed(pair: Pair, matched: bool, found: Mapping[str, Permutation]) -> Pair:
+    permutations = {axis[0]: found[axis] for axis in _axes(pair) if axis in found}
     if pair.verdict is not Verdict.DIFFERENT or not matched or len(permutations) < 2:
         return pair
-    moved = {axis[0]: permutation for axis, permutation in permutations.items() if not is_identity(permutation)}
+    moved = {axis: permutation for axis, permutation in permutations.items() if not is_identity(permutation)}
     return replace(pair, verdict=Verdict.RELABELLED, permutations=moved, count=0)
 
 
 def _axes(pair: Pair) -> tuple[str, str]:
-    """Names of the dimensions of rows and columns; K belongs to one type of A and B."""
-    rows, cols = (f"k {pair.type}" if axis == "k" else axis for axis in _AXES[pair.role])
+    """Names of the dimensions of rows and columns; K is one for the types that can be multiplied with each other."""
+    rows, cols = (f"k {_MIXED.get(pair.type, pair.type)}" if axis == "k" else axis for axis in _AXES[pair.role])
     return rows, cols
 
 
-def _side_of_each_slot(
-    connection: Connection, pair: Pair, size: Sizes
-) -> tuple[bool, dict[str, set[tuple[Span, Span]]]]:
+def _side_of_each_slot(connection: Connection, pair: Pair, size: Sizes) -> tuple[bool, dict[str, _Windows]]:
     """The distinct rows and columns that stand side by side, and whether every slot is on both sides alike."""
     chosen = _mappings(pair)
     both = connection.scalar(_COUNT, chosen)

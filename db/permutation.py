@@ -12,30 +12,36 @@ Permutation = tuple[int, ...]
 
 
 def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
-    """The permutation of ``range(size)`` that takes the first window of every pair to the second, as sets.
+    """The permutation of ``range(size)`` that takes the first window of every pair to the second, index by index.
 
-    An exact index is a window of one. Where windows leave a choice, indices keep their order. None: there is none.
-
-    A permutation takes every window to its partner just when each index lies in the same windows before as after, so
-    the indices are matched by the windows that they lie in, and nothing is tried.
+    An exact index is a window of one. A window of a sparse operand keeps its order, because metadata counts inside it.
+    Indices that no pair names keep their order, too. None: there is no such permutation.
     """
-    windows = sorted(set(pairs))
-    before = _inside(size, [left for left, _ in windows])
-    after = _inside(size, [right for _, right in windows])
-    places: dict[frozenset[int], list[int]] = {}
-    for index in reversed(range(size)):
-        places.setdefault(after[index], []).append(index)
-    found = [places[inside].pop() if places.get(inside) else -1 for inside in before]
-    return None if -1 in found else tuple(found)
+    forward: dict[int, int] = {}
+    backward: dict[int, int] = {}
+    for (left, left_last), (right, right_last) in pairs:
+        if left_last - left != right_last - right:
+            return None
+        for step in range(left_last - left + 1):
+            one, other = left + step, right + step
+            if forward.setdefault(one, other) != other or backward.setdefault(other, one) != one:
+                return None
+    if max(forward, default=0) >= size or max(backward, default=0) >= size:
+        return None
+    free = iter(sorted(set(range(size)) - set(backward)))
+    return tuple(forward[index] if index in forward else next(free) for index in range(size))
 
 
-def _inside(size: int, windows: Sequence[Span]) -> list[frozenset[int]]:
-    """For each index, the numbers of the windows that it lies in."""
-    inside: list[set[int]] = [set() for _ in range(size)]
-    for number, (first, last) in enumerate(windows):
-        for index in range(first, last + 1):
-            inside[index].add(number)
-    return [frozenset(numbers) for numbers in inside]
+def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]]) -> bool:
+    """Whether every window, renumbered, is in order and lies in its partner or around it, all the same way."""
+    inside = outside = True
+    for (left, left_last), (right, right_last) in pairs:
+        first, last = permutation[left], permutation[left_last]
+        if permutation[left : left_last + 1] != tuple(range(first, last + 1)):
+            return False
+        inside &= right <= first and last <= right_last
+        outside &= first <= right and right_last <= last
+    return inside or outside
 
 
 def is_identity(permutation: Permutation) -> bool:

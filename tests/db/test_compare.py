@@ -21,6 +21,8 @@ from lanemap.db.schema import LAYOUT, metadata
 from lanemap.ingest import catalogue
 
 ALL = [each for each in catalogue.load()[1].fragments if each.elements is not None]
+#: Types that one instruction can multiply with each other: their K is one.
+MIXED = {"u8": "s8", "e5m2": "e4m3"}
 AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
 #: Instructions whose operands share an accumulator: M and N are one for each of these, K one per type of A and B.
 FAMILIES = [
@@ -60,11 +62,15 @@ def memory():
     return verdicts
 
 
+def k_of(type_):
+    return "k", MIXED.get(type_, type_)
+
+
 def relabelled(fragment, permutations):
     """The fragment with its rows and columns renumbered; K by the fragment's own type."""
     table = fragment.elements.copy()
     for axis, name in zip(AXES[fragment.role], ("row", "col"), strict=True):
-        permutation = permutations.get(axis if axis != "k" else ("k", fragment.type))
+        permutation = permutations.get(axis if axis != "k" else k_of(fragment.type))
         if permutation is not None:
             table[name] = np.asarray(permutation)[table[name]]
     table["col_last"] = table["col"]
@@ -73,14 +79,14 @@ def relabelled(fragment, permutations):
 
 def reproduces(pair, left, right):
     """Whether the permutations of a verdict take the one fragment to the other."""
-    named = {axis if axis != "k" else ("k", left.type): value for axis, value in pair.permutations.items()}
+    named = {axis if axis != "k" else k_of(left.type): value for axis, value in pair.permutations.items()}
     return np.array_equal(relabelled(left, named).elements, right.elements)
 
 
 def sizes(fragments):
     m, k = next(each for each in fragments if each.role == "A").dimensions
     n = next(each for each in fragments if each.role == "B").dimensions[1]
-    return {"m": m, "n": n} | {("k", each.type): k for each in fragments if each.role == "A"}
+    return {"m": m, "n": n} | {k_of(each.type): k for each in fragments if each.role == "A"}
 
 
 @st.composite
@@ -105,7 +111,7 @@ def test_every_consistent_relabelling_is_found(memory, case):
         assert pair.verdict is expected, (key, permutations)
         assert reproduces(pair, one, other)
         if expected is Verdict.RELABELLED:
-            mine = {"m": "m", "n": "n", ("k", one.type): "k"}
+            mine = {"m": "m", "n": "n", k_of(one.type): "k"}
             moved = {mine[axis]: to for axis, to in permutations.items() if axis in mine and to != tuple(sorted(to))}
             assert pair.permutations == {axis: to for axis, to in moved.items() if axis in AXES[one.role]}
 
@@ -120,7 +126,7 @@ def test_a_permutation_of_one_operand_alone_is_a_difference(memory, case, data):
     size = victim.dimensions[AXES[victim.role].index(axis)]
     own = tuple(data.draw(st.permutations(range(size)).filter(lambda p: list(p) != sorted(p))))
     right = [relabelled(each, permutations) for each in left]
-    extra = {axis if axis != "k" else ("k", victim.type): own}
+    extra = {axis if axis != "k" else k_of(victim.type): own}
     right = [relabelled(each, extra) if each.key == victim.key else each for each in right]
     told = memory(left, right)
     one = next(each for each in left if each.key == victim.key)
@@ -178,7 +184,7 @@ def consistent(told):
     named = {}
     for pair in told.values():
         for axis, permutation in pair.permutations.items():
-            named.setdefault(axis if axis != "k" else ("k", pair.type), set()).add(permutation)
+            named.setdefault(axis if axis != "k" else k_of(pair.type), set()).add(permutation)
     return all(len(permutations) == 1 for permutations in named.values())
 
 
@@ -189,7 +195,7 @@ def explained(left, right):
         if not np.array_equal(one.elements[["lane", "reg", "slot"]], other.elements[["lane", "reg", "slot"]]):
             return False
         for axis, name in zip(AXES[one.role], ("row", "col"), strict=True):
-            dimension = axis if axis != "k" else ("k", one.type)
+            dimension = axis if axis != "k" else k_of(one.type)
             for before, after in zip(one.elements[name].tolist(), other.elements[name].tolist(), strict=True):
                 if forward.setdefault((dimension, before), after) != after:
                     return False
@@ -213,11 +219,12 @@ def test_a_permutation_is_found_from_windows(chunks, width):
     assert find(size, pairs) == tuple(chunks[i // width] * width + i % width for i in range(size))
 
 
-def test_windows_that_overlap_fix_their_order():
-    pairs = [((0, 2), (0, 2)), ((1, 3), (1, 3))]
-    assert find(4, pairs) == (0, 1, 2, 3)
-    assert find(4, [((0, 2), (1, 3)), ((1, 3), (0, 2))]) == (3, 1, 2, 0)
-    assert find(4, [((0, 2), (0, 2)), ((1, 3), (0, 2))]) is None
+def test_windows_keep_their_order():
+    assert find(4, [((0, 2), (0, 2)), ((1, 3), (1, 3))]) == (0, 1, 2, 3)
+    assert find(6, [((0, 2), (3, 5)), ((1, 2), (4, 5))]) == (3, 4, 5, 0, 1, 2)
+    assert find(4, [((0, 2), (1, 3)), ((1, 3), (0, 2))]) is None
+    assert find(4, [((0, 2), (0, 1))]) is None
+    assert find(2, [((0, 0), (2, 2))]) is None
 
 
 @pytest.mark.parametrize(
@@ -295,6 +302,77 @@ def test_windows_can_be_relabelled(memory):
     assert {pair.permutations["k"] for pair in told.values() if pair.permutations} == {permutation}
     only_a = [other if other.role == "A" else one for one, other in zip(left, right, strict=True)]
     assert {pair.role: pair.verdict.value for pair in memory(left, only_a).values()}["A"] == "different"
+
+
+def sparse_f16():
+    operands = {"A": "f16", "B": "f16", "C": "f32", "D": "f32"}
+    return [
+        each
+        for each in ALL
+        if (each.instruction, each.shape) == ("mma.sp", "m16n8k16") and operands[each.role] == each.type
+    ]
+
+
+def with_rows(fragment, rows):
+    table = fragment.elements.copy()
+    table["row"] = rows(table["row"])
+    return replace(fragment, elements=table)
+
+
+@pytest.mark.parametrize("rows", [lambda k: 15 - k, lambda k: k ^ 1, lambda k: (k + 4) % 16])
+@pytest.mark.parametrize("exact", [False, True])
+def test_k_of_a_sparse_b_alone_is_a_difference(memory, rows, exact):
+    """Also where A is refined, and within a chunk, where the metadata counts."""
+    left = sparse_f16()
+    right = [with_rows(each, rows) if each.role == "B" else each for each in left]
+    if exact:
+        right = [window(each, "narrow") if each.role == "A" else each for each in right]
+    told = {pair.role: pair.verdict for pair in memory(left, right).values()}
+    assert told["B"] is Verdict.DIFFERENT
+    assert told["A"] is (Verdict.REFINED if exact else Verdict.IDENTICAL)
+
+
+def test_chunks_that_move_in_both_are_relabelled_though_a_is_refined(memory):
+    left = sparse_f16()
+    right = [with_rows(each, lambda k: k) if each.role == "B" else each for each in left]
+    right = [window(each, "narrow") if each.role == "A" else each for each in right]
+    assert {pair.verdict for pair in memory(left, right).values()} == {Verdict.IDENTICAL, Verdict.REFINED}
+
+
+@pytest.mark.parametrize("role", ["A", "B", "C", "D"])
+def test_an_operand_alone_cannot_be_relabelled(memory, role):
+    """A renumbering that nothing else bears out is a difference, and asking for less does not change a verdict."""
+    axis = {"A": "k", "B": "k", "C": "m", "D": "n"}[role]
+    whole = [each for each in family(*FAMILIES[1]) if each.type in ("s8", "s32")]
+    moved = {"k": k_of("s8")}.get(axis, axis)
+    size = sizes(whole)[moved]
+    right = [relabelled(each, {moved: tuple(reversed(range(size)))}) if each.role == role else each for each in whole]
+    alone = [each for each in right if each.role == role]
+    told = memory([each for each in whole if each.role == role], alone)
+    assert {pair.verdict for pair in told.values()} == {Verdict.DIFFERENT}
+    assert {pair.verdict for pair in memory(whole, right).values() if pair.role == role} == {Verdict.DIFFERENT}
+    with memory.engine.connect() as connection:
+        (asked,) = compare(connection, "left", "right", Wanted(role=role))
+    assert asked.verdict is Verdict.DIFFERENT
+
+
+def test_types_that_multiply_with_each_other_have_one_k(memory):
+    left = family(*FAMILIES[1])
+    reverse = tuple(reversed(range(16)))
+    right = [relabelled(each, {k_of("u8"): reverse}) if each.type == "u8" else each for each in left]
+    verdicts = {(pair.role, pair.type): pair.verdict for pair in memory(left, right).values()}
+    assert verdicts["A", "u8"] is verdicts["B", "u8"] is Verdict.DIFFERENT
+    both = [relabelled(each, {k_of("u8"): reverse}) for each in left]
+    verdicts = {(pair.role, pair.type): pair.verdict for pair in memory(left, both).values()}
+    assert verdicts["A", "u8"] is verdicts["B", "s8"] is Verdict.RELABELLED
+
+
+def test_a_dense_operand_is_never_refined(memory):
+    left = family(*FAMILIES[0])
+    table = left[0].elements.copy()
+    table["col"], table["col_last"] = 0, 15
+    wide = [replace(left[0], elements=table), *left[1:]]
+    assert memory(left, wide)[left[0].key].verdict is Verdict.DIFFERENT
 
 
 def test_what_one_side_lacks_is_said_to_be_there_alone(memory):
