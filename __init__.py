@@ -303,11 +303,12 @@ def _recordings() -> list[Path]:
 
 
 def _fingerprint() -> str:
-    """Changes when the shipped data, or the version that evaluates it, does."""
+    """Changes when the shipped data does, or the code that evaluates and checks it."""
     from hashlib import sha256
 
     digest = sha256(__version__.encode())
-    for file in [*sorted((_FOLDER / "ingest" / "catalogue").glob("*/*.toml")), *_recordings()]:
+    evaluated = [*_FOLDER.glob("ingest/*.*"), *_FOLDER.glob("ingest/catalogue/**/*.*"), *_FOLDER.glob("db/str*.py")]
+    for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
