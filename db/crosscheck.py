@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from .compare import Key, Pair, Verdict, compare, differing
 from .difference import summarise
@@ -17,6 +18,9 @@ from .schema import finding, fragment, source
 
 #: What a source is called that corrects another one.
 ERRATA = "+errata"
+
+#: The kind of source that errata correct.
+DOCUMENT = "document"
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a structural check found in a fragment of a source; ``known`` is the erratum that explains it."""
+    """What is wrong in a source by itself: with a fragment, or, without a key, with a capture as it says of itself.
+
+    ``known`` is the erratum that explains it.
+    """
 
     source: str
-    key: Key
+    key: Key | None
     words: str
     known: str | None = None
 
@@ -88,10 +95,11 @@ def diff(connection: Connection, left: str, right: str, wanted: Wanted | None = 
 
 
 def check(connection: Connection, against: Sequence[str] = ()) -> Check:
-    """Structural findings on every source, and every document against every capture and import (or just ``against``).
+    """Findings on every source, every document against every capture and import, every import against every capture.
 
-    A document is known to be wrong where its errata (the source of its name and ``+errata``) correct the fragment and
-    what they say agrees with the other side, or is sound where the finding is structural.
+    With ``against``, only what is compared with one of these sources. What a document has wrong is known where a
+    catalogued erratum corrects that very layout and the other side agrees with the correction, or where the finding is
+    structural and the correction is sound.
 
     Raises:
         LanemapError: a source in ``against`` is not there.
@@ -100,25 +108,27 @@ def check(connection: Connection, against: Sequence[str] = ()) -> Check:
     kinds = {row.name: row.kind for row in sources}
     if unknown := [name for name in against if name not in kinds]:
         raise LanemapError(f"no source {unknown[0]}: there is {', '.join(kinds)}")
-    documents = [name for name, kind in kinds.items() if kind == "document"]
-    others = list(against) or [name for name, kind in kinds.items() if kind != "document"]
+    comparisons = {each: diff(connection, *each) for each in _sides(kinds, against)}
     errata = _errata(connection)
-    # What is trusted more stands on the right: the left one is what is said to be off.
-    sides = [
-        (other, document) if kinds[other] == "import" else (document, other)
-        for other in others
-        for document in documents
-        if other != document
-    ]
-    comparisons = {each: diff(connection, *each) for each in sides}
-    explained = [_explain(each, errata, comparisons) for each in comparisons.values()]
+    explained = [_explain(each, kinds, errata, comparisons) for each in comparisons.values()]
     found = _findings(connection)
-    unsound = {(each.source, each.key) for each in found}
-    return Check(
-        explained,
-        {row.name: row.fragments for row in sources},
-        [_explain_finding(each, errata.get(each.source, {}), unsound) for each in found],
-    )
+    unsound = {mapping for _, mapping in found}
+    structural = [
+        replace(each, known=_why(each.key, mapping, errata, unsound) if kinds[each.source] == DOCUMENT else None)
+        for each, mapping in found
+    ]
+    own = [each for row in sources if row.kind == "capture" for each in _of_itself(row.name, row.provenance)]
+    return Check(explained, {row.name: row.fragments for row in sources}, [*structural, *own])
+
+
+def _sides(kinds: Mapping[str, str], against: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What is compared with what. The right one is trusted more: the left one is what is said to be off."""
+    trust = ["import", DOCUMENT, "capture"]
+    names = sorted(kinds, key=lambda name: trust.index(kinds[name]) if kinds[name] in trust else 0)
+    for at, left in enumerate(names):
+        for right in names[at + 1 :]:
+            if kinds[left] != kinds[right] if not against else left in against or right in against:
+                yield left, right
 
 
 def _tell(connection: Connection, pair: Pair) -> Told:
@@ -134,20 +144,38 @@ def _tell(connection: Connection, pair: Pair) -> Told:
 
 
 _SOURCES = (
-    select(source.c.name, source.c.kind, func.count(fragment.c.mapping_id).label("fragments"))
+    select(source.c.name, source.c.kind, source.c.provenance, func.count(fragment.c.mapping_id).label("fragments"))
     .select_from(source.outerjoin(fragment))
-    .group_by(source.c.id, source.c.name, source.c.kind)
+    .group_by(source.c.id, source.c.name, source.c.kind, source.c.provenance)
     .order_by(source.c.id)
 )
 _KEY = [fragment.c[name] for name in ("instruction", "shape", "type", "role", "major", "selector")]
 
 
-def _errata(connection: Connection) -> dict[str, dict[Key, str]]:
-    """The reason for each correction, by the document that it corrects."""
-    chosen = select(source.c.name, fragment.c.erratum, *_KEY).join(fragment, fragment.c.source_id == source.c.id)
-    errata: dict[str, dict[Key, str]] = {}
-    for row in connection.execute(chosen.where(fragment.c.erratum.is_not(None))):
-        errata.setdefault(row.name.removesuffix(ERRATA), {})[_key(row)] = row.erratum
+@dataclass(frozen=True)
+class _Erratum:
+    """A correction: why, and the mappings of what is printed and of what is right."""
+
+    reason: str
+    printed: int | None
+    corrected: int | None
+
+
+def _errata(connection: Connection) -> dict[Key | None, list[_Erratum]]:
+    """The corrections of every fragment that a document and its errata have."""
+    printed, document = fragment.alias(), source.alias()
+    same = [fragment.c[name] == printed.c[name] for name in ("instruction", "shape", "type", "role")]
+    major = func.coalesce(fragment.c.major, "") == func.coalesce(printed.c.major, "")
+    chosen = (
+        select(fragment.c.erratum, printed.c.mapping_id.label("printed"), fragment.c.mapping_id, *_KEY)
+        .join(source, source.c.id == fragment.c.source_id)
+        .join(document, source.c.name == document.c.name + ERRATA)
+        .join(printed, and_(printed.c.source_id == document.c.id, *same, major))
+        .where(fragment.c.erratum.is_not(None))
+    )
+    errata: dict[Key | None, list[_Erratum]] = {}
+    for row in connection.execute(chosen):
+        errata.setdefault(_key(row), []).append(_Erratum(row.erratum, row.printed, row.mapping_id))
     return errata
 
 
@@ -156,32 +184,65 @@ def _key(row: Any) -> Key:
 
 
 def _explain(
-    one: Comparison, errata: Mapping[str, Mapping[Key, str]], comparisons: Mapping[tuple[str, str], Comparison]
+    one: Comparison,
+    kinds: Mapping[str, str],
+    errata: Mapping[Key | None, Sequence[_Erratum]],
+    comparisons: Mapping[tuple[str, str], Comparison],
 ) -> Comparison:
-    """Mark as known what differs from a document as printed, but not from its errata."""
-    for document, corrected in (
-        (one.left, comparisons.get((one.left + ERRATA, one.right))),
-        (one.right, comparisons.get((one.left, one.right + ERRATA))),
-    ):
-        if corrected is not None:
-            differs = {told.pair.key for told in corrected.told if told.pair.verdict is Verdict.DIFFERENT}
-            reasons = {key: why for key, why in errata.get(document, {}).items() if key not in differs}
-            told = [replace(each, known=reasons.get(each.pair.key)) if each.disagrees else each for each in one.told]
-            return replace(one, told=told)
-    return one
+    """Mark as known where a document has what an erratum corrects, and the other side agrees with the correction."""
+    sides = [
+        (one.left, "left_mapping", "right_mapping", comparisons.get((one.left + ERRATA, one.right))),
+        (one.right, "right_mapping", "left_mapping", comparisons.get((one.left, one.right + ERRATA))),
+    ]
+    told = []
+    for each in one.told:
+        reasons = [
+            erratum.reason
+            for document, mine, theirs, corrected in sides
+            if each.disagrees and kinds[document] == DOCUMENT
+            for erratum in errata.get(each.pair.key, [])
+            if getattr(each.pair, mine) == erratum.printed
+            and (getattr(each.pair, theirs) == erratum.corrected or _agrees(corrected, each.pair.key))
+        ]
+        told.append(replace(each, known=reasons[0]) if reasons else each)
+    return replace(one, told=told)
 
 
-def _explain_finding(one: Finding, errata: Mapping[Key, str], unsound: set[tuple[str, Key]]) -> Finding:
-    if (one.source + ERRATA, one.key) in unsound:
-        return one
-    return replace(one, known=errata.get(one.key))
+def _agrees(comparison: Comparison | None, key: Key) -> bool:
+    agreeing = {Verdict.IDENTICAL, Verdict.RELABELLED, Verdict.REFINED}
+    return comparison is not None and any(
+        told.pair.key == key and told.pair.verdict in agreeing for told in comparison.told
+    )
 
 
-def _findings(connection: Connection) -> list[Finding]:
+def _why(
+    key: Key | None, mapping: int, errata: Mapping[Key | None, Sequence[_Erratum]], unsound: Container[int | None]
+) -> str | None:
+    """The erratum that mends what a structural check found."""
+    for erratum in errata.get(key, []):
+        if mapping == erratum.printed and erratum.corrected not in unsound:
+            return erratum.reason
+    return None
+
+
+def _findings(connection: Connection) -> list[tuple[Finding, int]]:
+    """What the structural checks found, each with the mapping that it was found in."""
     chosen = (
-        select(source.c.name, finding.c.words, *_KEY)
+        select(source.c.name, finding.c.words, fragment.c.mapping_id, *_KEY)
         .join(fragment, fragment.c.id == finding.c.fragment_id)
         .join(source, source.c.id == fragment.c.source_id)
         .order_by(finding.c.id)
     )
-    return [Finding(row.name, _key(row), row.words) for row in connection.execute(chosen)]
+    return [(Finding(row.name, _key(row), row.words), row.mapping_id) for row in connection.execute(chosen)]
+
+
+def _of_itself(name: str, provenance: str) -> Iterator[Finding]:
+    """What a capture says went wrong in it: instructions that failed, products that were wrong, forms at odds."""
+    said = json.loads(provenance)
+    for result in said.get("instructions", []):
+        if result["status"] == "failed":
+            yield Finding(name, None, result["message"])
+        documented = result.get("documented") or {}
+        if documented.get("verdict") == "disagrees":
+            yield Finding(name, None, f"{result['instruction']}: products by the document: {documented['detail']}")
+    yield from (Finding(name, None, words) for words in said.get("disagreements", []))

@@ -169,7 +169,7 @@ def _store_findings(connection: Connection, fragments: Sequence[Fragment], ids: 
     checked: dict[tuple[object, ...], list[str]] = {}
     rows = []
     for each, id_ in zip(fragments, ids, strict=True):
-        alike = (each.digest, each.registers, each.slots, each.shape, each.role)
+        alike = (each.digest, each.registers, each.slots, each.instruction, each.shape, each.type, each.role)
         if alike not in checked:
             checked[alike] = check(each)
         rows += [{"fragment_id": id_, "words": words} for words in checked[alike]]

@@ -1,8 +1,8 @@
 """Structural checks: what must hold for any fragment of any source, whatever its layout.
 
-Lanes, registers, slots and cells are in range; no slot stands for two cells; and every cell of the matrix is held once
-(once per computation). In a sparse operand, where an element only names the columns that it can stand for, every cell
-can be held, and by as many elements as the cells of the same column in the other rows.
+Lanes, registers, slots, cells and computations are in range; no slot stands for two cells; and every cell of the matrix
+is held once (once per computation). Only A and E of a sparse instruction may name windows of columns: there every cell
+can be held, by as many elements as the same cell of the other rows and of the other chunks of columns.
 """
 
 from __future__ import annotations
@@ -20,23 +20,47 @@ def check(fragment: Fragment) -> list[str]:
     """What is wrong with the fragment, each as one sentence; empty where nothing is, or where it has no elements."""
     if fragment.elements is None:
         return []
-    return _out_of_range(fragment, fragment.elements) or [*_slots(fragment, fragment.elements), *_cells(fragment)]
+    table = fragment.elements
+    return _out_of_range(fragment, table) or [*_slots(fragment, table), *_windows(fragment, table), *_cells(fragment)]
+
+
+def computations(fragment: Fragment) -> int:
+    """How many products one warp computes: four in m8n8k4, but for f64."""
+    return 4 if fragment.shape == "m8n8k4" and fragment.type != "f64" else 1
+
+
+def chunk(fragment: Fragment) -> int:
+    """The columns of A that sparsity chooses from together (section 9.7.14.6.1): 1 where A is dense."""
+    if not _windowed(fragment):
+        return 1
+    packed = fragment.type in ("s4", "u4") or (fragment.type, fragment.shape) == ("e2m1", "m16n8k128")
+    return 2 if fragment.type == "tf32" else 8 if packed else 4
+
+
+def _windowed(fragment: Fragment) -> bool:
+    return fragment.instruction == "mma.sp" and fragment.role in "AE"
 
 
 def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     rows, cols = fragment.dimensions
     limits = {
-        "lane": LANES,
-        "reg": fragment.registers,
-        "slot": fragment.slots,
-        "row": rows,
-        "col": cols,
-        "col_last": cols,
+        "lane": range(LANES),
+        "reg": range(fragment.registers),
+        "slot": range(fragment.slots),
+        "row": range(rows),
+        "col": range(cols),
+        "col_last": range(cols),
+        "computation": range(1, computations(fragment) + 1),
     }
     outside = {
-        name: [value for value in np.unique(table[name]).tolist() if not 0 <= value < limits[name]] for name in limits
+        name: [value for value in np.unique(table[name]).tolist() if value not in limit]
+        for name, limit in limits.items()
     }
-    found = [f"{name} {spans(values)} is outside 0..{limits[name] - 1}" for name, values in outside.items() if values]
+    found = [
+        f"{name} {spans(values)} is outside {limits[name].start}..{limits[name].stop - 1}"
+        for name, values in outside.items()
+        if values
+    ]
     if (table["col_last"] < table["col"]).any():
         found.append("a window of columns ends before it begins")
     return found
@@ -56,20 +80,37 @@ def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     return found
 
 
+def _windows(fragment: Fragment, table: NDArray[Any]) -> list[str]:
+    wide = table["col_last"] > table["col"]
+    if wide.any() and not _windowed(fragment):
+        return [f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can"]
+    # A document may name a window of several chunks; an aligned block of columns holds the whole of it all the same.
+    block = max(chunk(fragment), 1 << int((table["col_last"] - table["col"]).max()).bit_length())
+    across = table["col"] // block != table["col_last"] // block
+    return [f"{across.sum()} windows of columns lie across two chunks"] if across.any() else []
+
+
 def _cells(fragment: Fragment) -> list[str]:
     table = fragment.elements
     assert table is not None
     rows, cols = fragment.dimensions
     dense = bool((table["col"] == table["col_last"]).all())
-    computations = np.unique(table["computation"]).tolist()
+    several = computations(fragment)
     found = []
-    for computation in computations:
+    for computation in range(1, several + 1):
         held = coverage(table[table["computation"] == computation], rows, cols)
-        usual = 1 if dense else np.maximum(1, np.median(held, axis=0))
+        usual = 1 if dense else _usual(held, chunk(fragment))
         masks = {"too often": held > usual, "never": held == 0, "too seldom": (held < usual) & (held > 0)}
-        where = f"computation {computation}: " if len(computations) > 1 else ""
+        where = f"computation {computation}: " if several > 1 else ""
         found += [where + cells for how, mask in masks.items() if (cells := _in_words(mask, how))]
     return found
+
+
+def _usual(held: NDArray[np.int64], width: int) -> NDArray[Any]:
+    """How often most cells of the same place in a chunk are held, for each column."""
+    width = width if held.shape[1] % width == 0 else held.shape[1]
+    chunks = held.reshape(len(held), -1, width)
+    return np.tile(np.maximum(1, np.median(chunks, axis=(0, 1))), held.shape[1] // width)
 
 
 def coverage(table: NDArray[Any], rows: int, cols: int) -> NDArray[np.int64]:

@@ -48,5 +48,5 @@ def _told(told: Told) -> dict[str, Any]:
     }
 
 
-def _named(key: Key) -> dict[str, Any]:
-    return dict(zip(_KEY, key, strict=True))
+def _named(key: Key | None) -> dict[str, Any]:
+    return dict(zip(_KEY, key or [None] * len(_KEY), strict=True))

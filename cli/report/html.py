@@ -8,7 +8,7 @@ from html import escape
 from ...db.compare import Verdict
 from ...db.crosscheck import Check
 from ...db.reader import Rows
-from .words import Group, elements, groups, name, summary, verdict
+from .words import Group, elements, groups, subject, summary, verdict
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8888; --good: #009E73; --bad: #D55E00; --dim: #777; }
@@ -51,7 +51,7 @@ def render(check: Check, *, everything: bool) -> str:
 def _finding(check: Check, at: int) -> str:
     each = check.findings[at]
     known = f" <i>known: {escape(each.known)}</i>" if each.known else ""
-    return f"{escape(each.source)}, {escape(name(each.key))}: {escape(each.words)}{known}"
+    return f"{escape(each.source)}, {escape(subject(each))}: {escape(each.words)}{known}"
 
 
 def _group(group: Group, everything: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ...db.compare import Verdict
 from ...db.crosscheck import Check, Comparison
 from ..output import table
-from .words import elements, name
+from .words import elements, name, subject
 
 
 def render(check: Check, *, everything: bool) -> str:
@@ -28,7 +28,7 @@ def _structure(root: Element, check: Check) -> None:
         if not found:
             SubElement(suite, "testcase", classname=source, name="every fragment", time="0")
         for each in found:
-            case = SubElement(suite, "testcase", classname=source, name=name(each.key), time="0")
+            case = SubElement(suite, "testcase", classname=source, name=subject(each), time="0")
             if each.known is None:
                 SubElement(case, "failure", message=each.words, type="structure")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...db.compare import Verdict
 from ...db.crosscheck import Check
 from ...db.reader import Rows
-from .words import Group, elements, groups, name, summary, verdict
+from .words import Group, elements, groups, subject, summary, verdict
 
 
 def render(check: Check, *, everything: bool) -> str:
@@ -17,7 +17,7 @@ def render(check: Check, *, everything: bool) -> str:
         lines += ["## Sources", "", *_table(Rows(("source", "fragments with rows"), list(check.fragments.items()))), ""]
     for each in check.findings:
         known = f" (known: {each.known})" if each.known else ""
-        lines.append(f"- {each.source}, {name(each.key)}: {each.words}{known}")
+        lines.append(f"- {each.source}, {subject(each)}: {each.words}{known}")
     lines += ["", "## Comparisons", "", *_table(summary(check.comparisons))]
     for comparison in check.comparisons:
         for group in groups(comparison, list(Verdict)):

@@ -8,7 +8,7 @@ from ...db.compare import Verdict
 from ...db.crosscheck import Check, Comparison
 from ...db.reader import Rows
 from ..output import table
-from .words import Group, elements, groups, name, summary, verdict
+from .words import Group, elements, groups, subject, summary, verdict
 
 
 def render(check: Check, *, everything: bool) -> str:
@@ -40,7 +40,7 @@ def _sources(check: Check) -> Iterator[str]:
         yield f"{source:<{width}}  {count} fragments with rows: {words}"
         for each in found:
             if each.known is None:
-                yield f"{'':<{width}}  {name(each.key)}: {each.words}"
+                yield f"{'':<{width}}  {subject(each)}: {each.words}"
     if check.fragments:
         yield ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...db.compare import Key, Verdict
-from ...db.crosscheck import Check, Comparison, Told
+from ...db.crosscheck import Check, Comparison, Finding, Told
 from ...db.reader import Rows
 
 #: How many elements a report lists of a fragment that differs, unless it is asked for all.
@@ -36,6 +36,11 @@ def name(key: Key, types: str | None = None) -> str:
     words = f"{role} of {instruction} {shape} {types or type_}"
     words += f" {major} major" if major and shape == "m8n8k4" and type_ == "f16" else ""
     return words + (f" selector {selector}" if selector is not None else "")
+
+
+def subject(finding: Finding) -> str:
+    """What a finding is about, in words."""
+    return name(finding.key) if finding.key else "the capture"
 
 
 def summary(comparisons: Sequence[Comparison]) -> Rows:

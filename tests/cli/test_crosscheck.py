@@ -48,7 +48,33 @@ def test_check_finds_an_import_that_is_wrong(run, wrong, snapshot):
     assert result.code == 1
     assert result.out == snapshot
     assert run("check", "--against", CARD, db=wrong).code == 1
-    assert json.loads(run("check", "--against", CARD, "--format", "json", db=wrong).out)["unexplained"] == 2
+    assert json.loads(run("check", "--against", CARD, "--format", "json", db=wrong).out)["unexplained"] == 3
+
+
+def test_a_correction_explains_itself(run):
+    result = run("check", "--against", CORRECTED)
+    assert (result.code, result.err) == (0, "")
+    assert "agreed: 0 unexplained, 3 known" in result.out
+
+
+def test_the_printed_document_is_known_under_any_name(run, file, sources):
+    """An erratum corrects a layout, so a document read in again is as well known as the catalogue's."""
+    load(locate(str(file)), [Source("read again", "document", "the document", sources[PRINTED].fragments)])
+    assert run("check", db=file).code == 0
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [
+        {"instructions": [{"instruction": "mma", "status": "failed", "message": "it did not come back"}]},
+        {"disagreements": ["it did not come back"]},
+    ],
+)
+def test_a_capture_that_went_wrong_is_a_finding(run, file, provenance):
+    load(locate(str(file)), [Source("card", "capture", "a card", [], provenance)])
+    result = run("check", db=file)
+    assert result.code == 1
+    assert "it did not come back" in result.out
 
 
 @pytest.mark.parametrize("form", FORMATS)

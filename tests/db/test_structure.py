@@ -56,6 +56,39 @@ def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
     assert any("stand for several cells" in words for words in check(replace(fragment, elements=table)))
 
 
+@given(st.sampled_from(GOOD), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_computation_that_there_is_not_is_found(fragment, data):
+    last = max(fragment.elements["computation"])
+    value = data.draw(st.one_of(st.integers(-9, 0), st.integers(last + 1, 9)))
+    assert f"computation {value} is outside 1..{last}" in check(corrupted(fragment, slice(None), computation=value))
+
+
+@given(st.sampled_from(DENSE), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_window_in_a_dense_operand_is_found(fragment, data):
+    cols = fragment.dimensions[1]
+    index = data.draw(st.one_of(st.just(slice(None)), st.integers(0, len(fragment.elements) - 1)))
+    broken = corrupted(fragment, index, col=0, col_last=cols - 1)
+    assert any("which only A and E of mma.sp can" in words for words in check(broken))
+
+
+SPARSE = [each for each in GOOD if each.instruction == "mma.sp" and each.role == "A"]
+
+
+@given(st.sampled_from(SPARSE), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_window_that_is_off_in_every_row_alike_is_found(fragment, data):
+    """One slot's window moved or resized wherever it stands: cells of a column agree, those of the chunks do not."""
+    table = fragment.elements
+    at = table[data.draw(st.integers(0, len(table) - 1))]
+    alike = (table["col"] == at["col"]) & (table["slot"] == at["slot"])
+    first = data.draw(st.integers(0, int(at["col_last"])))
+    last = data.draw(st.integers(first, fragment.dimensions[1] - 1))
+    broken = corrupted(fragment, alike, col=first, col_last=last)
+    assert bool(check(broken)) == ((first, last) != (at["col"], at["col_last"]))
+
+
 def test_a_finding_names_the_cells_as_a_person_would():
     b1 = next(each for each in catalogue.load()[0].fragments if each.shape == "m16n8k256" and each.role == "A")
     assert check(b1) == [
