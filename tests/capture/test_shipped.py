@@ -25,6 +25,10 @@ def test_it_is_small():
     assert sum(path.stat().st_size for path in lanemap._recordings()) < 1_000_000
 
 
+def test_files_are_named_after_their_sources(recordings):
+    assert recording.shipped() == {source.name for source in recordings}
+
+
 def test_it_was_made_on_the_card(h200):
     device = h200.provenance["device"]
     assert (device["name"], device["compute_capability"], device["target"]) == ("NVIDIA H200", "9.0", "sm_90a")
