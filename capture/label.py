@@ -3,7 +3,8 @@
 A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. What is
 measured is fixed up to that, and the declared anchor fixes the rest: rows and columns are those of the documented D;
 the order along K is the one that agrees most with the documented B, or where that is only drawn, with the documented
-windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns.
+windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns. A
+document that most of the slots it gives one place contradict orders nothing.
 """
 
 from __future__ import annotations
@@ -121,27 +122,29 @@ def _depth_labels(
     """The column of A, or row of B, of each class, and where that order is from."""
     rule = instruction.sparsity or DENSE
     total = len(depth.chunks) // instruction.computations
+    role = "B"
     if (table := _documented(instruction, "B", documented)) is not None:
         slots = _slots(instruction, "B", table)
         classes, column = depth.class_of_b[slots], table["row"].astype(np.int64)
         agrees = column % rule.width // rule.group == depth.index[classes]
         words = "K as in the documented B"
     elif (table := _documented(instruction, "A", documented)) is not None:
+        role = "A"
         slots = _slots(instruction, "A", table)
         classes, column = depth.class_of_a[0][slots], _in_slot_order(instruction, table)
         agrees = np.ones(len(slots), bool)
         words = "chunks of K as in the documented windows of A, in the order of slots"
     else:
         raise Contradiction("neither B nor A is documented, so nothing orders K")
-    agrees &= (column >= 0) & (column < instruction.dimensions[2])
+    inside = (column >= 0) & (column < instruction.dimensions[2])
     votes = np.zeros((int(depth.strand.max()) + 1, total, rule.group), np.int64)
-    chunk, member = column // rule.width, column % rule.group
-    np.add.at(votes, (depth.strand[classes[agrees]], chunk[agrees], member[agrees]), 1)
+    chunk, member, strand = column // rule.width, column % rule.group, depth.strand[classes]
+    np.add.at(votes, (strand[inside], chunk[inside], member[inside]), 1)
     computation = np.empty(len(votes), np.int64)
     computation[depth.strand[depth.class_of_b]] = computation_of_b
     if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
         raise Contradiction("slots of A and B that meet are in two computations of the documented D")
-    base, agreed = np.empty(len(votes), np.int64), 0
+    base = np.empty(len(votes), np.int64)
     orders = list(permutations(range(rule.group)))
     for each in np.unique(computation):
         chunks = depth.chunks[computation[depth.chunks[:, 0]] == each]
@@ -150,9 +153,27 @@ def _depth_labels(
         by_order = np.stack([votes[chunks, :, order].sum(axis=1) for order in orders])
         chosen = assignment(by_order.max(axis=0))
         best = by_order[:, np.arange(total), chosen].argmax(axis=0)
-        agreed += int(by_order[best, np.arange(total), chosen].sum())
-        base[chunks] = chosen[:, None] * rule.width + np.array(orders)[best]
+        members = np.array(orders)[best]
+        base[chunks] = chosen[:, None] * rule.width + members
+        named = votes[chunks].sum(axis=(0, 1))[chosen[:, None], members]
+        _expect_majority(role, base[chunks], votes[chunks, chosen[:, None], members], named)
+    agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())
     return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(slots)} slots agree)"
+
+
+def _expect_majority(role: str, label: NDArray[Any], slots: NDArray[Any], named: NDArray[Any]) -> None:
+    """Refuse an order of K in which a label has not most of the slots that the document names it for.
+
+    Where each has, no other order agrees as well.
+    """
+    few = 2 * slots <= named
+    if few.any():
+        at = np.unravel_index(np.argmax(few), few.shape)
+        one = "row" if role == "B" else "chunk of columns from"
+        raise Contradiction(
+            f"of {named[at]} slots that the documented {role} gives {one} {label[at]} along K, "
+            f"no more than {slots[at]} are together as measured: that orders nothing"
+        )
 
 
 def _in_slot_order(instruction: Instruction, table: NDArray[Any]) -> NDArray[Any]:

@@ -24,6 +24,11 @@ _TEXT = {"instruction", "shape", "type", "role", "major"}
 _FORMAT = b"lanemap.capture"
 
 
+def shipped() -> frozenset[str]:
+    """The names of the captures that Lanemap ships: each is the name of its file."""
+    return frozenset(path.stem for path in (Path(__file__).parent / "recordings").glob("*.parquet"))
+
+
 def write(source: Source, path: str | os.PathLike[str]) -> None:
     """Writes a capture as a file that appears whole or not at all.
 

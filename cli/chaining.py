@@ -48,7 +48,8 @@ def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
         yield f"K:      numbered anew: give the second instruction the {other} in the order"
         yield f"        {' '.join(map(str, shown.order))}"
     elif shown.movement is not Movement.NONE:
-        none = "no numbering of K avoids the movement"
+        whole = " by whole chunks of A" if shown.second["instruction"] == "mma.sp" else ""
+        none = f"no numbering of K{whole} avoids the movement"
         yield "K:      " + ("numbered anew, nothing moves between lanes: --relabel shows it" if anew else none)
     elif shown.registers_stay:
         yield "registers: taken as they are"

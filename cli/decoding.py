@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..capture.metadata import decode, encode
+from ..capture.recording import shipped
 from ..db.errors import LanemapError
 from ..db.fragment import LANES, Fragment
-from ..db.lookup import Wanted
+from ..db.lookup import Wanted, sources
 from ..db.read import read_fragments
 from ..db.reader import Reader, Rows
 
 _PLACE = ("lane", "reg", "slot")
 
+#: Kinds of sources, those that know metadata best first.
+_KINDS = ("capture", "import")
+
 
 def operands(
     reader: Reader, shape: str, type_: str, selector: int | None, source: str | None
 ) -> tuple[Fragment, Fragment]:
-    """A and E of one sparse instruction from the first source that has the elements of both."""
+    """A and E of one sparse instruction from the most trustworthy source that has the elements of both.
+
+    Where no source is named and there are several, the one that is used is named on stderr.
+    """
     e_there = read_fragments(reader, Wanted(shape, type_, "E", "mma.sp", source=source))
     a_there = dict(read_fragments(reader, Wanted(shape, type_, "A", "mma.sp", source=source)))
     selectors = sorted({e.selector for _, e in e_there if e.selector is not None})
@@ -30,15 +37,37 @@ def operands(
         raise LanemapError(
             f"E of mma.sp {shape} {type_} depends on the sparsity selector: say --selector 0 to {selectors[-1]}"
         )
+    found: dict[str, tuple[Fragment, Fragment]] = {}
     for name, e in e_there:
         a = a_there.get(name)
         if e.elements is not None and a is not None and a.elements is not None and selector in (None, e.selector):
-            return a, e
+            found.setdefault(name, (a, e))
+    if len(found) > 1:
+        used, *others = _by_trust(reader, found)
+        sys.stderr.write(f"lanemap: metadata as in {used}; --source takes another: {', '.join(others)}\n")
+        return found[used]
+    if found:
+        return next(iter(found.values()))
     if selector is not None and selector not in selectors:
         raise LanemapError(
             f"mma.sp {shape} {type_} takes --selector {' or '.join(map(str, selectors))}, not {selector}"
         )
     raise LanemapError(f"no source has the elements of E of mma.sp {shape} {type_}: only a capture can have them")
+
+
+def _by_trust(reader: Reader, names: Iterable[str]) -> list[str]:
+    """Names of sources: shipped captures, then other captures, imports, and the rest; alike ones by name.
+
+    Not by when they were loaded: loading what ships anew must not change an answer.
+    """
+    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
+    ships = shipped()
+
+    def trust(name: str) -> tuple[bool, int, str]:
+        kind = kinds[name]
+        return name not in ships, _KINDS.index(kind) if kind in _KINDS else len(_KINDS), name
+
+    return sorted(names, key=trust)
 
 
 def columns_of(words: Sequence[str], a: Fragment, e: Fragment) -> Rows:

@@ -86,6 +86,9 @@ class Chain:
         return given, taken
 
 
+#: Columns in a chunk of a sparse A whose slots have so many bits; in any other one 4.
+_CHUNKS = {4: 8, 32: 2}
+
 _MOVES = f"""
 SELECT {", ".join(Move._fields)} FROM chain
 WHERE source = :source AND transposed = :transposed
@@ -126,27 +129,35 @@ def relabelled(plain: Chain) -> Chain | None:
     """The same without movement, with K numbered anew; None where no numbering of K avoids it.
 
     A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
-    lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones.
+    lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones. Beside a sparse A
+    that holds for whole chunks of its columns: one that is torn, or in another order, is no longer what metadata says.
     """
     cells = {_cell(plain, move): move for move in plain.moves}
     depths = {k for k, _ in cells}
     ends = {end for _, end in cells}
     if not len(plain.moves) == len(cells) == len(depths) * len(ends):
         return None
-    held: dict[tuple[int, ...], list[int]] = {}
-    for k in sorted(depths, reverse=True):
-        held.setdefault(tuple(cells[k, end].from_lane for end in ends), []).append(k)
-    order = []
-    for k in sorted(depths):
-        alike = held.get(tuple(cells[k, end].lane for end in ends))
+    width, numbers = _together(plain), sorted(depths)
+    chunks = [numbers[at : at + width] for at in range(0, len(numbers), width)]
+    held: dict[tuple[int, ...], list[list[int]]] = {}
+    for chunk in reversed(chunks):
+        held.setdefault(tuple(cells[k, end].from_lane for k in chunk for end in ends), []).append(chunk)
+    order: list[int] = []
+    for chunk in chunks:
+        alike = held.get(tuple(cells[k, end].lane for k in chunk for end in ends))
         if not alike:
             return None
-        order.append(alike.pop())
+        order += alike.pop()
     moves = []
     for move in plain.moves:
         k, end = _cell(plain, move)
         moves.append(Move(*move[:_TAKEN], *cells[order[k], end][_TAKEN:]))
     return replace(plain, moves=moves, order=tuple(order))
+
+
+def _together(chain: Chain) -> int:
+    """How many K in a row must stay so: the chunk of columns that the metadata of a sparse A is about."""
+    return _CHUNKS.get(chain.second["slot_bits"], 4) if chain.second["instruction"] == "mma.sp" else 1
 
 
 def _cell(chain: Chain, move: Move) -> tuple[int, tuple[int, int]]:

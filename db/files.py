@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -17,7 +18,8 @@ from .errors import LanemapError
 def atomically(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of ``path`` when the block ends well and vanishes when it does not.
 
-    A device or a pipe has no whole to wait for and is written directly.
+    A device or a pipe has no whole to wait for and is written directly. Of a link, the file that it points to is
+    replaced.
 
     Raises:
         LanemapError: the folder is not there, cannot be written, or the disk is full.
@@ -27,7 +29,7 @@ def atomically(path: Path) -> Iterator[IO[bytes]]:
             with path.open("wb") as stream:
                 yield stream
             return
-        with _beside(path) as stream:
+        with _beside(_resolved(path)) as stream:
             yield stream
     except BrokenPipeError:
         raise
@@ -64,7 +66,7 @@ def folder_atomically(path: Path, replaceable: Callable[[Path], bool], what: str
         LanemapError: something else is there, or the folder cannot be written.
     """
     try:
-        path = path.resolve()
+        path = _resolved(path)
         if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or replaceable(path))):
             raise LanemapError(f"{path} is not {what}: name a new folder, or an empty one")
         made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
@@ -91,6 +93,15 @@ def _exchange(made: Path, path: Path) -> None:
         old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _resolved(path: Path) -> Path:
+    """The path without links."""
+    with suppress(RuntimeError):  # links in a circle, up to Python 3.12
+        resolved = path.resolve()
+        if not resolved.is_symlink():
+            return resolved
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _mask() -> int:

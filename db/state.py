@@ -52,5 +52,5 @@ def _recover(file: Path) -> None:
 
 _META = {
     False: "SELECT 1 FROM sqlite_schema WHERE name = 'meta'",
-    True: "SELECT 1 FROM information_schema.tables WHERE table_name = 'meta'",
+    True: "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'meta'",
 }

@@ -41,7 +41,7 @@ def ship(
     """
     _make_folder(location)
     with _transaction(location) as connection:
-        if not inspect(connection).has_table("meta"):
+        if "meta" not in _tables(connection):
             _create(connection, location)
         elif not anew and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
             return
@@ -94,10 +94,16 @@ def _make_folder(location: Location) -> None:
         ) from None
 
 
+def _tables(connection: Connection) -> list[str]:
+    """What there is where new tables are made: not in the other schemas of the server, even if they can be seen."""
+    found = inspect(connection)
+    return found.get_table_names(found.default_schema_name)
+
+
 def _create(connection: Connection, location: Location) -> None:
-    if inspect(connection).get_table_names():
+    if _tables(connection):
         raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database with --db")
-    metadata.create_all(connection)
+    metadata.create_all(connection, checkfirst=False)
     for view in (LAYOUT, CHAIN):
         connection.execute(text(view))
 

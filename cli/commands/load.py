@@ -49,12 +49,12 @@ def ingest(
 
     readings = read_documents(*documents, url=db, name=name, progress=progress)
     ingesting.report(readings, slips=slips, form=format)
-    if catalogue:
-        ingesting.write_catalogue(readings, catalogue)
     if not any(reading.source.fragments for reading in readings):
         raise LanemapError(
             f"no fragment in {', '.join(map(str, documents))}: give pages on the fragments of mma or mma.sp"
         )
+    if catalogue:
+        ingesting.write_catalogue(readings, catalogue)
     if not all(reading.complete for reading in readings):
         raise typer.Exit(DISAGREES)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...db.errors import LanemapError
-from ...db.files import atomically
+from ...db.files import folder_atomically
 from .. import catalogue
+
+_DOCUMENT = "document.toml"
 
 
 def write(
@@ -17,25 +21,43 @@ def write(
 ) -> int:
     """Write one file for each section and one for the document; the number of sections.
 
-    What is laid out as in a section that was not read is written out where it is referred to.
+    What is laid out as in a section that was not read is written out where it is referred to. The folder appears whole
+    or not at all, in the place of an older catalogue if there is one.
 
     Raises:
-        LanemapError: the folder cannot be made or written.
+        LanemapError: the folder cannot be made or written, or holds something else.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}") from None
     document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
-    _write(folder / "document.toml", (f"{key} = {json.dumps(value)}" for key, value in document.items()))
-    for name, sheet in sheets.items():
-        _write(folder / f"{name}.toml", _sheet(sheet, borrowed))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LanemapError(f"cannot make the folder {folder.parent}: {error.strerror}") from None
+    with folder_atomically(folder, _is_catalogue, "a catalogue") as made:
+        _write(made / _DOCUMENT, (f"{key} = {json.dumps(value)}" for key, value in document.items()))
+        for name, sheet in sheets.items():
+            _write(made / f"{name}.toml", _sheet(sheet, borrowed))
     return len(sheets)
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:
-    with atomically(path) as stream:
+    with path.open("wb") as stream:
         stream.write("".join(f"{line}\n" for line in lines).encode())
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _is_catalogue(folder: Path) -> bool:
+    """Whether a folder holds nothing but what ``write`` writes."""
+    files = list(folder.iterdir())
+    if folder / _DOCUMENT not in files or not all(file.is_file() and file.suffix == ".toml" for file in files):
+        return False
+    try:
+        read = {file.name: tomllib.loads(file.read_text("utf-8")) for file in files}
+    except ValueError:
+        return False
+    return all(
+        {"title", "version"} <= {*sheet} if name == _DOCUMENT else "fragment" in sheet for name, sheet in read.items()
+    )
 
 
 def _sheet(sheet: catalogue.Section, borrowed: Mapping[str, catalogue.Section]) -> Iterator[str]:

@@ -9,6 +9,8 @@ import pytest
 import lanemap
 from lanemap.capture import recording
 from lanemap.capture.instructions import DENSE, NARROW, SPARSE
+from lanemap.capture.run import capture
+from lanemap.capture.simulate import SimulatedWarp
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +25,10 @@ def h200(recordings):
 
 def test_it_is_small():
     assert sum(path.stat().st_size for path in lanemap._recordings()) < 1_000_000
+
+
+def test_files_are_named_after_their_sources(recordings):
+    assert recording.shipped() == {source.name for source in recordings}
 
 
 def test_it_was_made_on_the_card(h200):
@@ -45,6 +51,17 @@ def test_every_form_is_accounted_for(h200):
         for role in "ABCDE" if instruction.sparse else "ABCD":
             for selector in instruction.selectors:
                 assert there[instruction.key(role, selector)] == 1
+
+
+def test_a_warp_with_these_layouts_is_captured_the_same(h200, sources):
+    """The labels that the recorded run got are those that it would get today, word for word."""
+    documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
+    again = capture(SimulatedWarp({each.key: each for each in h200.fragments}), documented, (*DENSE, *SPARSE))
+    assert {each.key: each.digest for each in again.fragments} == {each.key: each.digest for each in h200.fragments}
+    anchors = {result["instruction"]: result["anchor"] for result in h200.provenance["instructions"]}
+    for result in again.provenance["instructions"]:
+        assert result["status"] == "captured"
+        assert result["anchor"] == anchors[result["instruction"]]
 
 
 def test_forms_that_share_an_operand_agree(h200):

@@ -194,6 +194,32 @@ def test_bad_metadata_is_one_line(refused, arguments, words):
     refused("decode", *arguments, words=words)
 
 
+def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measured, file):
+    """E of the others has its rows upside down, so that it shows which one was used."""
+    from dataclasses import replace
+
+    from lanemap.db.fragment import Source
+
+    key = ("mma.sp", "m16n8k16", "f16", "E", None, 0)
+    table = measured[key].elements.copy()
+    table["row"] = 15 - table["row"]
+    odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None]]
+    lanemap.add([Source("a", "import", "", odd, {}), Source("b", "capture", "", odd, {})], str(file))
+    each = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
+    words = ("decode", "m16n8k16", "f16", *each, "--selector", "0")
+    right = run(*words).out
+    for again in (False, True):
+        if again:
+            lanemap.refresh(str(file)).close()
+        result = run(*words, db=file)
+        assert result.out == right
+        assert result.err == "lanemap: metadata as in h200-sm_90a; --source takes another: b, a\n"
+    for name in "ab":
+        result = run(*words, "--source", name, db=file)
+        assert (result.code, result.err) == (0, "")
+        assert result.out != right
+
+
 def test_choices_that_are_no_sparsity_are_refused(refused, run, tmp_path):
     rows = run("decode", "m16n8k16", "f16", "0x44444444", "--selector", "0", "--format", "csv").out.splitlines()
     path = tmp_path / "columns.csv"

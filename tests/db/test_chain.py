@@ -1,5 +1,6 @@
 """Chains against a simulation: values are put where D is, moved as told, and read as A or B."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import permutations, product
 
@@ -8,8 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import lanemap
+from lanemap.capture.metadata import sparsity
 from lanemap.db import lookup
-from lanemap.db.chain import Movement, chain, relabelled
+from lanemap.db.chain import Chain, Movement, _together, chain, relabelled
 from lanemap.db.fragment import dimensions
 from lanemap.db.lookup import Wanted, fragments
 
@@ -146,6 +148,39 @@ def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second
         for order in permutations(range(depth))
     )
     assert (relabelled(told) is not None) == possible
+
+
+def test_beside_a_sparse_a_whole_chunks_are_numbered_anew(database):
+    """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
+    whole = torn = 0
+    sparse = fragments(database.reader, Wanted(role="B", instruction="mma.sp", source=SOURCE))
+    sparse = {(each["mapping_id"], each["slot_bits"]): each for each in sparse if each["mapping_id"]}
+    for first, second, transposed in product(distinct(database, "D"), sparse.values(), (False, True)):
+        try:
+            told = chain(database.reader, wanted(first), wanted(second), transposed=transposed)
+        except lanemap.LanemapError:
+            continue
+        anew = relabelled(told)
+        if anew is None:
+            torn += relabelled(replace(told, second=told.second | {"instruction": "mma"})) is not None
+            continue
+        whole += 1
+        width = sparsity(second["slot_bits"]).width
+        chunks = [anew.order[at : at + width] for at in range(0, len(anew.order), width)]
+        assert all(chunk == tuple(range(chunk[0], chunk[0] + width)) for chunk in chunks)
+        assert all(chunk[0] % width == 0 for chunk in chunks)
+        moved, right = simulated(database, anew)
+        assert moved == right
+    assert whole > 0
+    assert torn > 0
+
+
+@pytest.mark.parametrize("source", [SOURCE, "h200-sm_90a"])
+def test_the_chunk_of_every_sparse_b_is_that_of_its_metadata(database, source):
+    for each in fragments(database.reader, Wanted(role="B", instruction="mma.sp", source=source)):
+        narrow = (each["type"] in ("s4", "u4")) or (each["type"], each["shape"]) == ("e2m1", "m16n8k128")
+        width = 2 if each["type"] == "tf32" else 8 if narrow else 4
+        assert _together(Chain({}, each, False, [])) == sparsity(each["slot_bits"]).width == width
 
 
 def test_postgresql_has_the_same_chains(database, server):

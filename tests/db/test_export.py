@@ -116,6 +116,26 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_link_stays_and_its_file_is_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    path, link = tmp_path / "there" / "layouts.csv", tmp_path / "link.csv"
+    link.symlink_to(path)
+    for words in (b"new", b"newer"):
+        with atomically(link) as stream:
+            stream.write(words)
+        assert link.is_symlink()
+        assert path.read_bytes() == words
+        assert not path.is_symlink()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_to_itself_is_one_line(tmp_path):
+    link = tmp_path / "link.csv"
+    link.symlink_to(link)
+    with pytest.raises(lanemap.LanemapError, match="link.csv: Too many levels of symbolic links"), atomically(link):
+        pass
+
+
 def test_a_full_disk_leaves_no_file(tmp_path):
     export = (
         "import resource, sys\n"

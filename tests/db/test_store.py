@@ -249,6 +249,28 @@ def test_a_server_that_does_not_answer_is_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("path", ["public", "mine, public", "mine"])
+def test_tables_of_other_schemas_are_not_ours(server, shipped, path):
+    name = f"schemas_{path.replace(', ', '_')}"
+    url = server.replace("postgresql", "postgresql+psycopg", 1)
+    for database, statements in (
+        ("postgres", [f"CREATE DATABASE {name}", f"ALTER DATABASE {name} SET search_path TO {path}"]),
+        (name, [f"CREATE SCHEMA {schema}" for schema in ("mine", "other")]),
+        (name, [f"CREATE TABLE {schema}.meta (a int)" for schema in {"other", "public"} - {path}]),
+    ):
+        engine = create_engine(url.replace("/postgres?", f"/{database}?"), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
+        engine.dispose()
+    place = server.replace("/postgres?", f"/{name}?")
+    for _ in range(2):
+        with lanemap.open(place) as database:
+            assert list(database.sources()["name"]) == shipped
+    own = path.split(",")[0]
+    assert rows(place, f"SELECT count(*) FROM {own}.source")[0][0] == len(shipped)
+
+
 @pytest.mark.parametrize("place", ["/proc/nowhere/layouts.db", "/dev/null/layouts.db"])
 def test_a_folder_that_cannot_be_made_is_one_line(place):
     with pytest.raises(lanemap.LanemapError, match="--db"):

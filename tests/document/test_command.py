@@ -122,6 +122,54 @@ def test_catalogue_files_stand_alone(run, file, page, tmp_path, printed):
     assert all(each.digest == printed[each.key].digest for each in as_printed.fragments)
 
 
+def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):
+    from lanemap.ingest.document import writing
+
+    folder = tmp_path / "new" / "written"
+    arguments = ("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder)
+    write, written = writing._write, []
+
+    def full(path, lines):
+        written.append(path)
+        if len(written) > 2:
+            raise OSError(28, "No space left on device")
+        write(path, lines)
+
+    for whole in (set(), {"document.toml", "old.toml"}):
+        for name in whole:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("title = 'old'\nversion = '1'\nfragment = []\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "_write", full)
+            written.clear()
+            result = run(*arguments, db=file)
+            assert result.code == 2
+            assert result.err == f"lanemap: cannot write {folder}: No space left on device\n"
+        assert {path.name for path in folder.parent.rglob("*")} == (whole and {folder.name, *whole})
+    assert run(*arguments, db=file).code == 0
+    names = {path.name for path in folder.iterdir()}
+    assert len(names) == 5
+    assert "old.toml" not in names
+    assert run(*arguments, db=file).code == 0
+
+
+@pytest.mark.parametrize("there", ["notes.txt", "document.toml", "mma.toml", "sub/document.toml"])
+def test_a_folder_that_is_no_catalogue_stays(run, file, page, tmp_path, there):
+    kept = tmp_path / "mine" / there
+    kept.parent.mkdir(parents=True)
+    kept.write_text("[mine]\n")
+    result = run("ingest", page(pages.markdown()), "--name", "x", "--catalogue", tmp_path / "mine", db=file)
+    assert result.code == 2
+    assert result.err == f"lanemap: {tmp_path}/mine is not a catalogue: name a new folder, or an empty one\n"
+    assert kept.read_text() == "[mine]\n"
+
+
+def test_nothing_read_leaves_a_catalogue_as_it_was(run, file, page, tmp_path):
+    result = run("ingest", page("# Nothing\n"), "--name", "x", "--catalogue", tmp_path / "written", db=file)
+    assert result.code == 2
+    assert not (tmp_path / "written").exists()
+
+
 def test_python_reads_documents_too(page, file):
     (found,) = lanemap.read_documents(page(pages.markdown()), url=str(file), name="mine")
     assert found.complete
