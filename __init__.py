@@ -24,6 +24,7 @@ from .db.reader import Reader, Rows, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from os import PathLike
 
     import pandas as pd
 
@@ -150,7 +151,7 @@ class Database:
         self.close()
 
 
-def open(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:  # noqa: A001
+def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:  # noqa: A001
     """Open a database; build it first, with all that Lanemap ships, where there is none yet.
 
     Args:
@@ -174,7 +175,7 @@ def open(url: str | None = None, *, progress: Callable[[Source], object] | None 
     return Database(location, stale=there != shipped)
 
 
-def refresh(url: str | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
+def refresh(url: str | PathLike[str] | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
     """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
     from .db.state import state
     from .db.store import ship
@@ -190,7 +191,7 @@ def import_layouts(
     path: str | None = None,
     *,
     name: str | None = None,
-    url: str | None = None,
+    url: str | PathLike[str] | None = None,
     progress: Callable[[Source], object] | None = None,
 ) -> Sequence[Imported]:
     """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
@@ -214,7 +215,10 @@ def import_layouts(
 
 
 def add(
-    sources: Sequence[Source], url: str | None = None, *, progress: Callable[[Source], object] | None = None
+    sources: Sequence[Source],
+    url: str | PathLike[str] | None = None,
+    *,
+    progress: Callable[[Source], object] | None = None,
 ) -> None:
     """Load captures or imports into a database, in the place of earlier ones of the same names. See ``open``.
 
@@ -265,7 +269,7 @@ def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
 
 def read_documents(
     *documents: str | Path,
-    url: str | None = None,
+    url: str | PathLike[str] | None = None,
     name: str | None = None,
     progress: Callable[[Source], object] | None = None,
 ) -> list[Reading]:

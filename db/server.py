@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from .errors import LanemapError
@@ -18,7 +18,7 @@ _LOCK = 0x4C414E45
 def engine(location: Location) -> Engine:
     """An engine whose transactions exclude other writers from their first statement on."""
     if location.file is not None:
-        made = create_engine(f"sqlite:///{location.file}", poolclass=NullPool, connect_args={"timeout": 60})
+        made = _sqlite(str(location.file.absolute()))
         event.listen(made, "connect", _leave_transactions_to_us)
         event.listen(made, "begin", _begin_to_write)
         return made
@@ -26,16 +26,21 @@ def engine(location: Location) -> Engine:
         return create_engine(location.url or "")
     except ImportError:
         raise LanemapError('PostgreSQL needs psycopg: pip install "lanemap[postgres]"') from None
-    except ValueError as error:
-        raise LanemapError(f"cannot read the database URL: {error}") from None
+    except (ValueError, ArgumentError) as error:
+        raise LanemapError(f"cannot read the database URL: {error}: write postgresql://USER@HOST/NAME") from None
 
 
 def reading_engine(location: Location) -> Engine:
     """An engine for queries alone."""
     if location.file is None:
         return engine(location)
-    file = f"{location.file.absolute().as_uri()}?mode=ro&uri=true"
-    return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": 60})
+    return _sqlite(location.file.absolute().as_uri(), mode="ro", uri="true")
+
+
+def _sqlite(name: str, **query: str) -> Engine:
+    """An engine on a file. Its name is no text to be parsed: it may hold ? and %."""
+    url = URL.create("sqlite", database=name, query=query)
+    return create_engine(url, poolclass=NullPool, connect_args={"timeout": 60})
 
 
 def exclude_writers(connection: Connection) -> None:

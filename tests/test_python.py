@@ -97,6 +97,13 @@ def test_a_request_for_what_is_not_there_says_what_is(database, request_, words)
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize("url", [3, "", "a\0b", b"layouts.db", ":memory:"])
+def test_what_names_no_database_is_refused(url):
+    for call in (lanemap.open, lanemap.refresh):
+        with pytest.raises(lanemap.LanemapError, match="names no file: .*layouts.db"):
+            call(url)
+
+
 def loaded_by(code, tmp_path):
     """The heavy modules that some code imports in a fresh interpreter."""
     script = f"import sys\nsys.argv = ['lanemap']\n{code}\nprint('\\n' + ' '.join(sorted(sys.modules)))"

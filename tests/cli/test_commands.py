@@ -221,6 +221,13 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("list", "--db", "/proc/no/x.db"), ("/proc/no", "--db")),
         (("list", "--db", __file__), ("not a database", "--db")),
         (("list", "--db", "."), ("--db",)),
+        (("list", "--db", ""), ("'' names no file", "layouts.db")),
+        (("list", "--db", ":memory:"), ("':memory:' names no file", "layouts.db")),
+        (("list", "--db", "sqlite:///:memory:"), ("names no file", "layouts.db")),
+        (("list", "--db", "file:x.db?mode=memory"), ("names no file", "layouts.db")),
+        (("list", "--db", "x" * 300), ("File name too long", "layouts.db")),
+        (("list", "--db", "/dev/null"), ("/dev/null is no file", "layouts.db")),
+        (("list", "--db", "postgresql://u@h:abc/x"), ("cannot read the database URL", "postgresql://")),
     ],
     ids=lambda value: " ".join(map(str, value))[:50],
 )

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 import lanemap
 from lanemap.db import store
 from lanemap.db.fragment import ELEMENT, Source
 from lanemap.db.location import SCHEMA_VERSION, locate
 from lanemap.db.reader import connect
+from lanemap.db.server import reading_engine
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -53,6 +56,20 @@ def test_the_first_use_builds_it_and_the_next_does_not(place, shipped):
     assert loaded == shipped
     lanemap.open(place, progress=lambda source: loaded.append(source.name)).close()
     assert loaded == shipped
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "100%25.db", "a#b.db", "a b&mode=memory.db", "ü.db"])
+def test_a_file_of_any_name_is_the_one_that_is_read(built, tmp_path, fragments, name):
+    file = Path(shutil.copy(built, tmp_path / name))
+    lanemap.add([small(fragments[0])], file)
+    assert rows(str(file), "SELECT COUNT(*) FROM source WHERE name = 'mine'") == [(1,)]
+    engine = reading_engine(locate(file))
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM source WHERE name = 'mine'")) == 1
+        with pytest.raises(OperationalError, match="readonly"):
+            connection.execute(text("DELETE FROM source"))
+    engine.dispose()
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_every_row_is_what_was_evaluated(place, sources):
