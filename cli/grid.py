@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..db.lookup import LANES
 from .runs import Element, Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
 
 #: A fragment as look-ups give it, and its elements.
@@ -91,7 +92,7 @@ def by_lane(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Gr
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment["registers"]) for slot in range(fragment["slots"])]
     place = {slot: index for index, slot in enumerate(slots)}
-    table: Table = [[[] for _ in slots] for _ in range(32)]
+    table: Table = [[[] for _ in slots] for _ in range(LANES)]
     for each in elements:
         table[each["lane"]][place[each["reg"], each["slot"]]].append(run(each))
     computation = {each["lane"]: each["computation"] for each in elements}

@@ -95,7 +95,8 @@ def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]
 
         names = list(fallback)
         try:
-            if (location := locate()) and state(location) is not None:
+            location = locate()
+            if state(location) is not None:
                 reader = connect(location)
                 names = [str(row[0]) for row in reader.sql(_COMPLETIONS[column]).rows]
         except Exception:  # noqa: S110 - a completer must never disturb the shell

@@ -17,6 +17,9 @@ from .reader import Reader, Rows, Value
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
 DEFAULT_SOURCE = "ptx-isa-9.1+errata"
 
+#: As in ``fragment``, which needs numpy; look-ups do without.
+LANES = 32
+
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
     *("shape", "type", "role", "lane", "reg", "slot", "row", "col"),
@@ -159,7 +162,7 @@ def elements(reader: Reader, fragment: Mapping[str, Any], **where: int | None) -
     Raises:
         LanemapError: a coordinate is outside the fragment; names its range.
     """
-    limits = {"lane": 32, "reg": fragment["registers"], "slot": fragment["slots"]}
+    limits = {"lane": LANES, "reg": fragment["registers"], "slot": fragment["slots"]}
     limits |= {"row": fragment["rows"], "col": fragment["cols"]}
     for name, limit in limits.items():
         value = _whole(where.get(name))

@@ -43,6 +43,8 @@ def export(
     shape: SomeShape = None,
     type: SomeType = None,  # noqa: A002
     role: SomeRole = None,
+    major: Major = None,
+    selector: Selector = None,
     db: Db = None,
 ) -> None:
     """Write the layout table, or a selection of it, to a file that appears whole or not at all.
@@ -54,7 +56,7 @@ def export(
     """
     from ...db.lookup import Wanted
 
-    wanted = Wanted(shape, type, role, instruction, source=source)
+    wanted = Wanted(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
         if format and format.notation:
             from ..notating import export as write_notation

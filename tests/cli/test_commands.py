@@ -183,6 +183,21 @@ def test_ingest_says_what_it_loaded(run, tmp_path, shipped):
     assert [each["name"] for each in json.loads(result.out)] == shipped
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "column", "operand"),
+    [
+        ("--major", "col", "major", ("--shape", "m8n8k4", "--type", "f16", "--role", "A")),
+        ("--selector", "1", "selector", ("--shape", "m16n8k32", "--type", "f16", "--role", "E")),
+    ],
+)
+def test_export_takes_one_of_what_only_major_or_selector_tells_apart(run, option, value, column, operand):
+    operand = ("export", *operand, "--source", "h200-sm_90a")
+    every = list(csv.DictReader(io.StringIO(run(*operand).out)))
+    one = list(csv.DictReader(io.StringIO(run(*operand, option, value).out)))
+    assert one == [row for row in every if row[column] == value]
+    assert 0 < len(one) < len(every)
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl"])
 def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
     path = tmp_path / f"layouts.{form}"
