@@ -20,7 +20,7 @@ from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate
 from .db.lookup import DEFAULT_SOURCE, Wanted
-from .db.reader import Reader, Rows, connect
+from .db.reader import ClosedReader, Reader, Rows, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +47,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).parent
+_NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
 
 class Database:
@@ -88,7 +89,8 @@ class Database:
             computation, selector, source. Names are case-insensitive in the request, numbers are 64-bit in the frame.
 
         Raises:
-            LanemapError: no such fragment, or one that its source names without giving its elements.
+            LanemapError: no such fragment, or one that its source names without giving its elements; or an argument
+                that is none: every argument that cannot be used is a LanemapError, whatever its type.
         """
         return self.find(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
 
@@ -117,9 +119,14 @@ class Database:
         Raises:
             LanemapError: also for a coordinate outside the fragment.
         """
+        needed = {"shape": shape, "type": type, "role": role, "source": source}
+        if lacking := [name for name, value in needed.items() if value is None]:
+            raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
         wanted = Wanted(shape, type, role, instruction, major, selector, source)
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-        return _frame(lookup.find(self.reader, wanted, **where))
+        frame = _with_selector(_frame(lookup.find(self.reader, wanted, **where)))
+        # Without a row there is nothing for pandas to see that these are numbers.
+        return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
 
     def sql(self, query: str) -> pd.DataFrame:
         """The result of one SELECT, usually on the view ``layout``. It cannot write.
@@ -132,15 +139,16 @@ class Database:
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
         records = lookup.fragments(self.reader, Wanted(source=source))
-        return _frame(Rows(tuple(records[0]), [tuple(record.values()) for record in records]))
+        return _with_selector(_frame(Rows(tuple(records[0]), [tuple(record.values()) for record in records])))
 
     def sources(self) -> pd.DataFrame:
         """Every source: name, kind, title, provenance (JSON), and how many fragments it has."""
         return _frame(lookup.sources(self.reader))
 
     def close(self) -> None:
-        """Release the connection."""
+        """Release the connection. A closed database answers nothing more."""
         self.reader.close()
+        self.reader = ClosedReader()
 
     def __enter__(self) -> Database:
         """Use the database in a ``with`` statement."""
@@ -320,7 +328,9 @@ def _fingerprint() -> str:
 def _frame(rows: Rows) -> pd.DataFrame:
     import pandas as pd
 
-    frame: pd.DataFrame = pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
-    if "selector" in frame:
-        frame["selector"] = frame["selector"].astype("Int64")
-    return frame
+    return pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
+
+
+def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose selectors are whole numbers, or missing."""
+    return frame.astype({"selector": "Int64"})

@@ -16,7 +16,7 @@ from ..db.crosscheck import Check
 from ..db.errors import LanemapError
 from ..db.files import atomically
 from ..db.fragment import Source
-from ..db.location import Location
+from ..db.location import Location, named_file
 from ..db.lookup import Wanted
 from ..db.read import read_fragments
 from ..db.server import reading_engine
@@ -27,7 +27,8 @@ from .report import render
 
 def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
     """Compare two sides, each the name of a source in the database or a file."""
-    known = [record["name"] for record in lookup.sources(database.reader).records()]
+    known = _known(database)
+    left, right = _spelled(left, known), _spelled(right, known)
     files = {side: _read(side, known) for side in (left, right) if side not in known}
     if not files:
         with _connected(database.location) as connection:
@@ -44,6 +45,7 @@ def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
 
 def check(database: Database, against: Sequence[str]) -> Check:
     """Check everything in the database."""
+    against = [_spelled(name, _known(database)) for name in against]
     with _connected(database.location) as connection:
         return crosscheck.check(connection, against)
 
@@ -68,8 +70,17 @@ def _connected(location: Location) -> Iterator[Connection]:
         engine.dispose()
 
 
+def _known(database: Database) -> list[str]:
+    return [record["name"] for record in lookup.sources(database.reader).records()]
+
+
+def _spelled(name: str, known: Sequence[str]) -> str:
+    """A source as the database spells it; what is none, as it is."""
+    return next((each for each in known if each.lower() == name.lower()), name)
+
+
 def _read(side: str, known: Sequence[str]) -> Source:
-    if not Path(side).exists():
+    if not named_file(side, "a source or a file").exists():
         raise LanemapError(f"{side} is no source and no file: there is {', '.join(known)}")
     source = read_file(side)
     return Source(side, source.kind, source.title, source.fragments, source.provenance)

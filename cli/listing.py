@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..db import lookup
-from ..db.lookup import Wanted
+from ..db.errors import LanemapError
+from ..db.lookup import DEFAULT_SOURCE, Wanted
 from ..db.reader import Reader, Rows
 from .options import What
-
-_EVERYTHING = Wanted()
 
 _FRAGMENT = ("instruction", "shape", "roles", "types", "major", "selectors", "regs", "slots", "status", "section")
 _SOURCE = ("name", "kind", "fragments", "without_rows", "findings", "title")
 _ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratum", "evidence")
 
 
-def listing(reader: Reader, what: What, wanted: Wanted = _EVERYTHING) -> Rows:
-    """The rows to print."""
+def listing(reader: Reader, what: What, wanted: Wanted) -> Rows:
+    """The rows to print: fragments and errata of the source that look-ups read, unless another is named."""
     if what is What.SOURCES:
-        records = lookup.sources(reader).records()
-        return Rows(_SOURCE, [tuple(record[name] for name in _SOURCE) for record in records])
+        return _sources(reader, wanted)
     if what is What.FINDINGS:
-        return lookup.findings(reader)
-    fragments = lookup.fragments(reader, wanted)
+        return lookup.findings(reader, wanted)
+    fragments = lookup.fragments(
+        reader, replace(wanted, source=DEFAULT_SOURCE if wanted.source is None else wanted.source)
+    )
     if what is What.ERRATA:
         wrong = [fragment for fragment in fragments if fragment["erratum"]]
         return Rows(_ERRATUM, [tuple(fragment[name] for name in _ERRATUM) for fragment in wrong])
     return _alike(fragments)
+
+
+def _sources(reader: Reader, wanted: Wanted) -> Rows:
+    named = [name for name in ("instruction", "shape", "type", "role") if getattr(wanted, name) is not None]
+    if named:
+        raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
+    there = None if wanted.source is None else {each["source"] for each in lookup.fragments(reader, wanted)}
+    records = [each for each in lookup.sources(reader).records() if there is None or each["name"] in there]
+    return Rows(_SOURCE, [tuple(record[name] for name in _SOURCE) for record in records])
 
 
 def _alike(fragments: list[dict[str, Any]]) -> Rows:

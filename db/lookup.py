@@ -36,7 +36,7 @@ FROM source ORDER BY source.id
 
 _MATCHING = """
 FROM fragment JOIN source ON source.id = fragment.source_id
-WHERE (CAST(:source AS TEXT) IS NULL OR source.name = :source)
+WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
   AND (CAST(:instruction AS TEXT) IS NULL OR instruction = :instruction)
   AND (CAST(:shape AS TEXT) IS NULL OR shape = :shape)
   AND (CAST(:type AS TEXT) IS NULL OR type = :type)
@@ -51,7 +51,7 @@ SELECT shape, type, role, instruction, major, selector, source.name AS source, m
 """
 
 _FINDINGS = """
-SELECT source.name AS source, instruction, shape, type, role, major, selector, section, words AS finding
+SELECT fragment_id, source.name AS source, instruction, shape, type, role, major, selector, section, words AS finding
 FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id = source_id
 ORDER BY finding.id
 """
@@ -68,10 +68,12 @@ WHERE mapping_id = :mapping
 ORDER BY lane, reg, slot
 """
 
+_COMPUTATIONS = "SELECT MAX(computation) FROM element WHERE mapping_id = :mapping"
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any."""
+    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any; an empty name is none."""
 
     shape: str | None = None
     type: str | None = None
@@ -82,15 +84,19 @@ class Wanted:
     source: str | None = None
 
     def parameters(self) -> dict[str, Value]:
-        """The names as the database spells them."""
+        """The names as the database spells them.
+
+        Raises:
+            LanemapError: one is not text, or the selector no whole number.
+        """
         return {
-            "shape": _lower(self.shape),
-            "type": _lower(self.type),
-            "role": self.role.strip().upper() if self.role else None,
-            "instruction": _lower(self.instruction),
-            "major": _lower(self.major),
-            "selector": _whole(self.selector),
-            "source": self.source,
+            "shape": _word("shape", self.shape),
+            "type": _word("type", self.type),
+            "role": None if self.role is None else _text("role", self.role).upper(),
+            "instruction": _word("instruction", self.instruction),
+            "major": _word("major", self.major),
+            "selector": whole("selector", self.selector),
+            "source": None if self.source is None else _text("source", self.source),
         }
 
 
@@ -99,9 +105,16 @@ def sources(reader: Reader) -> Rows:
     return reader.select(_SOURCES, {})
 
 
-def findings(reader: Reader) -> Rows:
-    """What the structural checks found."""
-    return reader.select(_FINDINGS, {})
+def findings(reader: Reader, wanted: Wanted) -> Rows:
+    """What the structural checks found on the fragments that match.
+
+    Raises:
+        LanemapError: no fragment does.
+    """
+    there = [fragment["id"] for fragment in fragments(reader, wanted)] if wanted != Wanted() else None
+    found = reader.select(_FINDINGS, {})
+    rows = [row for fragment, *row in found.rows if there is None or fragment in there]
+    return Rows(found.columns[1:], [tuple(row) for row in rows])
 
 
 def fragments(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
@@ -110,9 +123,10 @@ def fragments(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
     Raises:
         LanemapError: none does; names which part of the request is unknown, and what there is.
     """
-    found = reader.select(_FRAGMENTS, wanted.parameters()).records()
+    asked = wanted.parameters()
+    found = reader.select(_FRAGMENTS, _stored(asked)).records()
     if not found:
-        raise LanemapError(_why_none(reader, wanted.parameters()))
+        raise LanemapError(_why_none(reader, asked))
     return found
 
 
@@ -122,7 +136,7 @@ def with_elements(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
     Raises:
         LanemapError: no fragment matches, with elements or without.
     """
-    return reader.select(_WITH_ELEMENTS, wanted.parameters()).records() or fragments(reader, wanted)[:0]
+    return reader.select(_WITH_ELEMENTS, _stored(wanted.parameters())).records() or fragments(reader, wanted)[:0]
 
 
 def one_operand(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
@@ -162,19 +176,21 @@ def elements(reader: Reader, fragment: Mapping[str, Any], **where: int | None) -
     Raises:
         LanemapError: a coordinate is outside the fragment; names its range.
     """
-    limits = {"lane": LANES, "reg": fragment["registers"], "slot": fragment["slots"]}
-    limits |= {"row": fragment["rows"], "col": fragment["cols"]}
-    for name, limit in limits.items():
-        value = _whole(where.get(name))
-        if value is not None and not 0 <= value < limit:
+    asked = {name: whole(name, value) for name, value in where.items()}
+    last = {"lane": LANES - 1, "reg": fragment["registers"] - 1, "slot": fragment["slots"] - 1}
+    last |= {"row": fragment["rows"] - 1, "col": fragment["cols"] - 1}
+    mapping = {"mapping": fragment["mapping_id"]}
+    if asked.get("computation") is not None:
+        last["computation"] = reader.select(_COMPUTATIONS, mapping).rows[0][0]
+    for name, most in last.items():
+        value, least = asked.get(name), int(name == "computation")
+        if value is not None and not least <= value <= most:
+            goes = f"it goes from {least} to {most}" if least < most else f"there is only {least}"
             raise LanemapError(
                 f"{name} {value} is outside {fragment['role']} of {fragment['instruction']} {fragment['shape']} "
-                f"{fragment['type']}: it goes from 0 to {limit - 1}"
+                f"{fragment['type']}: {goes}"
             )
-    names = (*limits, "computation")
-    return reader.select(
-        _ELEMENTS, {"mapping": fragment["mapping_id"]} | {name: _whole(where.get(name)) for name in names}
-    )
+    return reader.select(_ELEMENTS, mapping | {name: asked.get(name) for name in (*last, "computation")})
 
 
 def find(reader: Reader, wanted: Wanted, **where: int | None) -> Rows:
@@ -195,13 +211,55 @@ def _figures(fragment: Mapping[str, Any]) -> str:
     return f", figure {fragment['figures']}" if fragment["figures"] else ""
 
 
-def _whole(number: int | None) -> int | None:
-    # A number out of a frame or an array is none that every database driver takes.
-    return None if number is None else operator.index(number)
+def whole(name: str, number: object) -> int | None:
+    """A number out of a request, as one that every database driver takes; frames and arrays hold others.
+
+    Raises:
+        LanemapError: it is no whole number; ``name`` says which.
+    """
+    try:
+        return None if number is None else operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise LanemapError(f"{name} {number!r} is no whole number: write it like 1") from None
 
 
-def _lower(name: str | None) -> str | None:
-    return name.strip().lower().removeprefix(".") if name else None
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise LanemapError(f"{name} {value!r} is not text: write it like {_EXAMPLES[name]!r}")
+    return value.strip()
+
+
+def _word(name: str, value: object) -> str | None:
+    return None if value is None else _text(name, value).lower().removeprefix(".")
+
+
+_EXAMPLES = {
+    "shape": "m16n8k16",
+    "type": "f16",
+    "role": "A",
+    "instruction": "mma.sp",
+    "major": "row",
+    "source": DEFAULT_SOURCE,
+}
+
+#: No selector is so far from 0. What a database cannot hold is not in it.
+_FAR = 1 << 15
+
+
+def _stored(asked: dict[str, Value]) -> dict[str, Value]:
+    """What was asked, in values that every database takes and that match no more than it would."""
+    return {
+        name: max(-_FAR, min(value, _FAR)) if isinstance(value, int) else value and _printable(value)
+        for name, value in asked.items()
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def _shown(value: Value) -> str:
+    return repr(value) if isinstance(value, str) and (not value or not value.isprintable()) else str(value)
 
 
 def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
@@ -212,14 +270,18 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
         value = asked[name]
         if value is None:
             continue
-        there = [record for record in known if record[name] == value]
+        there = [record for record in known if _alike(record[name], value)]
         if not there:
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=_naturally)
             of = f" in {' '.join(matched)}" if matched else ""
-            return f"no {name} {value!s}{of}: {_suggest(str(value), options)}"
-        matched.append(str(value))
+            return f"no {name} {_shown(value)}{of}: {_suggest(str(value), options)}"
+        matched.append(str(there[0][name]))
         known = there
     return "the database is empty: run lanemap ingest"
+
+
+def _alike(one: Value, other: Value) -> bool:
+    return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
 
 
 def _naturally(name: str) -> list[tuple[int, str]]:

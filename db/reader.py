@@ -47,6 +47,21 @@ def connect(location: Location) -> Reader:
     return FileReader(location.file) if location.file is not None else ServerReader(location)
 
 
+class ClosedReader:
+    """What is left of a reader that was closed."""
+
+    def select(self, statement: str, parameters: Mapping[str, Value]) -> Rows:  # noqa: ARG002
+        """See Reader."""
+        raise LanemapError("the database is closed: open it again with lanemap.open")
+
+    def sql(self, query: str) -> Rows:
+        """See Reader."""
+        return self.select(query, {})
+
+    def close(self) -> None:
+        """See Reader."""
+
+
 class FileReader:
     """SQLite, opened read-only; an authoriser refuses every statement but queries."""
 

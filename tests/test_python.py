@@ -86,6 +86,27 @@ def test_fragments_and_sources(database, shipped):
         ({"row": 16}, "it goes from 0 to 15"),
         ({"lane": 32}, "it goes from 0 to 31"),
         ({"slot": -1}, "it goes from 0 to 1"),
+        ({"shape": None}, "say which shape"),
+        ({"type": None}, "say which type"),
+        ({"role": None}, "say which role"),
+        ({"source": None}, "say which source"),
+        ({"shape": ""}, "no shape '' in ptx-isa-9.1+errata: there is m"),
+        ({"type": " "}, "no type '' in"),
+        ({"role": ""}, "no role '' in"),
+        ({"source": ""}, "no source '': there is"),
+        ({"major": ""}, "no major '' in"),
+        ({"instruction": ""}, "no instruction '' in"),
+        ({"type": "f16\0"}, r"no type 'f16\x00' in"),
+        ({"source": "\udcff"}, r"no source '\udcff': there is"),
+        ({"shape": 16}, "shape 16 is not text: write it like 'm16n8k16'"),
+        ({"row": 9.0}, "row 9.0 is no whole number"),
+        ({"row": "9"}, "row '9' is no whole number"),
+        ({"selector": "x"}, "selector 'x' is no whole number"),
+        ({"selector": 10**20}, "no selector 100000000000000000000"),
+        ({"lane": 10**20}, "it goes from 0 to 31"),
+        ({"computation": 2}, "computation 2 is outside A of mma m16n8k16 f16: there is only 1"),
+        ({"computation": 10**20}, "there is only 1"),
+        ({"shape": "m8n8k4", "computation": 0}, "it goes from 1 to 4"),
         ({"shape": "m16n8k32", "role": "B"}, "figure-only, figure 121"),
         ({"shape": "m16n8k32", "role": "E"}, "use --source h200-sm_90a"),
     ],
@@ -102,6 +123,33 @@ def test_what_names_no_database_is_refused(url):
     for call in (lanemap.open, lanemap.refresh):
         with pytest.raises(lanemap.LanemapError, match="names no file: .*layouts.db"):
             call(url)
+
+
+def test_a_source_is_found_in_any_case(database):
+    found = database.layout("m16n8k16", "f16", "A", source="PTX-ISA-9.1")
+    assert set(found.source) == {"ptx-isa-9.1"}
+    assert found.equals(database.layout("m16n8k16", "f16", "A", source="ptx-isa-9.1"))
+
+
+def test_what_is_empty_has_the_same_columns(database):
+    whole = database.layout("m16n8k16", "f16", "A")
+    empty = database.find("m16n8k16", "f16", "A", lane=5, row=0)
+    assert len(empty) == 0
+    numbers = ["lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"]
+    assert empty[numbers].dtypes.equals(whole[numbers].dtypes)
+
+
+def test_a_column_of_ones_own_may_be_called_selector(database):
+    assert database.sql("SELECT 'x' AS selector").selector.tolist() == ["x"]
+
+
+def test_a_closed_database_says_so(built):
+    with lanemap.open(built) as database:
+        pass
+    database.close()
+    for ask in (database.sources, database.fragments, lambda: database.sql("SELECT 1")):
+        with pytest.raises(lanemap.LanemapError, match=r"is closed: open it again with lanemap\.open"):
+            ask()
 
 
 def loaded_by(code, tmp_path):

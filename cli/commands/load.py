@@ -38,11 +38,12 @@ def ingest(
         if name or slips or catalogue:
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
         from ... import refresh
+        from ...db.lookup import Wanted
         from ..listing import listing
         from ..output import write_rows
 
         with refresh(db, progress=progress) as database:
-            write_rows(listing(database.reader, What.SOURCES), format)
+            write_rows(listing(database.reader, What.SOURCES, Wanted()), format)
         return
     from ... import read_documents
     from .. import ingesting

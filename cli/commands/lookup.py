@@ -27,13 +27,22 @@ from ..options import (
     Source,
     Type,
     What,
+    source_names,
 )
 
 
 @app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.", case_sensitive=False)] = What.FRAGMENTS,
-    source: Source = DEFAULT_SOURCE,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            "-s",
+            help=f"Only this source; of fragments and errata: {DEFAULT_SOURCE}.",
+            autocompletion=source_names,
+        ),
+    ] = None,
     instruction: SomeInstruction = None,
     shape: SomeShape = None,
     type: SomeType = None,  # noqa: A002

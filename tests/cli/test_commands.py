@@ -172,6 +172,21 @@ def test_list(run, snapshot):
     assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A")]
 
 
+def test_lists_heed_filters(run):
+    assert run("list", "sources", "--source", "PTX-isa-9.1", "-f", "csv").out.count("\n") == 2
+    findings = run("list", "findings", "-f", "csv").out
+    assert findings.count("\n") == 3
+    assert run("list", "findings", "--source", "ptx-isa-9.1", "--role", "A", "-f", "csv").out == findings
+    assert run("list", "findings", "--source", "ptx-isa-9.1", "--role", "B", "-f", "csv").out.count("\n") == 1
+    assert run("list", "findings", "--source", "ptx-isa-9.1+errata", "-f", "csv").out.count("\n") == 1
+
+
+def test_a_source_is_found_in_any_case(run):
+    assert run("diff", "PTX-ISA-9.1", "H200-SM_90A").out == run("diff", "ptx-isa-9.1", "h200-sm_90a").out
+    assert run("check", "--against", "H200-SM_90A").out == run("check", "--against", "h200-sm_90a").out
+    assert len(run("export", "--source", "H200-SM_90A", "--shape", "m16n8k8").out) > 1000
+
+
 def test_sql(run):
     query = "SELECT role, COUNT(*) AS n FROM layout WHERE shape = 'm8n8k4' AND source = 'ptx-isa-9.1' GROUP BY role"
     assert run("sql", query, "--format", "csv").out == "role,n\nA,288\nB,288\nC,576\nD,576\n"
@@ -220,6 +235,18 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("find", "m16n8k16", "f16", "A", "--row", "-1"), ("row -1", "from 0 to 15")),
         (("find", "m16n8k16", "f16", "A", "--row", "x"), ("--row", "valid integer", "lanemap find --help")),
         (("find", "m8n8k4", "f16", "A", "--computation", "5"), ("--computation", "less than or equal to 4")),
+        (("find", "m16n8k16", "f16", "A", "--computation", "2"), ("computation 2", "there is only 1")),
+        (("find", "m16n8k32", "f16", "E", "--row", "0", "--selector", str(10**20)), (f"no selector {10**20} in",)),
+        (("show", "m16n8k32", "f16", "E", "--selector", str(10**20)), ("there is 0, 1",)),
+        (("draw", "m16n8k32", "f16", "E", "--selector", str(-(10**20))), ("there is 0, 1",)),
+        (("show", "", "", ""), ("no shape ''", "m16n8k16")),
+        (("list", "--role", ""), ("no role '' in",)),
+        (("list", "--source", ""), ("no source ''", "ptx-isa-9.1")),
+        (("list", "sources", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
+        (("list", "sources", "--shape", "m16n8k16"), ("--shape is not for sources", "list fragments")),
+        (("list", "findings", "--shape", "m16n8k17"), ("no shape m16n8k17", "did you mean")),
+        (("diff", "", "ptx-isa-9.1"), ("'' names no file", "a source or a file")),
+        (("diff", "/dev/zero", "ptx-isa-9.1"), ("/dev/zero is no file", "a source or a file")),
         (("find", "m16n8k32", "f16", "B", "--row", "0"), ("figure-only", "figure 121")),
         (("find", "m16n8k16"), ("Missing argument", "lanemap find --help")),
         (("fnd",), ("No such command 'fnd'", "find")),
