@@ -152,6 +152,16 @@ def test_a_closed_database_says_so(built):
             ask()
 
 
+def test_what_names_nothing_is_refused(tmp_path):
+    with pytest.raises(lanemap.LanemapError, match="name the documents"):
+        lanemap.read_documents()
+    with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
+        lanemap.import_layouts("nope")
+    for path in ("", "a\0b", 3, None):
+        with pytest.raises(lanemap.LanemapError, match="names no file"):
+            lanemap.read_file(path)
+
+
 def loaded_by(code, tmp_path):
     """The heavy modules that some code imports in a fresh interpreter."""
     script = f"import sys\nsys.argv = ['lanemap']\n{code}\nprint('\\n' + ' '.join(sorted(sys.modules)))"
