@@ -344,7 +344,7 @@ def _fingerprint() -> str:
 def _frame(rows: Rows) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
+    return pd.DataFrame.from_records(list(rows.named().rows), columns=list(rows.columns))
 
 
 def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:

@@ -143,6 +143,12 @@ def test_a_column_of_ones_own_may_be_called_selector(database):
     assert database.sql("SELECT 'x' AS selector").selector.tolist() == ["x"]
 
 
+@pytest.mark.parametrize("query", [None, 3, "", "SELECT 1\0", "SELECT '\udcff'", "SELECT ?", "SELECT 1 AS a, 2 AS a"])
+def test_a_query_that_cannot_be_answered_is_refused(database, query):
+    with pytest.raises(lanemap.LanemapError, match="SELECT"):
+        database.sql(query)
+
+
 def test_a_closed_database_says_so(built):
     with lanemap.open(built) as database:
         pass
