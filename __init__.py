@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .db import lookup
 from .db.errors import LanemapError
-from .db.location import Location, locate
+from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Wanted
 from .db.reader import ClosedReader, Reader, Rows, connect
 
@@ -196,7 +196,7 @@ def refresh(url: str | PathLike[str] | None = None, *, progress: Callable[[Sourc
 
 def import_layouts(
     kind: str,
-    path: str | None = None,
+    path: str | PathLike[str] | None = None,
     *,
     name: str | None = None,
     url: str | PathLike[str] | None = None,
@@ -233,18 +233,20 @@ def add(
     Raises:
         LanemapError: one has the name of a source that Lanemap ships.
     """
+    from .db.fragment import check_names
     from .db.store import load
 
-    shipped = {each.name for each in _shipped()}
+    shipped = {each.name.lower() for each in _shipped()}
     for each in sources:
-        if each.name in shipped:
+        check_names(each)
+        if each.name.lower() in shipped:
             raise LanemapError(f"{each.name} is the name of a source that Lanemap ships: choose another with --name")
     with open(url, progress=progress) as database:
         location = database.location
     load(location, sources, progress)
 
 
-def read_file(path: str) -> Source:
+def read_file(path: str | PathLike[str]) -> Source:
     """The layouts in a capture file, or in a CSV, Parquet or Arrow table of one source.
 
     Raises:
@@ -253,26 +255,33 @@ def read_file(path: str) -> Source:
     from .capture import recording
     from .ingest.table import read_table
 
-    if recording.is_capture(path):
-        return recording.read(path)
-    found = read_table(Path(path))
+    file = named_file(path, "a capture, or a CSV, Parquet or Arrow file")
+    if recording.is_capture(file):
+        return recording.read(file)
+    found = read_table(file)
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
     return found[0]
 
 
-def _read(kind: str, path: str | None, name: str | None) -> Sequence[Imported]:
-    from .ingest.importing import read
+def _read(kind: str, path: str | PathLike[str] | None, name: str | None) -> Sequence[Imported]:
+    from .db.fragment import check_name
+    from .ingest.importing import KINDS, read
 
+    if name is not None:
+        check_name(name)
+    file = None if path is None else named_file(path, "what is to be imported")
+    if kind in KINDS:
+        return read(kind, None if file is None else str(file), name)
     if kind != "capture":
-        return read(kind, path, name)
+        raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(KINDS)}")
     from .capture import recording
     from .ingest.imported import Imported
 
-    if path is None:
+    if file is None:
         raise LanemapError("name a capture file: lanemap import capture FILE")
-    return [Imported(recording.read(path, name))]
+    return [Imported(recording.read(file, name))]
 
 
 def read_documents(
@@ -295,9 +304,16 @@ def read_documents(
     Raises:
         LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
     """
+    from .db.fragment import check_name
     from .ingest.document import read
 
-    readings = read(map(Path, documents), name)
+    if name is not None:
+        check_name(name)
+    if not documents:
+        raise LanemapError("name the documents: HTML, Markdown or plain text files, or folders of them")
+    readings = read(
+        [named_file(each, "a page of the PTX documentation, or a folder of them") for each in documents], name
+    )
     if sources := [reading.source for reading in readings if reading.source.fragments]:
         add(sources, url, progress=progress)
     return readings
@@ -328,7 +344,7 @@ def _fingerprint() -> str:
 def _frame(rows: Rows) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame.from_records(list(rows.rows), columns=list(rows.columns))
+    return pd.DataFrame.from_records(list(rows.named().rows), columns=list(rows.columns))
 
 
 def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:

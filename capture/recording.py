@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
         own_name, title, provenance = header["name"], header["title"], header["provenance"]
     except (ValueError, KeyError, TypeError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
-    return Source(name or own_name, "capture", title, _fragments(path, table), provenance)
+    return Source(own_name if name is None else name, "capture", title, _fragments(path, table), provenance)
 
 
 def _schema() -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 
 import typer
 
 from .. import LanemapError
-from .app import INTERRUPTED, OK, app, complain
+from .app import INTERRUPTED, OK, TERMINATED, app, complain
 from .commands import compare, export, load, lookup
 
 __all__ = ["app", "compare", "export", "load", "lookup", "main"]
@@ -19,7 +20,9 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         # End quietly, as other tools do, when the reader of our output has seen enough of it.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
+        _open_streams()
         code = app(standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
@@ -28,8 +31,46 @@ def main() -> None:
         code = complain(f"{error.format_message()} (see {command} --help)")
     except LanemapError as error:
         code = complain(str(error))
+    except UnicodeError as error:
+        code = complain(_encoding(error))
     except OSError as error:
         code = complain(f"cannot write: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     sys.exit(code or OK)
+
+
+def _terminate(*_: object) -> None:
+    """End as after Ctrl-C, so that what is half written is cleared away."""
+    sys.exit(TERMINATED)
+
+
+class _Closed(io.StringIO):
+    """Stands for an input that the shell has closed."""
+
+    def read(self, _size: int | None = -1, /) -> str:
+        """Refuse to be read."""
+        raise LanemapError("stdin is closed: send something to it, or give the text as an argument")
+
+
+def _open_streams() -> None:
+    """Python has None for what the shell has closed.
+
+    Raises:
+        LanemapError: there is no output. The next file to be opened would be taken for it.
+    """
+    if sys.stdin is None:
+        sys.stdin = _Closed()
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        raise LanemapError("stdout is closed: send it to a file or a pipe, or to /dev/null")
+
+
+def _encoding(error: UnicodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"what was read is not {error.encoding}: give text in UTF-8"
+    if isinstance(error, UnicodeEncodeError):
+        part = ascii(error.object[error.start : error.end][:20])
+        return f"cannot write {part} in {error.encoding}: give text in UTF-8, and set PYTHONIOENCODING=utf-8"
+    return f"text is not in UTF-8: {error}"

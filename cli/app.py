@@ -19,7 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-OK, DISAGREES, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, DISAGREES, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 def complain(words: str) -> int:

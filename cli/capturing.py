@@ -31,12 +31,14 @@ def chosen(pattern: str | None, shape: str | None, type_: str | None) -> list[In
     found = [
         each
         for each in INSTRUCTIONS
-        if (not pattern or each.name == pattern or fnmatchcase(each.mnemonic, pattern))
-        and (not shape or each.shape == shape.lower().removeprefix("."))
-        and (not type_ or each.type == type_.lower().removeprefix("."))
+        if (pattern is None or each.name == pattern or fnmatchcase(each.mnemonic, pattern))
+        and (shape is None or each.shape == shape.lower().removeprefix("."))
+        and (type_ is None or each.type == type_.lower().removeprefix("."))
     ]
     if not found:
-        raise LanemapError("no instruction matches: lanemap capture --list says what there is")
+        asked = {"--instruction": pattern, "--shape": shape, "--type": type_}
+        given = " ".join(f"{option} {value!r}" for option, value in asked.items() if value is not None)
+        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
     return found
 
 

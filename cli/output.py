@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
-from typing import IO
+from decimal import Decimal
+from math import isfinite
+from typing import IO, Any
 
 from ..db.errors import LanemapError
 from ..db.reader import Rows
@@ -16,22 +19,41 @@ def write_rows(rows: Rows, form: Format) -> None:
     """Print rows. A table is for reading; the other formats are for programs."""
     if form in (Format.PARQUET, Format.ARROW):
         _write_binary(rows, form)
-    elif form is Format.CSV:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(rows.columns)
-        writer.writerows(rows.rows)
-    elif form is Format.JSON:
-        lines = ",\n ".join(json.dumps(record) for record in rows.records())
-        sys.stdout.write(f"[{lines}]\n")
-    elif form is Format.JSONL:
-        sys.stdout.writelines(json.dumps(record) + "\n" for record in rows.records())
-    else:
+    elif form is Format.TABLE:
         sys.stdout.write(table(rows))
+    else:
+        # In one piece: what cannot be written is found before any of it is.
+        sys.stdout.write(_text(rows, form))
+
+
+def _text(rows: Rows, form: Format) -> str:
+    if form is Format.CSV:
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        writer.writerow(rows.columns)
+        writer.writerows([_plain(value) for value in row] for row in rows.rows)
+        return written.getvalue()
+    records = rows.records()
+    lines = [json.dumps({name: _plain(value) for name, value in record.items()}) for record in records]
+    if form is Format.JSONL:
+        return "".join(line + "\n" for line in lines)
+    return "[" + ",\n ".join(lines) + "]\n"
+
+
+def _plain(value: Any) -> str | int | float | None:
+    """A value as text and JSON can hold it: bytes in hexadecimal, whole decimals as numbers, the rest as it is said."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def table(rows: Rows) -> str:
     """Columns under their names, two spaces apart, numbers to the right. A missing value is empty."""
-    texts = [["" if value is None else str(value) for value in row] for row in rows.rows]
+    texts = [["" if value is None else str(_plain(value)) for value in row] for row in rows.rows]
     widths = [max(map(len, column)) for column in zip(rows.columns, *texts, strict=True)]
     numeric = [all(isinstance(row[index], int | float | None) for row in rows.rows) for index in range(len(widths))]
     right = [number and bool(rows.rows) for number in numeric]
@@ -67,7 +89,15 @@ def _write_binary(rows: Rows, form: Format) -> None:
     from ..db.export import write_arrow, write_parquet
 
     stream = binary_stdout(form.value)
-    columns = list(zip(*rows.rows, strict=True)) or [()] * len(rows.columns)
-    arrays = [pa.array(column) for column in columns]
+    columns = list(zip(*rows.named().rows, strict=True)) or [()] * len(rows.columns)
+    arrays = []
+    for name, column in zip(rows.columns, columns, strict=True):
+        try:
+            arrays.append(pa.array(column))
+        except (pa.ArrowException, OverflowError, TypeError):
+            kinds = ", ".join(sorted({type(value).__name__ for value in column if value is not None}))
+            raise LanemapError(
+                f"column {name!r} holds what {form} cannot ({kinds}): CAST it to one type, or take another --format"
+            ) from None
     written = pa.Table.from_arrays(arrays, names=list(rows.columns))
     (write_parquet if form is Format.PARQUET else write_arrow)(written, stream)

@@ -20,7 +20,9 @@ LANES = 32
 #: (sparse A and E); ``computation`` is 1 except in m8n8k4 with f16, where a warp does four products.
 ELEMENT = np.dtype([(name, "<i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPE = re.compile(r"m([0-9]{1,5})n([0-9]{1,5})k([0-9]{1,5})")
+_WORD = re.compile(r"[A-Za-z0-9_.:]+")
+_ROLES = ("A", "B", "C", "D", "E")
 
 
 def dimensions(shape: str, role: str) -> tuple[int, int]:
@@ -106,6 +108,41 @@ class Source:
     title: str
     fragments: Sequence[Fragment]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_name(name: object, what: str = "source name") -> None:
+    """Refuse a name that could not be asked for, or would break what is written around it.
+
+    Raises:
+        LanemapError: it is not one line of printable characters.
+    """
+    if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
+        raise LanemapError(f"{what} {name!r} is none: it is a line of printable characters, as in --name mine")
+
+
+def check_names(source: Source) -> None:
+    """Refuse a source whose names no request could spell, or no export could hold.
+
+    Raises:
+        LanemapError: its name or title is no line of text, or a name of one of its fragments is no plain word.
+    """
+    check_name(source.name)
+    check_name(source.title, f"{source.name}: title")
+    for each in source.fragments:
+        words = {
+            "instruction": each.instruction,
+            "type": each.type,
+            "major": "none" if each.major is None else each.major,
+        }
+        for name, word in words.items():
+            if not isinstance(word, str) or not _WORD.fullmatch(word):
+                raise LanemapError(f"{source.name}: {name} {word!r} is none: it is a word of letters, digits and _ . :")
+        if each.role not in _ROLES:
+            raise LanemapError(f"{source.name}: role {each.role!r} is none of A, B, C, D and E")
+        if not isinstance(each.shape, str):
+            raise LanemapError(f"{source.name}: shape {each.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16")
+        if not all(0 < extent < 1 << 15 for extent in dimensions(each.shape, "A") + dimensions(each.shape, "B")):
+            raise LanemapError(f"{source.name}: shape {each.shape} is none: each dimension is 1 to {(1 << 15) - 1}")
 
 
 def elements(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

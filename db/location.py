@@ -47,7 +47,7 @@ def named_file(path: str | os.PathLike[str], what: str) -> Path:
     except OSError as error:
         raise LanemapError(f"cannot read {name}: {error.strerror}: name {what}") from None
     if special:
-        raise LanemapError(f"{name} is no file but a device or a pipe: name {what}")
+        raise LanemapError(f"{name} is neither a file nor a folder: name {what}")
     return file
 
 

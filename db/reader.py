@@ -24,8 +24,24 @@ class Rows:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
 
+    def named(self) -> Rows:
+        """The same rows, for what tells columns apart by their names.
+
+        Raises:
+            LanemapError: two have the same name.
+        """
+        if len(set(self.columns)) < len(self.columns):
+            twice = next(name for name in self.columns if self.columns.count(name) > 1)
+            raise LanemapError(f"two columns are called {twice!r}: name them apart, as in SELECT row AS a, col AS b")
+        return self
+
     def records(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries."""
+        """The rows as dictionaries.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        self.named()
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
@@ -84,6 +100,7 @@ class FileReader:
 
     def sql(self, query: str) -> Rows:
         """See Reader."""
+        _check_text(query)
         try:
             rows = self._run(query, {})
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
@@ -128,6 +145,8 @@ class ServerReader:
         """See Reader. A server-side cursor takes one query and nothing else."""
         from sqlalchemy.exc import DBAPIError
 
+        _check_text(query)
+
         options = {"postgresql_readonly": True, "stream_results": True}
         try:
             with self._engine.connect().execution_options(**options) as connection:
@@ -142,10 +161,22 @@ class ServerReader:
         self._engine.dispose()
 
 
+def _check_text(query: object) -> None:
+    if not isinstance(query, str) or "\0" in query or any("\ud800" <= each <= "\udfff" for each in query):
+        raise LanemapError("sql: that is not text in UTF-8 (it takes one SELECT, as in SELECT * FROM layout LIMIT 5)")
+
+
 def _sql_words(reason: str) -> str:
     """What went wrong in a user's query, with what would be right."""
-    if "at or near" in reason:
+    if (
+        "at or near" in reason
+        or "at end of input" in reason
+        or "one statement at a time" in reason
+        or "multiple commands" in reason
+    ):
         return f"sql: {reason} (it takes one SELECT, and only reads)"
+    if "binding" in reason.lower():
+        return "sql: a value is left open (it takes one SELECT, without placeholders)"
     if "not authorized" in reason or "authorization denied" in reason or "prohibited" in reason:
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
     unknown = "no such table" in reason or "does not exist" in reason

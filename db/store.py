@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from .errors import LanemapError
-from .fragment import ELEMENT, Fragment, Source
+from .fragment import ELEMENT, Fragment, Source, check_names
 from .location import SCHEMA_VERSION, Location
 from .schema import CHAIN, LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .server import engine, exclude_writers, in_words
@@ -110,6 +110,7 @@ def _create(connection: Connection, location: Location) -> None:
 
 def _load(connection: Connection, sources: Iterable[Source], progress: Progress | None) -> None:
     for each in sources:
+        check_names(each)
         if progress:
             progress(each)
         _replace(connection, each)
@@ -118,7 +119,7 @@ def _load(connection: Connection, sources: Iterable[Source], progress: Progress 
 
 
 def _replace(connection: Connection, new: Source) -> None:
-    connection.execute(delete(source).where(source.c.name == new.name))
+    connection.execute(delete(source).where(func.lower(source.c.name) == func.lower(new.name)))
     provenance = json.dumps(dict(new.provenance), sort_keys=True)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance}
     source_id = connection.scalar(insert(source).values(values).returning(source.c.id))

@@ -143,6 +143,12 @@ def test_a_column_of_ones_own_may_be_called_selector(database):
     assert database.sql("SELECT 'x' AS selector").selector.tolist() == ["x"]
 
 
+@pytest.mark.parametrize("query", [None, 3, "", "SELECT 1\0", "SELECT '\udcff'", "SELECT ?", "SELECT 1 AS a, 2 AS a"])
+def test_a_query_that_cannot_be_answered_is_refused(database, query):
+    with pytest.raises(lanemap.LanemapError, match="SELECT"):
+        database.sql(query)
+
+
 def test_a_closed_database_says_so(built):
     with lanemap.open(built) as database:
         pass
@@ -150,6 +156,16 @@ def test_a_closed_database_says_so(built):
     for ask in (database.sources, database.fragments, lambda: database.sql("SELECT 1")):
         with pytest.raises(lanemap.LanemapError, match=r"is closed: open it again with lanemap\.open"):
             ask()
+
+
+def test_what_names_nothing_is_refused(tmp_path):
+    with pytest.raises(lanemap.LanemapError, match="name the documents"):
+        lanemap.read_documents()
+    with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
+        lanemap.import_layouts("nope")
+    for path in ("", "a\0b", 3, None):
+        with pytest.raises(lanemap.LanemapError, match="names no file"):
+            lanemap.read_file(path)
 
 
 def loaded_by(code, tmp_path):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ... import LanemapError
+from ...db.location import named_file
 from ..app import DISAGREES, app, complain, open_database, progress
 from ..options import Db, Format, Importable, Output, Selector, Shape, SomeShape, SomeSource, SomeType, Type, What
 
@@ -16,7 +16,7 @@ from ..options import Db, Format, Importable, Output, Selector, Shape, SomeShape
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
 def ingest(
     documents: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
     ] = None,
     name: Annotated[
@@ -24,7 +24,7 @@ def ingest(
     ] = None,
     slips: Annotated[bool, typer.Option("--slips", help="List what is wrong or doubtful in the text itself.")] = False,
     catalogue: Annotated[
-        Path | None, typer.Option("--catalogue", help="Write files of the catalogue to this folder.", metavar="DIR")
+        str | None, typer.Option("--catalogue", help="Write files of the catalogue to this folder.", metavar="DIR")
     ] = None,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
@@ -35,7 +35,7 @@ def ingest(
     sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
     """
     if not documents:
-        if name or slips or catalogue:
+        if name is not None or slips or catalogue is not None:
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
         from ... import refresh
         from ...db.lookup import Wanted
@@ -48,14 +48,13 @@ def ingest(
     from ... import read_documents
     from .. import ingesting
 
+    folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
     readings = read_documents(*documents, url=db, name=name, progress=progress)
     ingesting.report(readings, slips=slips, form=format)
     if not any(reading.source.fragments for reading in readings):
-        raise LanemapError(
-            f"no fragment in {', '.join(map(str, documents))}: give pages on the fragments of mma or mma.sp"
-        )
-    if catalogue:
-        ingesting.write_catalogue(readings, catalogue)
+        raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")
+    if folder:
+        ingesting.write_catalogue(readings, folder)
     if not all(reading.complete for reading in readings):
         raise typer.Exit(DISAGREES)
 
@@ -88,12 +87,12 @@ def capture(
     type: SomeType = None,  # noqa: A002
     device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0)] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
+        str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.")] = None,
     show: Annotated[bool, typer.Option("--list", help="Say what would run. Needs no GPU.")] = False,
     ptx: Annotated[
-        Path | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
+        str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
     ] = None,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
@@ -103,22 +102,29 @@ def capture(
     It needs PyCUDA (pip install "lanemap[capture]", with a CUDA toolkit) and an NVIDIA driver. Exit code 1: an
     instruction failed, or disagrees with the document or with another one.
     """
+    from ...db.fragment import check_name
     from .. import capturing
     from ..output import write_rows
 
+    if output is not None and (show or ptx is not None):
+        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
+    file = None if output is None else named_file(output, "a capture file")
+    folder = None if ptx is None else named_file(ptx, "a folder for the kernels")
+    if name is not None:
+        check_name(name)
     instructions = capturing.chosen(pattern, shape, type)
-    if ptx:
-        count = capturing.write_ptx(instructions, ptx)
-        sys.stdout.write(f"{count} kernels in {ptx}\n")
+    if folder:
+        count = capturing.write_ptx(instructions, folder)
+        sys.stdout.write(f"{count} kernels in {folder}\n")
     if show:
         write_rows(capturing.list_instructions(instructions), format)
-    if ptx or show:
+    if folder or show:
         return
     source, seconds = capturing.measure(instructions, device, name)
-    if output:
+    if file:
         from ...capture.recording import write
 
-        write(source, output)
+        write(source, file)
     else:
         from ... import add
 

@@ -193,6 +193,62 @@ def test_sql(run):
     assert run("sql", "-", "--format", "csv", stdin=query.encode()).out == "role,n\nA,288\nB,288\nC,576\nD,576\n"
 
 
+def test_values_of_every_kind_are_written(run):
+    query = "SELECT X'00ff' AS bytes, 9e999 AS much, NULL AS none, 0.5 AS half, 'ü' AS text"
+    record = {"bytes": "00ff", "much": "inf", "none": None, "half": 0.5, "text": "ü"}
+    assert json.loads(run("sql", query, "-f", "jsonl").out) == record
+    assert json.loads(run("sql", query, "-f", "json").out) == [record]
+    assert run("sql", query, "-f", "csv").out.splitlines()[1] == "00ff,inf,,0.5,ü"
+    assert run("sql", query).out.split()[5:] == ["00ff", "inf", "0.5", "ü"]
+
+
+def test_values_of_a_server_are_written(run, server):
+    query = "SELECT 3::numeric AS whole, 2.5::numeric AS half, DATE '2026-01-02' AS day"
+    record = {"whole": 3, "half": 2.5, "day": "2026-01-02"}
+    assert json.loads(run("sql", query, "-f", "jsonl", db=server).out) == record
+    assert run("sql", query, "-f", "csv", db=server).out.splitlines()[1] == "3,2.5,2026-01-02"
+    for many in ("SELECT 1; SELECT 2", "SELECT %s", "SELECT ?"):
+        result = run("sql", many, db=server)
+        assert (result.code, result.out) == (2, ""), result
+        assert "one SELECT" in result.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("sql 'SELECT 1' >&-", "stdout is closed"),
+        ("sql - <&-", "stdin is closed"),
+        ("sql \"SELECT 1 AS a UNION ALL SELECT 'ü'\" -f csv | cat", r"cannot write '\xfc' in ascii"),
+        ("sql \"SELECT 1 AS a UNION ALL SELECT 'ü'\" | cat", r"cannot write '\xfc' in ascii"),
+        ("list --source $'\\xff'", r"no source '\udcff'"),
+    ],
+)
+def test_streams_that_cannot_be_used(built, command, words):
+    environment = os.environ | {"LANEMAP_DB": str(built), "PYTHONIOENCODING": "ascii"}
+    script = f"set -o pipefail; {LANEMAP} {command}"
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert words in done.stderr
+
+
+def test_without_stderr_the_exit_code_is_left(built):
+    environment = os.environ | {"LANEMAP_DB": str(built)}
+    assert subprocess.run(["bash", "-c", f"{LANEMAP} fnd 2>&-"], env=environment).returncode == 2
+
+
+def test_whoever_is_told_to_end_clears_up(built, tmp_path):
+    """SIGTERM in the middle of an export leaves what was there before."""
+    script = (
+        "import os, signal, sys\nfrom lanemap.cli import main\nfrom lanemap.db import export\n"
+        "def write(table, stream):\n    stream.write(b'half')\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "export.WRITERS['csv'] = write\nsys.argv = ['lanemap', 'export', '-o', 'x.csv']\nmain()"
+    )
+    environment = os.environ | {"LANEMAP_DB": str(built)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_ingest_says_what_it_loaded(run, tmp_path, shipped):
     result = run("ingest", "--db", str(tmp_path / "new.db"), "--format", "json")
     assert [each["name"] for each in json.loads(result.out)] == shipped
@@ -245,8 +301,17 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("list", "sources", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
         (("list", "sources", "--shape", "m16n8k16"), ("--shape is not for sources", "list fragments")),
         (("list", "findings", "--shape", "m16n8k17"), ("no shape m16n8k17", "did you mean")),
+        (("ingest", ""), ("'' names no file", "PTX documentation")),
+        (("ingest", "x.html", "--name", ""), ("source name ''", "printable")),
+        (("ingest", "x.html", "--catalogue", ""), ("'' names no file", "a folder")),
+        (("capture", "--ptx", ""), ("'' names no file", "a folder")),
+        (("capture", "--output", ""), ("'' names no file", "a capture file")),
+        (("capture", "--name", "\n"), ("source name", "printable")),
+        (("capture", "--list", "--shape", ""), ("no instruction matches --shape ''", "--list")),
+        (("capture", "--list", "--output", "x.parquet"), ("--output", "leave it out, or --list")),
+        (("capture", "--ptx", "x", "--output", "x.parquet"), ("--output", "leave it out, or --ptx")),
         (("diff", "", "ptx-isa-9.1"), ("'' names no file", "a source or a file")),
-        (("diff", "/dev/zero", "ptx-isa-9.1"), ("/dev/zero is no file", "a source or a file")),
+        (("diff", "/dev/zero", "ptx-isa-9.1"), ("/dev/zero is neither a file", "a source or a file")),
         (("find", "m16n8k32", "f16", "B", "--row", "0"), ("figure-only", "figure 121")),
         (("find", "m16n8k16"), ("Missing argument", "lanemap find --help")),
         (("fnd",), ("No such command 'fnd'", "find")),
@@ -254,6 +319,13 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("list", "--format", "xml"), ("xml", "csv")),
         (("sql", "SELEC 1"), ("syntax error", "SELEC")),
         (("sql", "DELETE FROM element"), ("sql only reads",)),
+        (("sql", "SELECT 1; DROP TABLE source"), ("it takes one SELECT",)),
+        (("sql", "SELECT ?"), ("it takes one SELECT, without placeholders",)),
+        (("sql", "SELECT '\udcff'"), ("not text in UTF-8", "it takes one SELECT")),
+        (("sql", "SELECT 1 AS a, 2 AS a", "-f", "json"), ("two columns are called 'a'", "AS")),
+        (("sql", "SELECT 1 AS a, 2 AS a", "-f", "parquet"), ("two columns are called 'a'", "AS")),
+        (("sql", "SELECT 1 AS a UNION ALL SELECT 'x'", "-f", "parquet"), ("'a'", "parquet", "int, str", "CAST")),
+        (("show", "\udcff", "f16", "A"), (r"no shape '\udcff'",)),
         (("sql", "SELECT * FROM layouts"), ("no such table", "layout")),
         (("export", "--output", "layouts.xls"), ("layouts.xls", "parquet, csv, arrow or jsonl")),
         (("export", "--role", "E", "--source", "ptx-isa-9.1", "-o", "e.csv"), ("no rows",)),
@@ -268,7 +340,7 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("list", "--db", "sqlite:///:memory:"), ("names no file", "layouts.db")),
         (("list", "--db", "file:x.db?mode=memory"), ("names no file", "layouts.db")),
         (("list", "--db", "x" * 300), ("File name too long", "layouts.db")),
-        (("list", "--db", "/dev/null"), ("/dev/null is no file", "layouts.db")),
+        (("list", "--db", "/dev/null"), ("/dev/null is neither a file", "layouts.db")),
         (("list", "--db", "postgresql://u@h:abc/x"), ("cannot read the database URL", "postgresql://")),
     ],
     ids=lambda value: " ".join(map(str, value))[:50],

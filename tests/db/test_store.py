@@ -130,6 +130,27 @@ def test_findings_are_recorded_and_do_not_stop_the_load(place):
     assert [each[:3] for each in found] == [("ptx-isa-9.1", "m16n8k256", "A")] * 2
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"type": "zz;x<y"}, "type 'zz;x<y' is none"),
+        ({"instruction": ""}, "instruction '' is none"),
+        ({"major": "row\n"}, "major"),
+        ({"role": "F"}, "role 'F' is none of A, B, C, D and E"),
+        ({"shape": "16x8x16"}, "is not a shape"),
+        ({"shape": "m16n8k40000"}, "each dimension is 1 to 32767"),
+        ({"shape": "m16n0k16"}, "each dimension is 1 to 32767"),
+    ],
+)
+def test_what_could_not_be_asked_for_is_not_loaded(built, fragments, changes, words):
+    before = built.read_bytes()
+    with pytest.raises(lanemap.LanemapError, match=words):
+        store.load(locate(built), [small(replace(fragments[0], **changes))])
+    with pytest.raises(lanemap.LanemapError, match="title"):
+        store.load(locate(built), [Source("mine", "import", "a\ntest", fragments[:1])])
+    assert built.read_bytes() == before
+
+
 def test_a_source_that_fails_half_way_leaves_the_old_one(place, fragments):
     lanemap.open(place).close()
     location = locate(place)

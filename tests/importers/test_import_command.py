@@ -79,6 +79,9 @@ def test_without_the_package_the_error_says_how_to_get_it(refused, monkeypatch):
         (("import", "triton"), ("triton", "cute")),
         (("import", "cute", "/nowhere"), ("does not exist",)),
         (("import", "table", "/nowhere"), ("cannot read",)),
+        (("import", "table", ""), ("'' names no file",)),
+        (("import", "capture", ""), ("'' names no file",)),
+        (("import", "table", "/dev/zero"), ("/dev/zero is neither a file",)),
     ],
 )
 def test_bad_usage(refused, arguments, words):
@@ -96,6 +99,42 @@ def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["", " ", " x", "x ", "a\nb", "a\x1b[31mb", "a\u2028b", "\udcff"])
+def test_a_name_is_a_line_of_text(refused, file, mine, name):
+    before = file.read_bytes()
+    refused("import", "table", mine, "--name", name, db=file, words=("source name", "a line of printable characters"))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("type", "zz;x<y", "type 'zz;x<y' is none: it is a word"),
+        ("type", ".", "type '' is none: it is a word"),
+        ("instruction", "mma sp", "instruction 'mma sp' is none: it is a word"),
+        ("source", "a\x1bb", "source name 'a\\x1bb' is none: it is a line"),
+        ("shape", "m\u0661\u0666n8k16", "is not a shape"),
+    ],
+)
+def test_names_in_a_table_are_words(refused, file, mine, column, value, words):
+    before = file.read_bytes()
+    row = {"instruction": "mma", "source": "mine"} | dict(
+        zip(*(line.split(",") for line in TABLE.split()), strict=True)
+    )
+    row[column] = value
+    mine.write_text(",".join(row) + "\n" + ",".join(row.values()) + "\n")
+    refused("import", "table", mine, db=file, words=(words,))
+    assert file.read_bytes() == before
+
+
+def test_a_name_is_the_same_in_any_case(run, refused, file, mine):
+    refused("import", "table", mine, "--name", "PTX-ISA-9.1", db=file, words=("ships", "another with --name"))
+    for name in ("mine", "MINE"):
+        assert run("import", "table", mine, "--name", name, db=file).code == 0
+    assert list(names(file))[-1] == "MINE"
+    assert "mine" not in names(file)
+
+
 def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
     before = file.read_bytes()
     refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("ships", "another with --name"))
@@ -109,7 +148,7 @@ def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
 def test_from_python(file, mine):
     (imported,) = lanemap.import_layouts("table", str(mine), url=str(file))
     assert (imported.source.name, imported.rows, list(imported.skipped)) == ("mine", 1, [])
-    with pytest.raises(lanemap.LanemapError, match="there is cute, tensor-layouts, table"):
+    with pytest.raises(lanemap.LanemapError, match="there is capture, cute, tensor-layouts, table"):
         lanemap.import_layouts("triton", url=str(file))
 
 
