@@ -272,7 +272,7 @@ def _read(kind: str, path: str | PathLike[str] | None, name: str | None) -> Sequ
     if name is not None:
         check_name(name)
     file = None if path is None else named_file(path, "what is to be imported")
-    if kind in KINDS:
+    if isinstance(kind, str) and kind in KINDS:
         return read(kind, None if file is None else str(file), name)
     if kind != "capture":
         raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(KINDS)}")

@@ -45,7 +45,10 @@ def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
 
 def check(database: Database, against: Sequence[str]) -> Check:
     """Check everything in the database."""
-    against = [_spelled(name, _known(database)) for name in against]
+    known = _known(database)
+    if "" in against:
+        raise LanemapError(f"no source '': there is {', '.join(known)}")
+    against = [_spelled(name, known) for name in against]
     with _connected(database.location) as connection:
         return crosscheck.check(connection, against)
 

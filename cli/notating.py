@@ -37,15 +37,16 @@ def export(reader: Reader, wanted: Wanted, form: FileFormat, output: str) -> lis
     Raises:
         LanemapError: nothing matches, nothing has rows, or the notation refuses everything.
     """
-    wanted = replace(wanted, source=wanted.source or DEFAULT_SOURCE)
+    wanted = replace(wanted, source=DEFAULT_SOURCE if wanted.source is None else wanted.source)
     with_rows(reader, fragments(reader, wanted))
-    found = [fragment for _, fragment in read_fragments(reader, wanted) if fragment.elements is not None]
+    there = read_fragments(reader, wanted)
+    found = [fragment for _, fragment in there if fragment.elements is not None]
     selection = select(NOTATIONS[form], found)
     if not selection.expressed:
         more = f" ({len(selection.refused) - 1} more likewise)" if len(selection.refused) > 1 else ""
         raise LanemapError(f"{form} cannot express {selection.refused[0]}{more}")
     traits = list(_traits(selection)) if form is FileFormat.CUTE else []
-    text = selection.text(str(wanted.source), __version__, traits)
+    text = selection.text(there[0][0], __version__, traits)
     if output == "-":
         sys.stdout.write(text)
         return selection.refused

@@ -126,6 +126,8 @@ def check_names(source: Source) -> None:
     Raises:
         LanemapError: its name or title is no line of text, or a name of one of its fragments is no plain word.
     """
+    if not isinstance(source, Source):
+        raise LanemapError(f"{source!r} is no source: read_file and import_layouts give some")
     check_name(source.name)
     check_name(source.title, f"{source.name}: title")
     for each in source.fragments:

@@ -43,9 +43,12 @@ def named_file(path: str | os.PathLike[str], what: str) -> Path:
         raise LanemapError(f"{path!r} names no file: name {what}")
     file = Path(name)
     try:
+        os.fsencode(name)
         special = file.exists() and not (file.is_file() or file.is_dir())
     except OSError as error:
         raise LanemapError(f"cannot read {name}: {error.strerror}: name {what}") from None
+    except UnicodeError:
+        raise LanemapError(f"{path!r} names no file: name {what}") from None
     if special:
         raise LanemapError(f"{name} is neither a file nor a folder: name {what}")
     return file

@@ -118,7 +118,7 @@ def test_a_request_for_what_is_not_there_says_what_is(database, request_, words)
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("url", [3, "", "a\0b", b"layouts.db", ":memory:"])
+@pytest.mark.parametrize("url", [3, "", "a\0b", "a\ud800b", b"layouts.db", ":memory:"])
 def test_what_names_no_database_is_refused(url):
     for call in (lanemap.open, lanemap.refresh):
         with pytest.raises(lanemap.LanemapError, match="names no file: .*layouts.db"):
@@ -161,8 +161,11 @@ def test_a_closed_database_says_so(built):
 def test_what_names_nothing_is_refused(tmp_path):
     with pytest.raises(lanemap.LanemapError, match="name the documents"):
         lanemap.read_documents()
-    with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
-        lanemap.import_layouts("nope")
+    with pytest.raises(lanemap.LanemapError, match="3 is no source"):
+        lanemap.add([3])
+    for kind in ("nope", None, ["table"]):
+        with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
+            lanemap.import_layouts(kind)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
             lanemap.read_file(path)

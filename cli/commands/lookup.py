@@ -9,6 +9,7 @@ import typer
 
 from ... import DEFAULT_SOURCE, LanemapError
 from ..app import app, open_database
+from ..numbers import integer
 from ..options import (
     By,
     Computation,
@@ -96,11 +97,13 @@ def find(
     shape: Shape,
     type: Type,  # noqa: A002
     role: Role,
-    row: Annotated[int | None, typer.Option("--row", "-r", help="Row of the matrix.")] = None,
-    col: Annotated[int | None, typer.Option("--col", "-c", help="Column of the matrix.")] = None,
-    lane: Annotated[int | None, typer.Option("--lane", "-l", help="Lane, 0 to 31.")] = None,
-    reg: Annotated[int | None, typer.Option("--reg", "-g", help="Register of the operand.")] = None,
-    slot: Annotated[int | None, typer.Option("--slot", "-t", help="Slot in the register, low bits first.")] = None,
+    row: Annotated[int | None, typer.Option("--row", "-r", parser=integer, help="Row of the matrix.")] = None,
+    col: Annotated[int | None, typer.Option("--col", "-c", parser=integer, help="Column of the matrix.")] = None,
+    lane: Annotated[int | None, typer.Option("--lane", "-l", parser=integer, help="Lane, 0 to 31.")] = None,
+    reg: Annotated[int | None, typer.Option("--reg", "-g", parser=integer, help="Register of the operand.")] = None,
+    slot: Annotated[
+        int | None, typer.Option("--slot", "-t", parser=integer, help="Slot in the register, low bits first.")
+    ] = None,
     computation: Computation = None,
     instruction: SomeInstruction = None,
     major: Major = None,

@@ -182,9 +182,12 @@ def test_lists_heed_filters(run):
 
 
 def test_a_source_is_found_in_any_case(run):
+    names = ("H200-SM_90A", "h200-sm_90a")
     assert run("diff", "PTX-ISA-9.1", "H200-SM_90A").out == run("diff", "ptx-isa-9.1", "h200-sm_90a").out
     assert run("check", "--against", "H200-SM_90A").out == run("check", "--against", "h200-sm_90a").out
-    assert len(run("export", "--source", "H200-SM_90A", "--shape", "m16n8k8").out) > 1000
+    for form in ("csv", "cpp"):
+        shouted, said = (run("export", "--source", name, "--shape", "m16n8k8", "-f", form).out for name in names)
+        assert shouted == said != ""
 
 
 def test_sql(run):
@@ -289,6 +292,10 @@ def test_export_to_a_file_and_to_stdout(run, tmp_path, form):
         (("find", "m16n8k16", "f16", "A"), ("say where to look", "--row")),
         (("find", "m16n8k16", "f16", "A", "--row", "16"), ("row 16", "from 0 to 15")),
         (("find", "m16n8k16", "f16", "A", "--row", "-1"), ("row -1", "from 0 to 15")),
+        (("find", "m16n8k16", "f16", "A", "--row", "1_0"), ("--row", "'1_0' is not a valid integer")),
+        (("find", "m16n8k16", "f16", "A", "--lane", "\u0661"), ("--lane", "valid integer")),
+        (("find", "m16n8k16", "f16", "A", "--lane", "9" * 5000), ("--lane", "valid integer")),
+        (("check", "--against", ""), ("no source ''", "h200-sm_90a")),
         (("find", "m16n8k16", "f16", "A", "--row", "x"), ("--row", "valid integer", "lanemap find --help")),
         (("find", "m8n8k4", "f16", "A", "--computation", "5"), ("--computation", "less than or equal to 4")),
         (("find", "m16n8k16", "f16", "A", "--computation", "2"), ("computation 2", "there is only 1")),
