@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from .numbers import integer
+
 
 class Format(StrEnum):
     """How rows come out."""
@@ -135,8 +137,8 @@ SomeInstruction = Annotated[
 ]
 Major = Annotated[str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).")]
 Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
-Computation = Annotated[int | None, typer.Option("--computation", help="1 to 4, in m8n8k4 f16.", min=1, max=4)]
-Selector = Annotated[int | None, typer.Option("--selector", help="Sparsity selector, for E.")]
+Computation = Annotated[int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.")]
+Selector = Annotated[int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.")]
 Source = Annotated[
     str, typer.Option("--source", "-s", help="Where the layout comes from.", autocompletion=source_names)
 ]

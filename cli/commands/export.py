@@ -102,12 +102,12 @@ def draw(
     from .. import picturing
 
     wanted = Wanted(shape, type, role, instruction, major, selector, source)
-    if diff and not role:
+    if diff and role is None:
         raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
     with open_database(db) as database:
         if diff:
             drawing = picturing.difference(database.reader, wanted, diff)
-        elif role:
+        elif role is not None:
             drawing = picturing.operand(database.reader, wanted)
         else:
             drawing = picturing.instruction(database.reader, wanted, accumulator)
