@@ -71,6 +71,12 @@ def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
     assert run("diff", "mine", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
 
 
+def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file, monkeypatch):
+    monkeypatch.setattr("lanemap.capture.run.source_name", lambda _description: "h200-sm_90a")
+    assert "h200-sm_90a-own in" in run("capture", "--shape", "m8n8k16", db=file).err
+    assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
+
+
 def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, measured, tmp_path):
     from dataclasses import replace
 
