@@ -53,13 +53,12 @@ def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
         "computation": range(1, computations(fragment) + 1),
     }
     outside = {
-        name: [value for value in np.unique(table[name]).tolist() if value not in limit]
-        for name, limit in limits.items()
+        name: table[name][(table[name] < limit.start) | (table[name] >= limit.stop)] for name, limit in limits.items()
     }
     found = [
-        f"{name} {spans(values)} is outside {limits[name].start}..{limits[name].stop - 1}"
+        f"{name} {spans(np.unique(values).tolist())} is outside {limits[name].start}..{limits[name].stop - 1}"
         for name, values in outside.items()
-        if values
+        if len(values)
     ]
     if (table["col_last"] < table["col"]).any():
         found.append("a window of columns ends before it begins")
