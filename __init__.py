@@ -335,7 +335,8 @@ def _fingerprint() -> str:
     from hashlib import sha256
 
     digest = sha256(__version__.encode())
-    evaluated = [*_FOLDER.glob("ingest/*.*"), *_FOLDER.glob("ingest/catalogue/**/*.*"), *_FOLDER.glob("db/str*.py")]
+    folders = ("ingest/*.*", "ingest/catalogue/**/*.*", "db/formula/*.*", "db/str*.py", "db/fragment.py")
+    evaluated = [file for folder in folders for file in _FOLDER.glob(folder)]
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -13,12 +13,11 @@ from ..db.errors import LanemapError
 from ..db.files import atomically
 from ..db.fragment import Fragment
 from ..db.lookup import Wanted, fragments, with_rows
-from ..db.notation import Notation, affine, cpp, cute, linear, python
+from ..db.notation import Notation, affine, cpp, cute, linear, ptx_formula, python
 from ..db.notation.selection import Selection, select
 from ..db.notation.table import RefusedError
 from ..db.read import read_fragments
 from ..db.reader import Reader
-from ..ingest import closed_form
 from .options import FileFormat
 
 NOTATIONS: Mapping[FileFormat, Notation] = {
@@ -27,7 +26,7 @@ NOTATIONS: Mapping[FileFormat, Notation] = {
     FileFormat.AFFINE: affine.NOTATION,
     FileFormat.PYTHON: python.NOTATION,
     FileFormat.CPP: cpp.NOTATION,
-    FileFormat.PTX_FORMULA: closed_form.NOTATION,
+    FileFormat.PTX_FORMULA: ptx_formula.NOTATION,
 }
 
 

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
+from ...db.formula import FormulaError, evaluate, parse
 from ...db.fragment import ELEMENT, LANES, Fragment, Source, elements
-from ..evaluate import evaluate
-from ..notation import NotationError, parse
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -124,7 +123,7 @@ def fragment(
         return described
     try:
         cells = _elements(formula, _LETTER[role], described.registers, described.slots, _computation(section))
-    except NotationError as error:
+    except FormulaError as error:
         raise LanemapError(f"section {described.section}, {described}: {error}") from None
     return replace(described, elements=cells)
 
@@ -141,7 +140,7 @@ def _referred(section: Section, role: str, type_: str) -> Entry:
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
     cells = evaluate(parse(formula), letter, registers * slots)
     if max(np.abs(values).max() for values in cells) > _LARGEST:
-        raise NotationError(f"rows or columns beyond {_LARGEST}, which no matrix has")
+        raise FormulaError(f"rows or columns beyond {_LARGEST}, which no matrix has")
     lane, element = np.indices(cells.row.shape)
     columns = {
         "lane": lane,

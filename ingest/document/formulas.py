@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from ..notation import MAX_LENGTH, Formula, NotationError, parse
+from ...db.formula import Formula, FormulaError, parse
+from ...db.formula.grammar import MAX_LENGTH
 from .blocks import unescape
 from .words import TYPES
 
@@ -83,15 +84,15 @@ def read(text: str) -> Written:
     """Parse a formula as printed; where a bracket is missing or one too many, mend that if there is only one way.
 
     Raises:
-        NotationError: it cannot be read.
+        FormulaError: it cannot be read.
     """
     printed = _COMMENT.sub("", unescape(text)).strip()
     try:
         return _written(parse(printed), printed)
-    except NotationError as error:
+    except FormulaError as error:
         found = [(words, each) for words, each in _mendings(printed) if _parses(each)]
         if len({str(_values(each)) for _, each in found}) != 1:
-            raise NotationError(str(error)) from None
+            raise FormulaError(str(error)) from None
         words, mended = found[-1]
         return _written(parse(mended), mended, words)
 
@@ -99,7 +100,7 @@ def read(text: str) -> Written:
 def _parses(text: str) -> bool:
     try:
         parse(text)
-    except NotationError:
+    except FormulaError:
         return False
     return True
 

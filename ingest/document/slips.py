@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...db.formula import Formula, FormulaError, coverage
 from ...db.fragment import Fragment
 from ...db.structure import check
-from ..evaluate import coverage
-from ..notation import Formula, NotationError
 
 
 def slips(fragment: Fragment, formula: Formula, letter: str) -> Iterator[str]:
@@ -18,7 +17,7 @@ def slips(fragment: Fragment, formula: Formula, letter: str) -> Iterator[str]:
     for name, cases in formula.items():
         try:
             masks = coverage(formula, name, letter, count * _BEYOND)
-        except NotationError:
+        except FormulaError:
             continue
         yield from _unbounded(masks, [case.text for case in cases], count)
         twice = np.sum([mask[:, :count] for mask in masks], axis=0) > 1

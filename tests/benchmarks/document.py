@@ -16,9 +16,10 @@ from markdown_it import MarkdownIt
 from ratio import compare
 
 import lanemap
+from lanemap.db.formula import grammar
 from lanemap.db.location import locate
 from lanemap.db.store import load
-from lanemap.ingest import catalogue, notation
+from lanemap.ingest import catalogue
 from lanemap.ingest.document import formulas, read
 from lanemap.ingest.document.files import read_text
 
@@ -41,7 +42,7 @@ printed = [entry["formula"] for sheet in reading.sheets.values() for entry in sh
 def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
     formulas.read.cache_clear()
-    notation._definitions.cache_clear()
+    grammar._definitions.cache_clear()
     catalogue._elements.cache_clear()
     load(locate(str(used)), [each.source for each in read([given], "benchmark")])
 
@@ -52,7 +53,7 @@ def parsers() -> None:
     for text in texts:
         parser.parse(text)
     for formula in printed:
-        notation._parser().parse(formula)
+        grammar._parser().parse(formula)
 
 
 def seconds(data: bytes) -> float:

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import lanemap
+from lanemap.db.formula import evaluate, parse
 from lanemap.db.fragment import Fragment, elements
 from lanemap.db.notation import express
+from lanemap.db.notation.ptx_formula import NOTATION
 from lanemap.db.notation.table import RefusedError
-from lanemap.ingest.closed_form import NOTATION
-from lanemap.ingest.evaluate import evaluate
-from lanemap.ingest.notation import parse
 
 
 def formula(everything, source, *key):

@@ -1,4 +1,4 @@
-"""PTX's formula notation: text in, definitions with their cases out. The grammar is ``notation.lark``.
+"""PTX's formula notation: text in, definitions with their cases out. The grammar is ``grammar.lark``.
 
 A formula is a list of definitions. Each has one or more cases; a case is a value, or a window of values, for some
 elements (``for a0 and a1``, ``for ai where i < 4``), some lanes (``if %laneid < 16``), both, or what the cases before
@@ -15,14 +15,15 @@ from importlib.resources import files
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from ..db.errors import LanemapError
+from ..errors import LanemapError
 
-#: Documents are untrusted: a longer formula, or one nested deeper, is refused rather than tried.
+#: Documents are untrusted: a longer formula, or one nested deeper, is refused.
 MAX_LENGTH = 10_000
 MAX_DEPTH = 60
+_LONGEST_EXCERPT = 200
 
 
-class NotationError(LanemapError):
+class FormulaError(LanemapError):
     """A formula that cannot be read, or that does not say where every element goes."""
 
 
@@ -34,6 +35,7 @@ class Case:
     elements: Tree[Token] | None
     lanes: Tree[Token] | None
     otherwise: bool
+    depth: int
     text: str
 
 
@@ -44,12 +46,10 @@ def parse(text: str) -> Formula:
     """The definitions of a formula by name, in the order in which they are written.
 
     Raises:
-        NotationError: names the line, the column and the text where no rule of the notation can go on.
+        FormulaError: names the line, the column and the text that no rule of the notation allows.
     """
     if len(text) > MAX_LENGTH:
-        raise NotationError(
-            f"a formula of {len(text)} characters is longer than any formula of PTX (limit {MAX_LENGTH})"
-        )
+        raise FormulaError(f"a formula of {len(text)} characters: none of PTX is longer than {MAX_LENGTH}")
     # White space means nothing outside comments: a formula is parsed once, however it is laid out.
     plain = text if "//" in text else " ".join(text.split())
     try:
@@ -65,30 +65,32 @@ def _definitions(text: str) -> Formula:
         assert isinstance(definition, Tree)
         name = str(definition.children[0]).rstrip("=").split()[-1]
         if name in definitions:
-            raise NotationError(f"{name} is defined twice")
+            raise FormulaError(f"{name} is defined twice")
         definitions[name] = tuple(_case(case, text) for case in definition.children[1:] if isinstance(case, Tree))
     return definitions
 
 
 @cache
 def _parser() -> Lark:
-    grammar = (files(__package__) / "notation.lark").read_text("utf-8")
+    grammar = (files(__package__) / "grammar.lark").read_text("utf-8")
     return Lark(grammar, start="formula", parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
 def _case(tree: Tree[Token], text: str) -> Case:
+    depth = _depth(tree)
+    if depth > MAX_DEPTH:
+        raise FormulaError(f"nested deeper than {MAX_DEPTH} levels")
     value, *clauses = tree.children
     found: dict[str, Tree[Token]] = {}
     for clause in clauses:
         assert isinstance(clause, Tree)
         kind = {"element_test": "elements", "lane_test": "lanes"}.get(clause.data, str(clause.data))
         if kind in found:
-            raise NotationError(f"two conditions of one kind in {_excerpt(tree, text)!r}")
+            raise FormulaError(f"two conditions of one kind in {_excerpt(tree, text)!r}")
         found[kind] = clause
     assert isinstance(value, Tree)
-    if _depth(value) > MAX_DEPTH:
-        raise NotationError(f"nested deeper than {MAX_DEPTH} levels")
-    return Case(value, found.get("elements"), found.get("lanes"), "otherwise" in found, _excerpt(tree, text))
+    otherwise = "otherwise" in found
+    return Case(value, found.get("elements"), found.get("lanes"), otherwise, depth, _excerpt(tree, text))
 
 
 def _excerpt(tree: Tree[Token], text: str) -> str:
@@ -103,12 +105,12 @@ def _depth(tree: Tree[Token]) -> int:
     return depth
 
 
-def _unreadable(text: str) -> NotationError:
+def _unreadable(text: str) -> FormulaError:
     try:
         _parser().parse(text)
     except UnexpectedInput as error:
-        return NotationError(_explain(error, text))
-    return NotationError(f"cannot read {text!r} on one line")
+        return FormulaError(_explain(error, text))
+    return FormulaError(f"cannot read {text[:_LONGEST_EXCERPT]!r} on one line")
 
 
 def _explain(error: UnexpectedInput, text: str) -> str:
@@ -117,4 +119,5 @@ def _explain(error: UnexpectedInput, text: str) -> str:
         return f"the formula ends in the middle: {text.strip()[-60:]!r}"
     line = lines[error.line - 1]
     found = line[error.column - 1 :].strip()
-    return f"line {error.line}, column {error.column}: cannot read {found!r} in {line.strip()!r}"
+    found, line = found[:_LONGEST_EXCERPT], line.strip()[:_LONGEST_EXCERPT]
+    return f"line {error.line}, column {error.column}: cannot read {found!r} in {line!r}"

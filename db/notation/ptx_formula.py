@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES, Fragment, elements
-from ..db.notation import Notation
-from ..db.notation.digits import Digit, NotASumError, Sum, as_sum
-from ..db.notation.table import by_lane, located, refusal
-from .evaluate import coverage, evaluate_at, value_at
-from .notation import parse
+from ..formula import coverage, evaluate_at, parse, value_at
+from ..fragment import LANES, Fragment, elements
+from . import Notation
+from .digits import Digit, NotASumError, Sum, as_sum
+from .table import by_lane, located, refusal
 
 Array = NDArray[Any]
 

@@ -1,12 +1,13 @@
 """The notation: what it means, and what it says when it cannot be read."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.ingest.evaluate import evaluate
-from lanemap.ingest.notation import NotationError, parse
+from lanemap.db.formula import FormulaError, coverage, evaluate, parse
 
 LANE, ELEMENT = np.indices((32, 8))
 
@@ -69,7 +70,7 @@ def test_expressions_evaluate_as_python_does(tree):
     expected = [[value(tree, lane, element) for element in range(8)] for lane in range(32)]
     formula = parse(f"g = %laneid >> 2 row = {text(tree)} col = 0")
     if any(None in line for line in expected):
-        with pytest.raises(NotationError):
+        with pytest.raises(FormulaError):
             evaluate(formula, "a", 8)
     else:
         assert evaluate(formula, "a", 8).row.tolist() == expected
@@ -81,7 +82,7 @@ def test_white_space_carries_no_meaning(tree, space):
     other = parse(f"g = %laneid >> 2 row = {text(tree)} col = 0".replace(" ", space))
     try:
         expected = evaluate(one, "a", 8).row
-    except NotationError:
+    except FormulaError:
         return
     assert (evaluate(other, "a", 8).row == expected).all()
 
@@ -172,32 +173,87 @@ def test_a_definition_may_be_a_window():
         ("row = 1 for ai where i = {0,..,4000000000} col = 0", "32-bit"),
         ("row = 1 for ai where i = {0,..,999999} col = 0", "must ascend"),
         (f"row = {'(' * 200}i{')' * 200} + 1 col = {'-' * 200}1", "nested deeper"),
-        ("row = 1 col = 0 " + "// so long\n" * 2000, "longer than any formula"),
+        ("row = 1 col = 0 " + "// so long\n" * 2000, "none of PTX is longer than 10000"),
         ("", "ends in the middle"),
     ],
 )
 def test_a_formula_that_says_nothing_clear_is_refused(formula, words):
-    with pytest.raises(NotationError) as error:
+    with pytest.raises(FormulaError) as error:
         evaluate(parse(formula), "a", 4)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_definitions_that_double_each_time_are_refused():
-    chain = " ".join(f"x{n + 1} = x{n} + x{n}" for n in range(40))
-    with pytest.raises(NotationError, match="too often"):
-        evaluate(parse(f"x0 = 0 {chain} row = x40 col = 0"), "a", 1)
+NOWHERE = "{new} = {old} for ai where i > 4095 {old} for ai where i > 4095 0 otherwise"
+
+
+def definitions(count, text):
+    return " ".join(text.format(new=f"x{n + 1}", old=f"x{n}") for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        (f"x0 = 0 {definitions(30, '{new} = {old} + {old}')} row = x30 col = 0", "more than 500 operations"),
+        (f"x0 = 0 {definitions(20, NOWHERE)} row = x20 col = 0", "more than 500 operations"),
+        (f"x0 = 0 {definitions(59, '{new} = {old} + {old}')} row = x59 col = 0", "more than 120 levels deep"),
+        (f"x0 = 0 {definitions(200, '{new} = {old}')} row = x200 col = 0", "more than 120 levels deep"),
+        (f"row = 0 for ai where {'-' * 2000}i < 4 1 otherwise col = 0", "deeper than 60 levels"),
+        (f"row = 0 if {'!' * 2000}%laneid 1 otherwise col = 0", "deeper than 60 levels"),
+        (f"row = {'@' * 9000} col = 0", "line 1, column 7: cannot read '@@@"),
+        (f"row = i row = {'i + ' * 4000}i", "none of PTX is longer than 10000"),
+    ],
+    ids=["doubled", "doubled nowhere", "doubled deep", "chained", "signs", "lane signs", "unknown signs", "long"],
+)
+@pytest.mark.parametrize("count", [1, 1024])
+def test_a_formula_that_would_take_forever_is_refused_at_once(formula, words, count):
+    start = time.perf_counter()
+    with pytest.raises(FormulaError, match=words) as error:
+        evaluate(parse(formula), "a", count)
+    assert time.perf_counter() - start < 2
+    assert len(str(error.value)) < 500
+
+
+def test_every_formula_of_ptx_is_far_from_the_limits(fragments):
+    for fragment in fragments:
+        if fragment.formula:
+            formula = parse(fragment.formula)
+            assert max(case.depth for cases in formula.values() for case in cases) < 20
+            assert len(fragment.formula) < 1000
+
+
+def test_threads_of_a_warpgroup():
+    cells = evaluate(parse("row = %laneid // all of them\n col = i"), "a", 2, lanes=128)
+    assert cells.row.tolist() == [[lane, lane] for lane in range(128)]
+    with pytest.raises(FormulaError, match="covers a0-1 in lanes 100-127"):
+        evaluate(parse("row = 1 if %laneid < 100 col = 0"), "a", 2, lanes=128)
+
+
+CONDITIONS = ["for ai where i < 3", "for a1 or a5", "if %laneid < 16", "for ai where i >= 2 if %laneid % 4 = 1"]
+HOLDS = [ELEMENT < 3, np.isin(ELEMENT, [1, 5]), LANE < 16, (ELEMENT >= 2) & (LANE % 4 == 1)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=5))
+def test_coverage_says_where_each_case_holds(cases):
+    """``otherwise`` holds where no case before it does, and only there."""
+    text = " ".join(f"1 {CONDITIONS[which]}{' otherwise' * otherwise}" for which, otherwise in cases)
+    covered, expected = np.zeros_like(LANE, bool), []
+    for which, otherwise in cases:
+        expected.append(HOLDS[which] & ~covered if otherwise else HOLDS[which])
+        covered = covered | expected[-1]
+    masks = coverage(parse(f"row = {text} col = 0"), "row", "a", 8)
+    assert [mask.tolist() for mask in masks] == [mask.tolist() for mask in expected]
 
 
 @given(st.text(alphabet="rowcl=i0123 ()[]{}<>&|%+-*/.,\n forwheifots", max_size=60))
 def test_any_text_is_evaluated_or_refused(text):
     try:
         evaluate(parse(text), "a", 4)
-    except NotationError as error:
+    except FormulaError as error:
         assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("number", ["010", "9" * 5000])
 def test_a_number_that_python_would_refuse_is_refused_in_words(number):
-    with pytest.raises(NotationError, match="cannot read the number"):
+    with pytest.raises(FormulaError, match="cannot read the number"):
         evaluate(parse(f"row = {number} col = 0"), "a", 1)

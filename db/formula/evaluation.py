@@ -1,8 +1,7 @@
 """A formula evaluated over all lanes and elements at once.
 
-Arithmetic is that of whole numbers
-as PTX's 32-bit registers hold them; a value outside that range, a negative dividend or an impossible shift is an
-error, because no layout needs one and two languages would disagree on its meaning.
+Arithmetic is that of whole numbers as PTX's 32-bit registers hold them. A value outside that range, a negative
+dividend or an impossible shift is an error: no layout needs one, and languages disagree on its meaning.
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ import numpy as np
 from lark import Token, Tree
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES
-from ..db.spans import spans
-from .notation import Case, Formula, NotationError
+from ..spans import spans
+from .grammar import MAX_DEPTH, Case, Formula, FormulaError
 
 Array = NDArray[Any]
 
 _LARGEST = 2**31
-_MAX_STEPS = 10_000
 _MAX_SET = 10_000
+#: Levels of expressions in definitions that are being evaluated: each takes up to four of Python's calls.
+_MAX_OPEN = 2 * MAX_DEPTH
+#: Operations for each lane and element. The longest formula of PTX takes 31.
+_MAX_STEPS = 500
 
 
 class Cells(NamedTuple):
@@ -34,30 +35,32 @@ class Cells(NamedTuple):
     col_last: Array
 
 
-def evaluate(formula: Formula, letter: str, count: int) -> Cells:
+def evaluate(formula: Formula, letter: str, count: int, lanes: int = 32) -> Cells:
     """Evaluate ``row`` and ``col`` for elements 0..count-1 of the operand whose elements the formula calls ``letter``.
 
+    ``lanes`` is the number of threads that hold the operand; ``%laneid`` counts them.
+
     Raises:
-        NotationError: a name is missing or circular, the arithmetic leaves 32 bits, an element is covered by no case
+        FormulaError: a name is missing or circular, the arithmetic leaves 32 bits, an element is covered by no case
             or by two that disagree. The message names the definition, the elements and the lanes.
     """
-    lane, element = (index.ravel() for index in np.indices((LANES, count)))
+    lane, element = (index.ravel() for index in np.indices((lanes, count)))
     cells = evaluate_at(formula, letter, lane, element)
-    return Cells(*(values.reshape(LANES, count) for values in cells))
+    return Cells(*(values.reshape(lanes, count) for values in cells))
 
 
 def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> Cells:
     """Evaluate ``row`` and ``col`` at some points only: arrays as long as ``lane`` and ``element``.
 
     Raises:
-        NotationError: as for ``evaluate``.
+        FormulaError: as for ``evaluate``.
     """
-    row, row_last = _Evaluation(formula, letter).definition("row", lane, element)
-    col, col_last = _Evaluation(formula, letter).definition("col", lane, element)
+    row, row_last = _Evaluation(formula, letter, lane).definition("row", lane, element)
+    col, col_last = _Evaluation(formula, letter, lane).definition("col", lane, element)
     if not np.array_equal(row, row_last):
-        raise NotationError("row is a window: only col may be one")
+        raise FormulaError("row is a window: only col may be one")
     if (col > col_last).any():
-        raise NotationError("col is a window that ends before it begins")
+        raise FormulaError("col is a window that ends before it begins")
     return Cells(row, col, col_last)
 
 
@@ -65,28 +68,28 @@ def value_at(formula: Formula, name: str, letter: str, lane: Array, element: Arr
     """The value of any definition, which must not be a window, at some points.
 
     Raises:
-        NotationError: as for ``evaluate``.
+        FormulaError: as for ``evaluate``.
     """
-    first, last = _Evaluation(formula, letter).definition(name, lane, element)
+    first, last = _Evaluation(formula, letter, lane).definition(name, lane, element)
     if not np.array_equal(first, last):
-        raise NotationError(f"{name} is a window and not a value")
+        raise FormulaError(f"{name} is a window and not a value")
     return first
 
 
-def coverage(formula: Formula, name: str, letter: str, count: int) -> list[Array]:
+def coverage(formula: Formula, name: str, letter: str, count: int, lanes: int = 32) -> list[Array]:
     """Where each case of a definition holds, over elements 0..count-1: one mask of shape (lanes, count) per case.
 
     Raises:
-        NotationError: as for ``evaluate``, where a condition cannot be evaluated.
+        FormulaError: as for ``evaluate``, where a condition cannot be evaluated.
     """
-    lane, element = (index.ravel() for index in np.indices((LANES, count)))
-    points = _Points(_Evaluation(formula, letter), lane, element)
+    lane, element = (index.ravel() for index in np.indices((lanes, count)))
+    points = _Points(_Evaluation(formula, letter, lane), lane, element)
     covered = np.zeros(lane.shape, bool)
     masks = []
     for case in formula[name]:
         holds = points.holds(case) & ~covered if case.otherwise else points.holds(case)
         covered |= holds
-        masks.append(holds.reshape(LANES, count))
+        masks.append(holds.reshape(lanes, count))
     return masks
 
 
@@ -96,24 +99,30 @@ class _Evaluation:
     So ``(i - 2) % 4 for ai where i >= 2`` is never asked about a0.
     """
 
-    def __init__(self, formula: Formula, letter: str) -> None:
+    def __init__(self, formula: Formula, letter: str, lanes: Array) -> None:
         self.formula = formula
         self.letter = letter
-        self.open: list[str] = []
-        self.steps = 0
+        self.lanes = lanes
+        self.open: dict[str, int] = {}
+        self.budget = _MAX_STEPS * lanes.size
+
+    def spend(self, points: int) -> None:
+        """Count an operation on some points. One on few or none costs a tenth of one on all."""
+        self.budget -= max(points, self.lanes.size // 10)
+        if self.budget < 0:
+            raise FormulaError(f"the formula takes more than {_MAX_STEPS} operations for an element")
 
     def definition(self, name: str, lane: Array, element: Array) -> tuple[Array, Array]:
         """First and last value at each point; they differ only where the value is a window."""
-        self.steps += 1
-        if self.steps > _MAX_STEPS:
-            raise NotationError("the definitions refer to each other too often")
         if name not in self.formula:
-            raise NotationError(f"{name} is not defined")
+            raise FormulaError(f"{name} is not defined")
         if name in self.open:
-            raise NotationError(f"{name} is defined by itself")
-        self.open.append(name)
+            raise FormulaError(f"{name} is defined by itself")
+        self.open[name] = max(case.depth for case in self.formula[name])
+        if sum(self.open.values()) > _MAX_OPEN:
+            raise FormulaError(f"definitions refer to each other more than {_MAX_OPEN} levels deep")
         values = self._cases(name, _Points(self, lane, element))
-        self.open.pop()
+        del self.open[name]
         return values
 
     def _cases(self, name: str, points: _Points) -> tuple[Array, Array]:
@@ -127,12 +136,12 @@ class _Evaluation:
             again = covered[holds] & ((first[holds] != low) | (last[holds] != high))
             if again.any():
                 where = points.name(np.flatnonzero(holds)[again])
-                raise NotationError(f"two cases of {name} disagree for {where}, the second is {case.text!r}")
+                raise FormulaError(f"two cases of {name} disagree for {where}, the second is {case.text!r}")
             first[holds], last[holds] = low, high
             covered |= holds
         if not covered.all():
             where = points.name(np.flatnonzero(~covered))
-            raise NotationError(f"no case of {name} covers {where}, the last is {cases[-1].text!r}")
+            raise FormulaError(f"no case of {name} covers {where}, the last is {cases[-1].text!r}")
         return first, last
 
 
@@ -146,7 +155,8 @@ class _Points(NamedTuple):
     def name(self, indices: Array) -> str:
         """Some of the points in words, as in ``a32-63 in lanes 16-31``."""
         lanes = sorted(set(self.lane[indices].tolist()))
-        at = "" if len(lanes) == LANES else f" in lanes {spans(lanes)}"
+        everywhere = lanes == np.unique(self.evaluation.lanes).tolist()
+        at = "" if everywhere else f" in lanes {spans(lanes)}"
         return f"{self.evaluation.letter}{spans(self.element[indices].tolist())}{at}"
 
     def holds(self, case: Case) -> Array:
@@ -165,7 +175,7 @@ class _Points(NamedTuple):
             if isinstance(token, Token) and token.type in ("ELEMENT", "ANY_ELEMENT")
         ]
         if wrong := [name for name in names if name[0] != letter]:
-            raise NotationError(
+            raise FormulaError(
                 f"{wrong[0]} is no element of this operand, whose elements are {letter}0, {letter}1, ..."
             )
         if clause.data == "elements":
@@ -186,6 +196,7 @@ class _Points(NamedTuple):
     def value(self, tree: Tree[Token] | Token) -> Array:
         """The value of an expression at each point."""
         assert isinstance(tree, Tree)
+        self.evaluation.spend(self.lane.size)
         match tree.data:
             case "number":
                 return np.full(self.lane.shape, _number(tree.children[0]))
@@ -209,7 +220,7 @@ class _Points(NamedTuple):
             return self.element
         first, last = self.evaluation.definition(name, self.lane, self.element)
         if not np.array_equal(first, last):
-            raise NotationError(f"{name} is a window and cannot be calculated with")
+            raise FormulaError(f"{name} is a window and cannot be calculated with")
         return first
 
     def _chain(self, tree: Tree[Token]) -> Array:
@@ -236,14 +247,14 @@ def _numbers(items: list[str]) -> list[int]:
     if not dots:
         return [_number(item) for item in items]
     if len(dots) > 1 or dots[0] == 0 or dots[0] != len(items) - 2:
-        raise NotationError(
+        raise FormulaError(
             f"cannot read the set {{{', '.join(items)}}}: dots stand before the last number, as in {{0,..,7}}"
         )
     before = [_number(item) for item in items[: dots[0]]]
     last = _number(items[-1])
     step = before[-1] - before[-2] if len(before) > 1 else 1
     if step <= 0 or last < before[-1] or last > _MAX_SET:
-        raise NotationError(f"cannot read the set {{{', '.join(items)}}}: it must ascend")
+        raise FormulaError(f"cannot read the set {{{', '.join(items)}}}: it must ascend")
     return [*before, *range(before[-1] + step, last + 1, step)]
 
 
@@ -251,22 +262,22 @@ def _number(token: object) -> int:
     try:
         number = int(str(token), 0)
     except ValueError:
-        raise NotationError(f"cannot read the number {str(token)[:20]}: it begins with 0 or is too long") from None
+        raise FormulaError(f"cannot read the number {str(token)[:20]}: it begins with 0 or is too long") from None
     if number >= _LARGEST:
-        raise NotationError(f"{token} leaves the range of a 32-bit register")
+        raise FormulaError(f"{token} leaves the range of a 32-bit register")
     return number
 
 
 def _in_range(value: Array) -> Array:
     if (value < -_LARGEST).any() or (value >= _LARGEST).any():
-        raise NotationError("a value leaves the range of a 32-bit register")
+        raise FormulaError("a value leaves the range of a 32-bit register")
     return value
 
 
 def _whole(divide: Callable[[Array, Array], Array], word: str) -> Callable[[Array, Array], Array]:
     def safely(left: Array, right: Array) -> Array:
         if (right <= 0).any() or (left < 0).any():
-            raise NotationError(f"{word} of a negative number or by one that is not positive")
+            raise FormulaError(f"{word} of a negative number or by one that is not positive")
         return divide(left, right)
 
     return safely
@@ -275,7 +286,7 @@ def _whole(divide: Callable[[Array, Array], Array], word: str) -> Callable[[Arra
 def _shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     def safely(left: Array, right: Array) -> Array:
         if (right < 0).any() or (right > 31).any() or (left < 0).any():
-            raise NotationError("a shift of a negative number, or by less than 0 or more than 31")
+            raise FormulaError("a shift of a negative number, or by less than 0 or more than 31")
         return shift(left, right)
 
     return safely
