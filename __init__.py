@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
-from .db.lookup import DEFAULT_SOURCE, Wanted
+from .db.lookup import DEFAULT_SOURCE, Query
 from .db.reader import ClosedReader, Reader, Rows, connect
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).parent
+_LISTED = (
+    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
+    *("threads", "registers", "register_bits", "slots", "slot_bits", "has_rows", "digest"),
+    *("section", "anchor", "same_as", "also", "figures", "formula", "mended", "erratum", "evidence", "origin"),
+)
 _NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
 
@@ -122,9 +127,9 @@ class Database:
         needed = {"shape": shape, "type": type, "role": role, "source": source}
         if lacking := [name for name, value in needed.items() if value is None]:
             raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
-        wanted = Wanted(shape, type, role, instruction, major, selector, source)
+        query = Query(shape, type, role, instruction, major, selector, source)
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-        frame = _with_selector(_frame(lookup.find(self.reader, wanted, **where)))
+        frame = _with_selector(_frame(lookup.find(self.reader, query, **where)))
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
 
@@ -138,8 +143,9 @@ class Database:
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
-        records = lookup.fragments(self.reader, Wanted(source=source))
-        return _with_selector(_frame(Rows(tuple(records[0]), [tuple(record.values()) for record in records])))
+        found = lookup.fragments(self.reader, Query(source=source))
+        rows = [tuple(getattr(each, name) for name in _LISTED) + each.dimensions for each in found]
+        return _with_selector(_frame(Rows((*_LISTED, "rows", "cols"), rows)))
 
     def sources(self) -> pd.DataFrame:
         """Every source: name, kind, title, provenance (JSON), and how many fragments it has."""
@@ -335,8 +341,9 @@ def _fingerprint() -> str:
     from hashlib import sha256
 
     digest = sha256(__version__.encode())
-    folders = ("ingest/*.*", "ingest/catalogue/**/*.*", "db/formula/*.*", "db/str*.py", "db/fragment.py")
-    evaluated = [file for folder in folders for file in _FOLDER.glob(folder)]
+    folders = ("ingest/*.*", "ingest/catalogue/**/*.*", "db/formula/*.*")
+    modules = ("db/fragment.py", "db/instructions.py", "db/store.py", "db/structure.py")
+    evaluated = [file for pattern in (*folders, *modules) for file in _FOLDER.glob(pattern)]
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

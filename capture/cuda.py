@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..db.errors import LanemapError
-from ..db.fragment import LANES
+from ..db.instructions import WARP, Form
 from . import ptx
 from .device import POISON, Description, LaunchFailed, NotLoaded, Output, Probes
-from .instructions import Instruction
 from .values import word_type
 
 _THREADS = 256
@@ -84,7 +83,7 @@ class Gpu:
             ptx_version=ptx.VERSION,
         )
 
-    def run(self, instruction: Instruction, selector: int | None, probes: Probes) -> Output:
+    def run(self, instruction: Form, selector: int | None, probes: Probes) -> Output:
         """Runs each probe in a warp of its own. After a failed launch the context is a new one.
 
         Some errors, such as a bad address, stay with a context: the next instruction must not meet them.
@@ -119,7 +118,7 @@ class _Session:
     def __init__(self, driver: Any, gpu: Any) -> None:
         self._driver = driver
         self._module: Any = None
-        self._loaded: Instruction | None = None
+        self._loaded: Form | None = None
         self._inputs: Any = None
         self._outputs: Any = None
         self._pinned: Any = None
@@ -130,7 +129,7 @@ class _Session:
         self._module = self._loaded = self._inputs = self._outputs = self._pinned = None
         self._context.detach()
 
-    def kernel(self, instruction: Instruction, selector: int | None, for_target: str) -> Any:
+    def kernel(self, instruction: Form, selector: int | None, for_target: str) -> Any:
         try:
             if self._loaded != instruction:
                 self._module = self._loaded = None
@@ -141,18 +140,18 @@ class _Session:
         except self._driver.Error as error:
             raise NotLoaded(f"the driver does not load it: {_line(error)}") from None
 
-    def launch(self, kernel: Any, instruction: Instruction, probes: Probes) -> Output:
+    def launch(self, kernel: Any, instruction: Form, probes: Probes) -> Output:
         driver, count = self._driver, len(probes.picks)
         output, word = instruction.operand("D"), word_type(instruction.operand("D"))
-        size = count * output.registers * LANES * word.itemsize
+        size = count * output.registers * WARP * word.itemsize
         addresses = self._upload([*(probes.patterns.get(role) for role in "ABCE"), probes.picks.astype(np.uint32)])
         self._reserve_output(size)
         driver.memset_d32(self._outputs, POISON, size // 4)
-        grid, block = (-(-count * LANES // _THREADS), 1), (_THREADS, 1, 1)
+        grid, block = (-(-count * WARP // _THREADS), 1), (_THREADS, 1, 1)
         wait = kernel.prepared_timed_call(grid, block, *addresses, int(self._outputs), count)
         seconds = wait()
         driver.memcpy_dtoh(self._pinned[:size], self._outputs)
-        words = self._pinned[:size].copy().view(word).reshape(count, output.registers, LANES)
+        words = self._pinned[:size].copy().view(word).reshape(count, output.registers, WARP)
         return Output(words, seconds)
 
     def _upload(self, arrays: list[Any]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
-from .instructions import Instruction
+from ..db.instructions import Form
 
 #: What the output holds before a launch, in each half of 64 bits. No probe yields it.
 POISON = 0xDEADBEEF
@@ -62,7 +62,7 @@ class Device(Protocol):
     def describe(self) -> Description:
         """What the device is."""
 
-    def run(self, instruction: Instruction, selector: int | None, probes: Probes) -> Output:
+    def run(self, instruction: Form, selector: int | None, probes: Probes) -> Output:
         """Runs each probe in a warp of its own.
 
         Raises NotLoaded where the device does not take the instruction and LaunchFailed where it does not finish.

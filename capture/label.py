@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..db.fragment import Fragment, elements
+from ..db.instructions import DENSE, Form
 from . import values
-from .instructions import Instruction
-from .metadata import DENSE
 from .probe import Measurement, side
 from .relations import Contradiction, Side, assignment, blocks, common, strands
 
@@ -40,9 +39,7 @@ class Depth:
     chunks: NDArray[Any]
 
 
-def label(
-    instruction: Instruction, measured: Measurement, documented: Mapping[Any, Fragment]
-) -> tuple[list[Fragment], str]:
+def label(instruction: Form, measured: Measurement, documented: Mapping[Any, Fragment]) -> tuple[list[Fragment], str]:
     """The measured fragments of an instruction and, in words, the anchor of their labels.
 
     Raises Contradiction where the measured rows, columns or chunks are not those that the anchor names.
@@ -83,7 +80,7 @@ def label(
     return fragments, f"rows and columns as in the documented D; {words}"
 
 
-def _depth(instruction: Instruction, measured: Measurement, met: NDArray[Any]) -> Depth:
+def _depth(instruction: Form, measured: Measurement, met: NDArray[Any]) -> Depth:
     a, b, rule = instruction.operand("A"), instruction.operand("B"), instruction.sparsity or DENSE
     vector, rank, slot_d = np.nonzero(met)
     meeting = vector * a.size + measured.meets[met]
@@ -113,7 +110,7 @@ def _depth(instruction: Instruction, measured: Measurement, met: NDArray[Any]) -
 
 
 def _depth_labels(
-    instruction: Instruction,
+    instruction: Form,
     depth: Depth,
     computation_of_b: NDArray[Any],
     computation_of_a: NDArray[Any],
@@ -176,7 +173,7 @@ def _expect_majority(role: str, label: NDArray[Any], slots: NDArray[Any], named:
         )
 
 
-def _in_slot_order(instruction: Instruction, table: NDArray[Any]) -> NDArray[Any]:
+def _in_slot_order(instruction: Form, table: NDArray[Any]) -> NDArray[Any]:
     """The chunk and the member of a pair that each slot of a documented A stores, as a column of A.
 
     A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
@@ -191,12 +188,12 @@ def _in_slot_order(instruction: Instruction, table: NDArray[Any]) -> NDArray[Any
     return np.asarray(table["col"] + rank // stored * rule.width + rank % rule.group)
 
 
-def _documented(instruction: Instruction, role: str, documented: Mapping[Any, Fragment]) -> NDArray[Any] | None:
+def _documented(instruction: Form, role: str, documented: Mapping[Any, Fragment]) -> NDArray[Any] | None:
     fragment = documented.get(instruction.key(role))
     return None if fragment is None else fragment.elements
 
 
-def _slots(instruction: Instruction, role: str, table: NDArray[Any]) -> NDArray[Any]:
+def _slots(instruction: Form, role: str, table: NDArray[Any]) -> NDArray[Any]:
     operand = instruction.operand(role)
     number = (table["lane"].astype(np.int64) * operand.registers + table["reg"]) * operand.slots + table["slot"]
     if number.max(initial=0) >= operand.size:
@@ -205,7 +202,7 @@ def _slots(instruction: Instruction, role: str, table: NDArray[Any]) -> NDArray[
 
 
 def _fragment(
-    instruction: Instruction,
+    instruction: Form,
     role: str,
     slot: NDArray[Any],
     row: NDArray[Any],

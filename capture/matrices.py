@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment
-from .instructions import Instruction
+from ..db.instructions import Form
 
 
 def scatter(
@@ -47,7 +47,7 @@ def places(fragment: Fragment) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]
     return table["computation"].astype(np.intp) - 1, table["row"].astype(np.intp), table["col"].astype(np.intp)
 
 
-def multiply(instruction: Instruction, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def multiply(instruction: Form, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """The product of (..., M, K) and (..., K, N) that an instruction computes: for .xor.popc, bits that differ."""
     product = a @ b
     if instruction.suffix == ".xor.popc":

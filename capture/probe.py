@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES
+from ..db.instructions import DENSE, WARP, Form, Operand, Sparsity
+from ..db.metadata import pack_vectors
 from . import values
 from .device import POISON, Device, Probes, combinations
-from .instructions import Instruction, Operand
-from .metadata import DENSE, Sparsity, pack_vectors
 from .relations import Contradiction, Side, blocks
 
-_VECTORS = LANES * 8
+_VECTORS = WARP * 8
 _NOTHING, _ALL = 0, 1
 
 
@@ -47,7 +46,7 @@ class Measurement:
 class Bench:
     """Runs probes of one instruction on a device, checks every output, and counts."""
 
-    def __init__(self, device: Device, instruction: Instruction) -> None:
+    def __init__(self, device: Device, instruction: Form) -> None:
         self.device = device
         self.instruction = instruction
         self.output = instruction.operand("D")
@@ -112,7 +111,7 @@ def measure(bench: Bench) -> Measurement:
     vectors = list(rule.indices)
     nothing = {role: values.ones(instruction.operand(role), 1, _none(), _none()) for role in "ABC"}
     numbered_a = _numbered(a)
-    uniform = np.stack([np.full((1, LANES), 0x11111111 * vector, np.uint32) for vector in vectors])
+    uniform = np.stack([np.full((1, WARP), 0x11111111 * vector, np.uint32) for vector in vectors])
     constant = {**nothing, "A": numbered_a, "E": uniform}
 
     everywhere = np.arange(b.size)
@@ -151,7 +150,7 @@ def _fields(
     vectors, depth = list(rule.indices), meets.shape[1]
     field_of_a = np.full(bench.instruction.operand("A").size, -1)
     for field, (before, after) in enumerate(rule.steps):
-        words = pack_vectors(np.where(_numbers(_VECTORS), after, before).reshape(-1, LANES, 8))
+        words = pack_vectors(np.where(_numbers(_VECTORS), after, before).reshape(-1, WARP, 8))
         picks = combinations(_ALL, np.arange(1, depth + 1), 0, np.arange(len(words)))
         what = f"metadata with selector {selector}"
         found = bench.bits(what, {**patterns, "E": words[:, None]}, picks, selector)
@@ -193,7 +192,7 @@ def _number(bits: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.tensordot(1 << np.arange(len(bits)), bits, axes=1))
 
 
-def _ranked(instruction: Instruction, column_of_b: NDArray[Any]) -> NDArray[Any]:
+def _ranked(instruction: Form, column_of_b: NDArray[Any]) -> NDArray[Any]:
     """Slots of B by (column, rank). Raises Contradiction where a column is not as deep as the shape says."""
     depth = instruction.dimensions[2]
     sizes = np.bincount(column_of_b)

@@ -7,8 +7,7 @@ the output of a probe: all accesses are coalesced.
 
 from __future__ import annotations
 
-from ..db.fragment import LANES
-from .instructions import Instruction, Operand
+from ..db.instructions import WARP, Form, Operand
 
 #: PTX ISA version that the kernels ask for: the first that has every instruction of the table.
 VERSION = "8.7"
@@ -19,7 +18,7 @@ def entry(selector: int | None) -> str:
     return "probe" if selector is None else f"probe_{selector}"
 
 
-def module(instruction: Instruction, target: str, version: str = VERSION) -> str:
+def module(instruction: Form, target: str, version: str = VERSION) -> str:
     """A module with one kernel for each valid selector of the instruction.
 
     Kernel parameters, in order: addresses of the patterns of A, B, C and E, of the probes (four 32-bit pattern numbers
@@ -29,7 +28,7 @@ def module(instruction: Instruction, target: str, version: str = VERSION) -> str
     return header + "".join(kernel(instruction, selector) for selector in instruction.selectors)
 
 
-def kernel(instruction: Instruction, selector: int | None, name: str | None = None) -> str:
+def kernel(instruction: Form, selector: int | None, name: str | None = None) -> str:
     """One kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
     inputs = [instruction.operand(role) for role in ("ABCE" if instruction.sparse else "ABC")]
     output = instruction.operand("D")
@@ -53,9 +52,9 @@ def kernel(instruction: Instruction, selector: int | None, name: str | None = No
     mov.u32 %thread, %tid.x;
     mov.u32 %block, %ctaid.x;
     mov.u32 %width, %ntid.x;
-    and.b32 %lane, %thread, {LANES - 1};
+    and.b32 %lane, %thread, {WARP - 1};
     mad.lo.u32 %probe, %block, %width, %thread;
-    shr.u32 %probe, %probe, {LANES.bit_length() - 1};
+    shr.u32 %probe, %probe, {WARP.bit_length() - 1};
     ld.param.u32 %count, [count];
     setp.ge.u32 %beyond, %probe, %count;
     @%beyond ret;
@@ -88,7 +87,7 @@ def _place(operand: Operand, pattern: str) -> str:
     """Advances %address to this lane's first register in a pattern."""
     size = operand.register_bits // 8
     return (
-        f"    mad.wide.u32 %address, {pattern}, {operand.registers * LANES * size}, %address;\n"
+        f"    mad.wide.u32 %address, {pattern}, {operand.registers * WARP * size}, %address;\n"
         f"    mad.wide.u32 %address, %lane, {size}, %address;"
     )
 
@@ -96,7 +95,7 @@ def _place(operand: Operand, pattern: str) -> str:
 def _each(operand: Operand, line: str) -> str:
     role, bits = operand.role.lower(), operand.register_bits
     return "\n".join(
-        "    " + line.format(bits=bits, register=f"%{role}{reg}", offset=reg * LANES * bits // 8)
+        "    " + line.format(bits=bits, register=f"%{role}{reg}", offset=reg * WARP * bits // 8)
         for reg in range(operand.registers)
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..db.errors import LanemapError
 from ..db.files import atomically
-from ..db.fragment import ELEMENT, LANES, Fragment, Source, elements
+from ..db.fragment import Element, Fragment, Source, check_slots, element_type, elements
 
 COLUMNS = (
     *("shape", "type", "role", "lane", "reg", "slot", "row", "col", "col_last"),
@@ -96,7 +96,7 @@ def _table(source: Source) -> Any:
 
     fragments = [fragment for fragment in source.fragments if fragment.elements is not None]
     sizes = [len(fragment.elements) for fragment in fragments if fragment.elements is not None]
-    empty = np.empty(0, ELEMENT)
+    empty = np.empty(0, element_type())
     rows = np.concatenate([empty, *(fragment.elements for fragment in fragments if fragment.elements is not None)])
     schema, arrays = _schema(), []
     for field in schema:
@@ -120,12 +120,16 @@ def _fragments(path: str | os.PathLike[str], table: Any) -> list[Fragment]:
         codes.append(column.indices.to_numpy(zero_copy_only=False))
         names.append(column.dictionary.to_pylist())
     keys, first, which = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
-    columns = {name: table[name].to_numpy() for name in ELEMENT.names or ()}
+    columns = {name: table[name].to_numpy() for name in Element._fields}
     fragments = []
     for number in np.argsort(first):
         rows = np.flatnonzero(which.ravel() == number)
         key = [values[code] for values, code in zip(names, keys[number], strict=True)]
-        fragments.append(_fragment(path, key, elements({name: column[rows] for name, column in columns.items()})))
+        try:
+            cells = elements({name: column[rows] for name, column in columns.items()})
+        except LanemapError as error:
+            raise LanemapError(f"{path}: {' '.join(map(str, key[:4]))}: {error}") from None
+        fragments.append(_fragment(path, key, cells))
     return fragments
 
 
@@ -147,19 +151,27 @@ def _fragment(path: str | os.PathLike[str], key: Any, table: Any) -> Fragment:
         rows, columns = fragment.dimensions
     except (KeyError, TypeError):
         raise LanemapError(f"{path} has role {role!r} of shape {shape!r}: roles are A, B, C, D and E") from None
-    bounds = {"lane": LANES, "reg": 1 << 15, "slot": 1 << 15, "row": rows, "col": columns, "col_last": columns}
+    bounds = {
+        "lane": fragment.threads,
+        "reg": 1 << 15,
+        "slot": 1 << 15,
+        "row": rows,
+        "col": columns,
+        "col_last": columns,
+    }
     for name, bound in bounds.items():
         outside = (table[name] < 0) | (table[name] >= bound)
         if outside.any():
             value = table[name][np.argmax(outside)]
             raise LanemapError(f"{path} has {name} {value} in {fragment}: it must be 0 to {bound - 1}")
-    places = table[["lane", "reg", "slot"]]
-    if len(np.unique(places)) != len(places):
-        raise LanemapError(f"{path} has a slot of {fragment} twice: each lane, reg and slot holds one element")
+    try:
+        check_slots(fragment)
+    except LanemapError as error:
+        raise LanemapError(f"{path}: {error}") from None
+    if (table["computation"] < 1).any():
+        raise LanemapError(f"{path} has a computation below 1 in {fragment}: they count from 1")
     if (table["col_last"] < table["col"]).any():
         raise LanemapError(f"{path} has a window of columns in {fragment} that ends before it begins")
-    if (table["computation"] < 1).any():
-        raise LanemapError(f"{path} names no computation from 1 in {fragment}")
     return fragment
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from .. import __version__
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, Source
+from ..db.instructions import FORMS, Form, Key
 from . import ptx
 from .device import Description, Device, NotLoaded
-from .instructions import INSTRUCTIONS, Instruction
 from .label import label
 from .probe import Bench, measure
 from .relations import Contradiction
@@ -48,7 +48,7 @@ class Result:
 def capture(
     device: Device,
     documented: Mapping[Any, Fragment],
-    instructions: Iterable[Instruction] = INSTRUCTIONS,
+    instructions: Iterable[Form] = FORMS,
     progress: Callable[[Result], None] | None = None,
     name: str | None = None,
 ) -> Source:
@@ -59,7 +59,7 @@ def capture(
     ``disagreements``: in words, each operand of which two instructions gave different measurements.
     """
     started, description = time.perf_counter(), device.describe()
-    fragments: dict[Any, tuple[Fragment, Instruction]] = {}
+    fragments: dict[Key, tuple[Fragment, Form]] = {}
     results, disagreements = [], []
     for instruction in instructions:
         result, measured = capture_one(device, documented, instruction, description)
@@ -87,7 +87,7 @@ def capture(
 
 
 def capture_one(
-    device: Device, documented: Mapping[Any, Fragment], instruction: Instruction, description: Description
+    device: Device, documented: Mapping[Any, Fragment], instruction: Form, description: Description
 ) -> tuple[Result, list[Fragment]]:
     """Measures, labels and checks one instruction. What fails is told in the result, with no fragments."""
     started, bench = time.perf_counter(), Bench(device, instruction)

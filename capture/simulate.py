@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..db import metadata
 from ..db.fragment import Fragment
-from . import metadata, values
+from ..db.instructions import Form
+from . import values
 from .device import Description, NotLoaded, Output, Probes
-from .instructions import Instruction
 from .matrices import gather, multiply, scatter
 
 
@@ -29,7 +30,7 @@ class SimulatedWarp:
     def close(self) -> None:
         """There is nothing to give back."""
 
-    def run(self, instruction: Instruction, selector: int | None, probes: Probes) -> Output:
+    def run(self, instruction: Form, selector: int | None, probes: Probes) -> Output:
         """Multiplies every pair of patterns that occurs, then picks the probes' products."""
         if not instruction.supports(self._target):
             raise NotLoaded(f"{instruction} needs {instruction.target}: this warp is {self._target}")
@@ -51,17 +52,17 @@ class SimulatedWarp:
         result = gather(products + scatter(c, fragments["C"], count), fragments["D"])
         return Output(self._words(instruction, result), 0.0)
 
-    def _fragment(self, instruction: Instruction, role: str, selector: int | None) -> Fragment:
+    def _fragment(self, instruction: Form, role: str, selector: int | None) -> Fragment:
         key = instruction.key(role, selector)
         if key not in self._table:
             raise NotLoaded(f"{instruction}: the table has no {role}")
         return self._table[key]
 
-    def _slot_values(self, instruction: Instruction, probes: Probes, role: str) -> NDArray[Any]:
+    def _slot_values(self, instruction: Form, probes: Probes, role: str) -> NDArray[Any]:
         operand = instruction.operand(role)
         codes = values.unpack(probes.patterns[role], operand.slots)
         return values.decode(operand.type, operand.slot_bits, codes)
 
-    def _words(self, instruction: Instruction, result: NDArray[Any]) -> NDArray[Any]:
+    def _words(self, instruction: Form, result: NDArray[Any]) -> NDArray[Any]:
         operand = instruction.operand("D")
         return values.pack(values.encode(operand.type, operand.slot_bits, result), operand)

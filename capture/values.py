@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import LANES
-from .instructions import Operand
+from ..db.instructions import WARP, Operand
 
 _NATIVE = {"f16": "f2", "f32": "f4", "tf32": "f4", "f64": "f8", "s32": "i4"}
 
@@ -33,14 +32,14 @@ def unpack(words: NDArray[Any], slots: int) -> NDArray[Any]:
 
 def pack(codes: NDArray[Any], operand: Operand) -> NDArray[Any]:
     """Words of an operand that hold ``codes``."""
-    by_lane = codes.reshape(len(codes), LANES, operand.registers, operand.slots).astype(word_type(operand))
+    by_lane = codes.reshape(len(codes), WARP, operand.registers, operand.slots).astype(word_type(operand))
     shifts = np.arange(operand.slots, dtype=by_lane.dtype) * operand.slot_bits
     return np.ascontiguousarray(np.bitwise_or.reduce(by_lane << shifts, axis=-1).transpose(0, 2, 1))
 
 
 def ones(operand: Operand, patterns: int, pattern: NDArray[Any], slot: NDArray[Any]) -> NDArray[Any]:
     """Words of ``patterns`` patterns that are 1 in the listed slots, ``pattern[i]`` in ``slot[i]``, and 0 elsewhere."""
-    words = np.zeros((patterns, operand.registers, LANES), word_type(operand))
+    words = np.zeros((patterns, operand.registers, WARP), word_type(operand))
     lane, reg, place = coordinates(operand, slot)
     one = encode(operand.type, operand.slot_bits, np.array([1])).astype(words.dtype)
     np.bitwise_or.at(words, (pattern, reg, lane), one << (place * operand.slot_bits).astype(words.dtype))

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..db import metadata
 from ..db.errors import LanemapError
-from ..db.fragment import LANES, Fragment
-from . import metadata, values
-from .instructions import Instruction
+from ..db.fragment import Fragment
+from ..db.instructions import WARP, Form
+from . import values
 from .matrices import gather, multiply, scatter
 from .probe import Bench, describe_slot
 
@@ -61,14 +62,14 @@ def verify(bench: Bench, table: Mapping[Any, Fragment], seed: int = 0) -> Verdic
     return Verdict(AGREES)
 
 
-def _complete(instruction: Instruction, role: str, fragment: Fragment | None) -> bool:
+def _complete(instruction: Form, role: str, fragment: Fragment | None) -> bool:
     if fragment is None or fragment.elements is None:
         return False
     return role == "E" or len(fragment.elements) == instruction.operand(role).size
 
 
 def _products(
-    instruction: Instruction, fragments: Mapping[str, Fragment], random: np.random.Generator
+    instruction: Form, fragments: Mapping[str, Fragment], random: np.random.Generator
 ) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     """Registers that hold random matrices, and the values of D's slots that they must give."""
     count, rule = instruction.computations, instruction.sparsity
@@ -81,10 +82,10 @@ def _products(
         matrices[role] = random.integers(low, high, shape, endpoint=True).astype(np.float32)
         slots[role] = gather(matrices[role], fragments[role])
     if rule is not None:
-        words = metadata.pack_vectors(random.choice(list(rule.indices), (_ROUNDS, LANES, 8)))
+        words = metadata.pack_vectors(random.choice(list(rule.indices), (_ROUNDS, WARP, 8)))
         patterns["E"] = words[:, None]
         columns = metadata.decode(words, fragments["A"], fragments["E"])
-        low, high = values.integers(instruction.type)
+        low, high = values.integers(instruction.a)
         slots["A"] = random.integers(low, high, columns.shape, endpoint=True).astype(np.float32)
         matrices["A"] = scatter(slots["A"], fragments["A"], count, columns)
     for role, held in slots.items():

@@ -44,8 +44,8 @@ def progress(source: object) -> None:
         sys.stderr.write(f"lanemap: loading {getattr(source, 'name', '')}\n")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(query: bool) -> None:
+    if query:
         sys.stdout.write(f"lanemap {__version__}\n")
         raise typer.Exit
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..capture import ptx
-from ..capture.instructions import INSTRUCTIONS, Instruction
 from ..db.errors import LanemapError
 from ..db.files import atomically
 from ..db.fragment import Fragment, Source
+from ..db.instructions import FORMS, Form
 from ..db.lookup import DEFAULT_SOURCE
 from ..db.reader import Rows
 
@@ -26,14 +26,14 @@ _REPORTED = ("instruction", "status", "probes", "seconds", "documented", "messag
 _TARGET = "sm_90a"
 
 
-def chosen(pattern: str | None, shape: str | None, type_: str | None) -> list[Instruction]:
+def chosen(pattern: str | None, shape: str | None, type_: str | None) -> list[Form]:
     """The forms that match: a pattern of the whole instruction as PTX spells it, or of its first word."""
     found = [
         each
-        for each in INSTRUCTIONS
+        for each in FORMS
         if (pattern is None or each.name == pattern or fnmatchcase(each.mnemonic, pattern))
         and (shape is None or each.shape == shape.lower().removeprefix("."))
-        and (type_ is None or each.type == type_.lower().removeprefix("."))
+        and (type_ is None or each.a == type_.lower().removeprefix("."))
     ]
     if not found:
         asked = {"--instruction": pattern, "--shape": shape, "--type": type_}
@@ -42,7 +42,7 @@ def chosen(pattern: str | None, shape: str | None, type_: str | None) -> list[In
     return found
 
 
-def list_instructions(instructions: Sequence[Instruction]) -> Rows:
+def list_instructions(instructions: Sequence[Form]) -> Rows:
     """What a capture would run."""
     return Rows(
         _LISTED,
@@ -50,8 +50,8 @@ def list_instructions(instructions: Sequence[Instruction]) -> Rows:
             (
                 each.mnemonic,
                 each.shape,
-                each.type,
-                each.accumulator,
+                each.a,
+                each.d,
                 " ".join(each.majors),
                 " ".join(str(selector) for selector in each.selectors if selector is not None) or None,
                 each.target,
@@ -61,7 +61,7 @@ def list_instructions(instructions: Sequence[Instruction]) -> Rows:
     )
 
 
-def write_ptx(instructions: Sequence[Instruction], folder: Path) -> int:
+def write_ptx(instructions: Sequence[Form], folder: Path) -> int:
     """Write the kernel of each instruction to a file of its own, and count them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def write_ptx(instructions: Sequence[Instruction], folder: Path) -> int:
     return len(instructions)
 
 
-def measure(instructions: Sequence[Instruction], number: int, name: str | None) -> tuple[Source, float]:
+def measure(instructions: Sequence[Form], number: int, name: str | None) -> tuple[Source, float]:
     """Capture on GPU ``number``; the source, and the seconds from before there was a context until the end."""
     from ..capture.cuda import Gpu
     from ..capture.run import capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..db.chain import Chain, Move, Movement, name, summary
+from ..db.chain import Chain, Move, Movement, summary
 from ..db.reader import Rows
 from ..db.spans import spans
 from .options import Format
@@ -34,11 +34,11 @@ def write_chain(shown: Chain, anew: Chain | None, form: Format) -> None:
 
 
 def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
-    given, taken = name(shown.first), name(shown.second)
+    given, taken = shown.first, shown.second
     yield f"{given}{', transposed,' if shown.transposed else ''} as {taken}: {shown.movement}"
-    yield f"source: {shown.first['source']}"
+    yield f"source: {shown.first.source}"
     (down, across), (parts_down, parts_across) = shown.tiles
-    role = shown.second["role"]
+    role = shown.second.role
     if down * across > 1:
         yield f"tiles:  {down} x {across} D make {_count(parts_down, parts_across)} {role}"
     elif parts_down * parts_across > 1:
@@ -48,7 +48,7 @@ def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
         yield f"K:      numbered anew: give the second instruction the {other} in the order"
         yield f"        {' '.join(map(str, shown.order))}"
     elif shown.movement is not Movement.NONE:
-        whole = " by whole chunks of A" if shown.second["instruction"] == "mma.sp" else ""
+        whole = " by whole chunks of A" if shown.second.instruction == "mma.sp" else ""
         none = f"no numbering of K{whole} avoids the movement"
         yield "K:      " + ("numbered anew, nothing moves between lanes: --relabel shows it" if anew else none)
     elif shown.registers_stay:

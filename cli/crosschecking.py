@@ -17,22 +17,21 @@ from ..db.errors import LanemapError
 from ..db.files import atomically
 from ..db.fragment import Source
 from ..db.location import Location, named_file
-from ..db.lookup import Wanted
-from ..db.read import read_fragments
+from ..db.lookup import Query, read_fragments
 from ..db.server import reading_engine
 from ..db.store import ship
 from .options import ReportFormat
 from .report import render
 
 
-def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
+def diff(database: Database, left: str, right: str, query: Query) -> Check:
     """Compare two sides, each the name of a source in the database or a file."""
     known = _known(database)
     left, right = _spelled(left, known), _spelled(right, known)
     files = {side: _read(side, known) for side in (left, right) if side not in known}
     if not files:
         with _connected(database.location) as connection:
-            return Check([crosscheck.diff(connection, left, right, wanted)])
+            return Check([crosscheck.diff(connection, left, right, query)])
     # A file is compared as a source is: in a database, made for it.
     stored = [side for side in (left, right) if side not in files]
     sources = [*files.values(), *(_stored(database, side) for side in stored)]
@@ -40,7 +39,7 @@ def diff(database: Database, left: str, right: str, wanted: Wanted) -> Check:
         place = Location(Path(folder) / "comparison.db")
         ship(place, lambda: sources, "comparison")
         with _connected(place) as connection:
-            return Check([crosscheck.diff(connection, left, right, wanted)])
+            return Check([crosscheck.diff(connection, left, right, query)])
 
 
 def check(database: Database, against: Sequence[str]) -> Check:
@@ -90,5 +89,5 @@ def _read(side: str, known: Sequence[str]) -> Source:
 
 
 def _stored(database: Database, name: str) -> Source:
-    there = read_fragments(database.reader, Wanted(source=name))
-    return Source(name, "copy", name, [fragment for _, fragment in there])
+    there = read_fragments(database.reader, Query(source=name))
+    return Source(name, "copy", name, there)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..capture.metadata import decode, encode
 from ..capture.recording import shipped
 from ..db.errors import LanemapError
-from ..db.fragment import LANES, Fragment
-from ..db.lookup import Wanted, sources
-from ..db.read import read_fragments
+from ..db.fragment import Fragment
+from ..db.lookup import Query, read_fragments, sources
+from ..db.metadata import decode, encode
 from ..db.reader import Reader, Rows
 
 _PLACE = ("lane", "reg", "slot")
@@ -30,18 +29,18 @@ def operands(
 
     Where no source is named and there are several, the one that is used is named on stderr.
     """
-    e_there = read_fragments(reader, Wanted(shape, type_, "E", "mma.sp", source=source))
-    a_there = dict(read_fragments(reader, Wanted(shape, type_, "A", "mma.sp", source=source)))
-    selectors = sorted({e.selector for _, e in e_there if e.selector is not None})
+    e_there = read_fragments(reader, Query(shape, type_, "E", "mma.sp", source=source))
+    a_there = {a.source: a for a in read_fragments(reader, Query(shape, type_, "A", "mma.sp", source=source))}
+    selectors = sorted({e.selector for e in e_there if e.selector is not None})
     if selector is None and len(selectors) > 1:
         raise LanemapError(
             f"E of mma.sp {shape} {type_} depends on the sparsity selector: say --selector 0 to {selectors[-1]}"
         )
     found: dict[str, tuple[Fragment, Fragment]] = {}
-    for name, e in e_there:
-        a = a_there.get(name)
-        if e.elements is not None and a is not None and a.elements is not None and selector in (None, e.selector):
-            found.setdefault(name, (a, e))
+    for e in e_there:
+        a = a_there.get(e.source)
+        if e.has_rows and a is not None and a.has_rows and selector in (None, e.selector):
+            found.setdefault(str(e.source), (a, e))
     if len(found) > 1:
         used, *others = _by_trust(reader, found)
         sys.stderr.write(f"lanemap: metadata as in {used}; --source takes another: {', '.join(others)}\n")
@@ -73,9 +72,11 @@ def _by_trust(reader: Reader, names: Iterable[str]) -> list[str]:
 def columns_of(words: Sequence[str], a: Fragment, e: Fragment) -> Rows:
     """The column of each element of A that metadata words select: one word for each lane, or one for all."""
     numbers = [_number(word) for word in words]
-    if len(numbers) not in (1, LANES):
-        raise LanemapError(f"{len(numbers)} words of metadata: give {LANES}, one for each lane, or one for all lanes")
-    columns = decode(np.resize(np.asarray(numbers, np.uint32), LANES), a, e)
+    if len(numbers) not in (1, a.threads):
+        raise LanemapError(
+            f"{len(numbers)} words of metadata: give {a.threads}, one for each lane, or one for all lanes"
+        )
+    columns = decode(np.resize(np.asarray(numbers, np.uint32), a.threads), a, e)
     assert a.elements is not None
     places = a.elements[[*_PLACE, "row"]].tolist()
     return Rows((*_PLACE, "row", "col"), [(*place, int(col)) for place, col in zip(places, columns, strict=True)])

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
+from ..db.fragment import Fragment
 from .grid import Cell, Grid
 from .palette import ink, shade
 
 
-def describe(fragment: Mapping[str, Any]) -> Iterator[str]:
+def describe(fragment: Fragment) -> Iterator[str]:
     """What the source says of the fragment, as lines."""
-    major = f", {fragment['major']} major" if fragment["major"] else ""
-    selector = f", selector {fragment['selector']}" if fragment["selector"] is not None else ""
+    rows, cols = fragment.dimensions
+    major = f", {fragment.major} major" if fragment.major else ""
+    selector = f", selector {fragment.selector}" if fragment.selector is not None else ""
+    yield f"{fragment.key._replace(major=None, selector=None)}: {rows} x {cols}{major}{selector}"
+    registers, slots = fragment.registers, fragment.slots
     yield (
-        f"{fragment['role']} of {fragment['instruction']} {fragment['shape']} {fragment['type']}: "
-        f"{fragment['rows']} x {fragment['cols']}{major}{selector}"
+        f"per lane: {registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
+        f"{slots} slot{'s' * (slots > 1)} of {fragment.slot_bits} bits in each"
     )
-    registers, slots = fragment["registers"], fragment["slots"]
-    yield (
-        f"per lane: {registers} register{'s' * (registers > 1)} of {fragment['register_bits']} bits, "
-        f"{slots} slot{'s' * (slots > 1)} of {fragment['slot_bits']} bits in each"
-    )
-    yield f"source:   {fragment['source']}"
-    if fragment["section"]:
-        yield f"section:  {fragment['section']} #{fragment['anchor']}"
+    yield f"source:   {fragment.source}"
+    if fragment.section:
+        yield f"section:  {fragment.section} #{fragment.anchor}"
     for name, label in (("same_as", "same as:  section "), ("also", "also in:  section "), ("figures", "figure:   ")):
-        if fragment[name]:
-            yield f"{label}{fragment[name]}"
+        if getattr(fragment, name):
+            yield f"{label}{getattr(fragment, name)}"
     for name in ("mended", "erratum", "evidence"):
-        if fragment[name]:
-            yield f"{name + ':':<10}{fragment[name]}"
-    if fragment["formula"]:
-        yield from ("", *(f"    {line}" for line in fragment["formula"].splitlines()))
+        if getattr(fragment, name):
+            yield f"{name + ':':<10}{getattr(fragment, name)}"
+    if fragment.formula:
+        yield from ("", *(f"    {line}" for line in fragment.formula.splitlines()))
 
 
 def draw(grids: Sequence[Grid], console: Console) -> None:

@@ -7,15 +7,11 @@ stand for any of the columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..db.lookup import LANES
-from .runs import Element, Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
-
-#: A fragment as look-ups give it, and its elements.
-Operand = tuple[Mapping[str, Any], Sequence[Element]]
+from ..db.fragment import Fragment
+from .runs import Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,19 @@ class Grid:
     rows: Sequence[tuple[str, Sequence[Cell]]]
 
 
-def by_element(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Grid]:
+def by_element(fragment: Fragment) -> list[Grid]:
     """The matrix with, in each cell, ``lane:reg.slot``; one grid per computation."""
     grids = []
-    for computation, table in matrices(fragment, elements).items():
+    for computation, table in matrices(fragment).items():
         columns, joined = join_columns([table])
         rows, joined = join_rows(joined)
         grids.append(_grid(_title(fragment, computation), rows, columns, joined[0]))
     return grids
 
 
-def in_product(a: Operand, b: Operand, d: Operand) -> list[tuple[Grid, Grid, Grid]]:
+def in_product(a: Fragment, b: Fragment, d: Fragment) -> list[tuple[Grid, Grid, Grid]]:
     """A, B and D of each computation, where A and D have the same rows, and B and D the same columns."""
-    tables = [matrices(*operand) for operand in (a, b, d)]
+    tables = [matrices(operand) for operand in (a, b, d)]
     grids = []
     for computation in tables[0]:
         left, above, crossing = (table[computation] for table in tables)
@@ -63,7 +59,7 @@ def in_product(a: Operand, b: Operand, d: Operand) -> list[tuple[Grid, Grid, Gri
         columns, (above, crossing) = join_columns([above, crossing])
         rows, (left, crossing) = join_rows([left, crossing])
         depth_down, (above,) = join_rows([above])
-        title = _title(a[0], computation)
+        title = _title(a, computation)
         grids.append(
             (
                 _grid(title, rows, depth, left),
@@ -74,28 +70,30 @@ def in_product(a: Operand, b: Operand, d: Operand) -> list[tuple[Grid, Grid, Gri
     return grids
 
 
-def side_by_side(left: Operand, right: Operand) -> list[tuple[Grid, Grid]]:
+def side_by_side(left: Fragment, right: Fragment) -> list[tuple[Grid, Grid]]:
     """The same operand in two sources, with the same rows and columns, and what differs marked in both."""
-    tables = [matrices(*operand) for operand in (left, right)]
-    empty: Table = [[[] for _ in range(left[0]["cols"])] for _ in range(left[0]["rows"])]
+    tables = [matrices(operand) for operand in (left, right)]
+    rows, cols = left.dimensions
+    empty: Table = [[[] for _ in range(cols)] for _ in range(rows)]
     grids = []
     for computation in sorted({*tables[0], *tables[1]}):
         columns, pair = join_columns([table.get(computation, empty) for table in tables])
-        rows, pair = join_rows(pair)
-        title = _title(left[0], computation)
-        one, other = (_grid(title, rows, columns, *order) for order in (pair, pair[::-1]))
+        down, pair = join_rows(pair)
+        title = _title(left, computation)
+        one, other = (_grid(title, down, columns, *order) for order in (pair, pair[::-1]))
         grids.append((one, other))
     return grids
 
 
-def by_lane(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Grid]:
+def by_lane(fragment: Fragment) -> list[Grid]:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
-    slots = [(reg, slot) for reg in range(fragment["registers"]) for slot in range(fragment["slots"])]
+    slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
     place = {slot: index for index, slot in enumerate(slots)}
-    table: Table = [[[] for _ in slots] for _ in range(LANES)]
+    table: Table = [[[] for _ in slots] for _ in range(fragment.threads)]
+    elements = fragment.records()
     for each in elements:
-        table[each["lane"]][place[each["reg"], each["slot"]]].append(run(each))
-    computation = {each["lane"]: each["computation"] for each in elements}
+        table[each.lane][place[each.reg, each.slot]].append(run(each))
+    computation = {each.lane: each.computation for each in elements}
     several = len(set(computation.values())) > 1
     columns, (table,) = join_columns([table], within=[reg for reg, _ in slots])
     names = [f"{slots[first][0]}.{span_words((slots[first][1], slots[last][1]))}" for first, last in columns]
@@ -107,9 +105,8 @@ def by_lane(fragment: Mapping[str, Any], elements: Sequence[Element]) -> list[Gr
     return [Grid("", "lane\\reg.slot", names, body)]
 
 
-def _title(fragment: Mapping[str, Any], computation: int) -> str:
-    several = fragment["shape"] == "m8n8k4" and fragment["type"] == "f16"
-    return f"computation {computation}" if several or computation > 1 else ""
+def _title(fragment: Fragment, computation: int) -> str:
+    return f"computation {computation}" if fragment.computations > 1 or computation > 1 else ""
 
 
 def _grid(title: str, rows: Spans, columns: Spans, table: Table, other: Table | None = None) -> Grid:

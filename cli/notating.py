@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import DEFAULT_SOURCE, __version__
-from ..capture.instructions import INSTRUCTIONS
 from ..db.errors import LanemapError
 from ..db.files import atomically
 from ..db.fragment import Fragment
-from ..db.lookup import Wanted, fragments, with_rows
+from ..db.instructions import FORMS
+from ..db.lookup import Query, read_fragments, with_rows
 from ..db.notation import Notation, affine, cpp, cute, linear, ptx_formula, python
 from ..db.notation.selection import Selection, select
 from ..db.notation.table import RefusedError
-from ..db.read import read_fragments
 from ..db.reader import Reader
 from .options import FileFormat
 
@@ -30,22 +29,20 @@ NOTATIONS: Mapping[FileFormat, Notation] = {
 }
 
 
-def export(reader: Reader, wanted: Wanted, form: FileFormat, output: str) -> list[RefusedError]:
+def export(reader: Reader, query: Query, form: FileFormat, output: str) -> list[RefusedError]:
     """Write the fragments that match to a file, or to stdout for ``-``; what the notation refused, if not all.
 
     Raises:
         LanemapError: nothing matches, nothing has rows, or the notation refuses everything.
     """
-    wanted = replace(wanted, source=DEFAULT_SOURCE if wanted.source is None else wanted.source)
-    with_rows(reader, fragments(reader, wanted))
-    there = read_fragments(reader, wanted)
-    found = [fragment for _, fragment in there if fragment.elements is not None]
+    query = replace(query, source=DEFAULT_SOURCE if query.source is None else query.source)
+    found = with_rows(reader, read_fragments(reader, query))
     selection = select(NOTATIONS[form], found)
     if not selection.expressed:
         more = f" ({len(selection.refused) - 1} more likewise)" if len(selection.refused) > 1 else ""
         raise LanemapError(f"{form} cannot express {selection.refused[0]}{more}")
     traits = list(_traits(selection)) if form is FileFormat.CUTE else []
-    text = selection.text(there[0][0], __version__, traits)
+    text = selection.text(str(found[0].source), __version__, traits)
     if output == "-":
         sys.stdout.write(text)
         return selection.refused
@@ -62,10 +59,10 @@ def _traits(selection: Selection) -> Iterator[str]:
     there: dict[object, Fragment] = {fragment.key: fragment for fragment, _ in selection.expressed}
     mnemonics: dict[str, list[str]] = {}
     operands: dict[str, dict[str, Fragment]] = {}
-    for each in INSTRUCTIONS:
+    for each in FORMS:
         keys = {role: each.key(role) for role in "ABCD"}
         if all(key in there for key in keys.values()):
-            types = (each.accumulator, each.type, each.type, each.accumulator)
+            types = (each.d, each.a, each.b, each.c)
             name = "_".join((each.name, each.shape, *each.majors, *types))
             mnemonics.setdefault(name, []).append(each.mnemonic)
             operands[name] = {role: there[key] for role, key in keys.items()}

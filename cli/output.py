@@ -69,7 +69,7 @@ def telling(found: Rows) -> Rows:
     if not found.rows:
         return found
     columns = dict(zip(found.columns, zip(*found.rows, strict=True), strict=True))
-    silent = {name for name in ("major", "selector") if len(set(columns[name])) == 1}
+    silent = {name for name in ("major", "selector", "qualifiers") if len(set(columns[name])) == 1}
     silent |= {"col_last"} if columns["col_last"] == columns["col"] else set()
     silent |= {"computation"} if set(columns["computation"]) == {1} else set()
     kept = [name for name in found.columns if name not in silent]

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from .. import __version__
 from ..db import lookup
 from ..db.errors import LanemapError
 from ..db.files import atomically
-from ..db.lookup import Wanted
+from ..db.fragment import Fragment
+from ..db.lookup import Query
 from ..db.reader import Reader
 from .drawing import describe
-from .grid import Grid, Operand, by_element, in_product, side_by_side
+from .grid import Grid, by_element, in_product, side_by_side
 from .options import PictureFormat
 from .output import binary_stdout
 from .picture.layout import Block, beside, panels, picture, product, titled
@@ -42,23 +43,23 @@ class Drawing:
     picture: Block
 
 
-def operand(reader: Reader, wanted: Wanted) -> Drawing:
+def operand(reader: Reader, query: Query) -> Drawing:
     """An operand, with a panel for each major, selector and computation that there is."""
-    found = lookup.with_rows(reader, lookup.one_operand(reader, wanted))
+    found = lookup.with_rows(reader, lookup.one_operand(reader, query))
     blocks = []
     grids: list[Grid] = []
     for fragment in found:
-        drawn = by_element(*_read(reader, fragment))
+        drawn = by_element(fragment)
         grids += drawn
         blocks += panels(drawn, [_joined(_part(fragment, found), grid.title) for grid in drawn])
     title = next(describe(found[0])) if len(found) == 1 else _name(found[0])
     return _drawing(reader, title, found[:1], [], grids, blocks)
 
 
-def difference(reader: Reader, wanted: Wanted, sources: tuple[str, str]) -> Drawing:
+def difference(reader: Reader, query: Query, sources: tuple[str, str]) -> Drawing:
     """An operand in two sources beside each other. Only cells that differ keep their colour, in a frame."""
-    sides = [lookup.with_rows(reader, lookup.one_operand(reader, replace(wanted, source=name))) for name in sources]
-    keys = [{(each["instruction"], each["major"], each["selector"]): each for each in side} for side in sides]
+    sides = [lookup.with_rows(reader, lookup.one_operand(reader, replace(query, source=name))) for name in sources]
+    keys = [{(each.instruction, each.major, each.selector): each for each in side} for side in sides]
     shared = [key for key in keys[0] if key in keys[1]]
     if not shared:
         raise LanemapError(f"{sources[0]} and {sources[1]} have no {_name(sides[0][0])} in common: see lanemap list")
@@ -66,7 +67,7 @@ def difference(reader: Reader, wanted: Wanted, sources: tuple[str, str]) -> Draw
     grids: list[Grid] = []
     counts = [0, 0]
     for key in shared:
-        pair = [_read(reader, side[key]) for side in keys]
+        pair = [side[key] for side in keys]
         counts = [total + more for total, more in zip(counts, _count(*pair), strict=True)]
         for one, other in side_by_side(*pair):
             grids += [one, other]
@@ -77,24 +78,23 @@ def difference(reader: Reader, wanted: Wanted, sources: tuple[str, str]) -> Draw
     return _drawing(reader, title, [side[0] for side in sides], [told], grids, blocks)
 
 
-def instruction(reader: Reader, wanted: Wanted, accumulator: str | None) -> Drawing:
+def instruction(reader: Reader, query: Query, accumulator: str | None) -> Drawing:
     """A, B, and C and D of an instruction around each other as in a product."""
-    a = _only(reader, replace(wanted, role="A", major=wanted.major or "row"))
-    same = replace(wanted, instruction=a["instruction"])
-    majors = {each["major"] for each in lookup.fragments(reader, replace(same, role="B"))}
-    b = _only(reader, replace(same, role="B", major=wanted.major if wanted.major in majors else "col"))
+    a = _only(reader, replace(query, role="A", major=query.major or "row"))
+    same = replace(query, instruction=a.instruction)
+    majors = {each.major for each in lookup.fragments(reader, replace(same, role="B"))}
+    b = _only(reader, replace(same, role="B", major=query.major if query.major in majors else "col"))
     result = replace(same, type=_accumulator(a, accumulator), major=None)
     c, d = (_only(reader, replace(result, role=role)) for role in "CD")
-    last = "C and D" if c["mapping_id"] == d["mapping_id"] else "D"
+    last = "C and D" if c.digest == d.digest else "D"
     roles = zip(("A", "B", last), (a, b, d), strict=True)
-    names = [f"{role} {each['type']}, {each['rows']} x {each['cols']}" for role, each in roles]
-    operands = [_read(reader, each) for each in (a, b, d)]
+    names = [f"{role} {each.type}, {' x '.join(map(str, each.dimensions))}" for role, each in roles]
     blocks = []
     grids: list[Grid] = []
-    for three in in_product(*operands):
+    for three in in_product(a, b, d):
         grids += three
         blocks.append(titled(product(*three, names), three[0].title))
-    title = f"{a['instruction']} {a['shape']}: A and B {a['type']}, {last} {d['type']}"
+    title = f"{a.instruction} {a.shape}: A and B {a.type}, {last} {d.type}"
     return _drawing(reader, title, [a, b, d], [], grids, blocks)
 
 
@@ -123,7 +123,7 @@ def _form(output: str) -> PictureFormat:
 def _drawing(
     reader: Reader,
     title: str,
-    fragments: Sequence[Mapping[str, Any]],
+    fragments: Sequence[Fragment],
     told: Sequence[str],
     grids: Sequence[Grid],
     blocks: Sequence[Block],
@@ -136,46 +136,42 @@ def _drawing(
     return Drawing(title, picture(heading, blocks, list(_provenance(reader, fragments))))
 
 
-def _provenance(reader: Reader, fragments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _provenance(reader: Reader, fragments: Sequence[Fragment]) -> Iterator[str]:
     """Where each source says it, and which sources they are."""
     titles = {record["name"]: record["title"] for record in lookup.sources(reader).records()}
-    for source in dict.fromkeys(fragment["source"] for fragment in fragments):
-        mine = [fragment for fragment in fragments if fragment["source"] == source]
-        sections = ", ".join(dict.fromkeys(f"section {each['section']}" for each in mine if each["section"]))
-        corrected = "corrected: see lanemap list errata" if any(each["erratum"] for each in mine) else ""
+    for source in dict.fromkeys(str(fragment.source) for fragment in fragments):
+        mine = [fragment for fragment in fragments if fragment.source == source]
+        sections = ", ".join(dict.fromkeys(f"section {each.section}" for each in mine if each.section))
+        corrected = "corrected: see lanemap list errata" if any(each.erratum for each in mine) else ""
         yield ", ".join(filter(None, (f"Source: {source} ({titles[source]})", sections, corrected)))
     yield f"Drawn by lanemap {__version__}"
 
 
-def _read(reader: Reader, fragment: Mapping[str, Any]) -> Operand:
-    return fragment, lookup.elements(reader, fragment).records()
+def _only(reader: Reader, query: Query) -> Fragment:
+    return lookup.with_rows(reader, lookup.one_operand(reader, query))[0]
 
 
-def _only(reader: Reader, wanted: Wanted) -> Mapping[str, Any]:
-    return lookup.with_rows(reader, lookup.one_operand(reader, wanted))[0]
-
-
-def _accumulator(a: Mapping[str, Any], asked: str | None) -> str:
+def _accumulator(a: Fragment, asked: str | None) -> str:
     """The type of C and D: what is asked for, if the instruction has it; else the most exact one."""
-    from ..capture.instructions import INSTRUCTIONS
+    from ..db.instructions import FORMS
 
-    key = (a["instruction"], a["shape"], a["type"])
-    there = sorted({each.accumulator for each in INSTRUCTIONS if (each.name, each.shape, each.type) == key})
-    wanted = asked.strip().lower().removeprefix(".") if asked else max(there, default="")
-    if wanted not in there:
-        name = f"{a['instruction']} {a['shape']} {a['type']}"
+    key = (a.instruction, a.shape, a.type)
+    there = sorted({each.d for each in FORMS if (each.name, each.shape, each.a) == key})
+    query = asked.strip().lower().removeprefix(".") if asked else max(there, default="")
+    if query not in there:
+        name = f"{a.instruction} {a.shape} {a.type}"
         raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(there) or 'none'}")
-    return wanted
+    return query
 
 
-def _name(fragment: Mapping[str, Any]) -> str:
-    return f"{fragment['role']} of {fragment['instruction']} {fragment['shape']} {fragment['type']}"
+def _name(fragment: Fragment) -> str:
+    return str(fragment.key._replace(major=None, selector=None))
 
 
-def _part(fragment: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
+def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
     """What tells a fragment from the others of the operand."""
-    major = f"{fragment['major']} major" if len({each["major"] for each in found}) > 1 else ""
-    selector = f"selector {fragment['selector']}" if len({each["selector"] for each in found}) > 1 else ""
+    major = f"{fragment.major} major" if len({each.major for each in found}) > 1 else ""
+    selector = f"selector {fragment.selector}" if len({each.selector for each in found}) > 1 else ""
     return _joined(major, selector)
 
 
@@ -188,12 +184,8 @@ def _faded(grid: Grid) -> Grid:
     return replace(grid, rows=rows)
 
 
-def _count(left: Operand, right: Operand) -> tuple[int, int]:
+def _count(left: Fragment, right: Fragment) -> tuple[int, int]:
     """How many elements differ, and how many there are."""
-    place, held = ("lane", "reg", "slot"), ("row", "col", "col_last", "computation")
-    sides = [
-        {tuple(each[name] for name in place): tuple(each[name] for name in held) for each in elements}
-        for _, elements in (left, right)
-    ]
+    sides = [{each[:3]: each[3:] for each in side.records()} for side in (left, right)]
     every = {*sides[0], *sides[1]}
     return sum(sides[0].get(each) != sides[1].get(each) for each in every), len(every)

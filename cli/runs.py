@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-Element = Mapping[str, int]
+from ..db.fragment import Element, Fragment
 
 
 class Run(NamedTuple):
@@ -29,25 +29,25 @@ Spans = list[tuple[int, int]]
 
 def run(each: Element) -> Run:
     """One element as a run of its own."""
-    cols = (each["col"], each["col_last"])
-    return Run(each["lane"], each["reg"], (each["slot"], each["slot"]), (each["row"], each["row"]), cols)
+    cols = (each.col, each.col_last)
+    return Run(each.lane, each.reg, (each.slot, each.slot), (each.row, each.row), cols)
 
 
-def matrices(fragment: Mapping[str, int], elements: Sequence[Element]) -> dict[int, Table]:
+def matrices(fragment: Fragment) -> dict[int, Table]:
     """The matrix of each computation, with all elements that can stand for a cell in it."""
     tables = {}
-    for computation, part in groupby(sorted(elements, key=_computation), _computation):
+    for computation, part in groupby(sorted(fragment.records(), key=_computation), _computation):
         held: dict[tuple[int, int], Held] = {}
-        for each in sorted(part, key=lambda each: (each["lane"], each["reg"], each["slot"])):
-            for col in range(each["col"], each["col_last"] + 1):
-                held.setdefault((each["row"], col), []).append(run(each))
-        rows, cols = range(fragment["rows"]), range(fragment["cols"])
+        for each in sorted(part, key=lambda each: (each.lane, each.reg, each.slot)):
+            for col in range(each.col, each.col_last + 1):
+                held.setdefault((each.row, col), []).append(run(each))
+        rows, cols = map(range, fragment.dimensions)
         tables[computation] = [[held.get((row, col), []) for col in cols] for row in rows]
     return tables
 
 
 def _computation(each: Element) -> int:
-    return each["computation"]
+    return each.computation
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] | None = None) -> tuple[Spans, list[Table]]:

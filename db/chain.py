@@ -5,13 +5,14 @@ The view ``chain`` has the answer element by element; here it becomes a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .errors import LanemapError
-from .lookup import Wanted, one_operand, with_rows
+from .fragment import Fragment
+from .lookup import Query, one_operand, with_rows
 from .reader import Reader
 
 
@@ -53,8 +54,8 @@ class Chain:
     must be given its rows or columns in this order.
     """
 
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
+    first: Fragment
+    second: Fragment
     transposed: bool
     moves: Sequence[Move]
     order: tuple[int, ...] | None = None
@@ -70,7 +71,7 @@ class Chain:
     @property
     def registers_stay(self) -> bool:
         """Whether every register that is taken is a register of D as it is, with nothing to convert or pack."""
-        if self.movement is not Movement.NONE or self.first["slot_bits"] != self.second["slot_bits"]:
+        if self.movement is not Movement.NONE or self.first.slot_bits != self.second.slot_bits:
             return False
         taken = {(move.tile_row, move.tile_col, move.lane, move.reg): _origin(move) for move in self.moves}
         return all(
@@ -86,9 +87,6 @@ class Chain:
         return given, taken
 
 
-#: Columns in a chunk of a sparse A whose slots have so many bits; in any other one 4.
-_CHUNKS = {4: 8, 32: 2}
-
 _MOVES = f"""
 SELECT {", ".join(Move._fields)} FROM chain
 WHERE source = :source AND transposed = :transposed
@@ -98,30 +96,26 @@ WHERE source = :source AND transposed = :transposed
 ORDER BY tile_row, tile_col, lane, reg, slot, from_lane <> lane, from_lane, from_reg, from_slot
 """  # noqa: S608 - the names of a record's fields
 
-_ELEMENTS = """
-SELECT COUNT(*) AS elements, MAX(computation) AS computations,
-       SUM(CASE WHEN col < col_last THEN 1 ELSE 0 END) AS windows
-FROM element WHERE mapping_id = :mapping
-"""
 
-
-def chain(reader: Reader, first: Wanted, second: Wanted, *, transposed: bool = False) -> Chain:
+def chain(reader: Reader, first: Query, second: Query, *, transposed: bool = False) -> Chain:
     """The moves from a D to an A or B of the same source.
 
     Raises:
         LanemapError: an operand is not there, has no rows, or is none that can give or take values.
     """
-    for wanted, role, right in ((first, "giver", ("D",)), (second, "taker", ("A", "B"))):
-        if wanted.parameters()["role"] not in right:
-            raise LanemapError(f"{wanted.role} is no {role}: chain goes from D of the first to A or B of the second")
+    for query, role, right in ((first, "giver", ("D",)), (second, "taker", ("A", "B"))):
+        if query.parameters()["role"] not in right:
+            raise LanemapError(f"{query.role} is no {role}: chain goes from D of the first to A or B of the second")
     giver, taker = _only(reader, first), _only(reader, second)
     names = ("instruction", "shape", "type")
-    asked = {name: taker[name] for name in (*names, "role", "major", "source")} | {"transposed": int(transposed)}
-    found = reader.select(_MOVES, asked | {f"from_{name}": giver[name] for name in names}).rows
+    asked = {name: getattr(taker, name) for name in (*names, "role", "major", "source")} | {
+        "transposed": int(transposed)
+    }
+    found = reader.select(_MOVES, asked | {f"from_{name}": getattr(giver, name) for name in names}).rows
     moves: dict[tuple[int, ...], Move] = {}
     for move in map(Move._make, found):
         moves.setdefault(move[:5], move)
-    _expect_all(reader, giver, taker, len(moves), transposed)
+    _expect_all(giver, taker, len(moves), transposed)
     return Chain(giver, taker, transposed, list(moves.values()))
 
 
@@ -157,14 +151,14 @@ def relabelled(plain: Chain) -> Chain | None:
 
 def _together(chain: Chain) -> int:
     """How many K in a row must stay so: the chunk of columns that the metadata of a sparse A is about."""
-    return _CHUNKS.get(chain.second["slot_bits"], 4) if chain.second["instruction"] == "mma.sp" else 1
+    return chain.second.chunk
 
 
 def _cell(chain: Chain, move: Move) -> tuple[int, tuple[int, int]]:
     """K, and the row of A or column of B with its computation, in the whole matrix."""
-    row = move.tile_row * int(chain.second["rows"]) + move.row
-    col = move.tile_col * int(chain.second["cols"]) + move.col
-    return (col, (row, move.computation)) if chain.second["role"] == "A" else (row, (col, move.computation))
+    row = move.tile_row * chain.second.dimensions[0] + move.row
+    col = move.tile_col * chain.second.dimensions[1] + move.col
+    return (col, (row, move.computation)) if chain.second.role == "A" else (row, (col, move.computation))
 
 
 def summary(moves: Sequence[Move]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
@@ -176,36 +170,30 @@ def summary(moves: Sequence[Move]) -> Iterator[tuple[tuple[int, ...], list[tuple
     yield from sorted(groups.items())
 
 
-def name(operand: Mapping[str, Any]) -> str:
-    """An operand as messages call it."""
-    return f"{operand['role']} of {operand['instruction']} {operand['shape']} {operand['type']}"
-
-
 def _origin(move: Move) -> tuple[int, int, int]:
     return move.from_tile_row, move.from_tile_col, move.from_reg
 
 
-def _only(reader: Reader, wanted: Wanted) -> dict[str, Any]:
-    found = with_rows(reader, one_operand(reader, wanted))
+def _only(reader: Reader, query: Query) -> Fragment:
+    found = with_rows(reader, one_operand(reader, query))
     if len(found) > 1:
-        majors = " or ".join(f"--major {fragment['major']}" for fragment in found)
-        raise LanemapError(f"{wanted.role} of {wanted.shape} {wanted.type} comes in both majors: say {majors}")
+        majors = " or ".join(f"--major {fragment.major}" for fragment in found)
+        raise LanemapError(f"{query.role} of {query.shape} {query.type} comes in both majors: say {majors}")
     return found[0]
 
 
-def _expect_all(
-    reader: Reader, giver: Mapping[str, Any], taker: Mapping[str, Any], count: int, transposed: bool
-) -> None:
+def _expect_all(giver: Fragment, taker: Fragment, count: int, transposed: bool) -> None:
     """Refuse what the view has no answer for, or only part of one."""
-    given, taken = (reader.select(_ELEMENTS, {"mapping": each["mapping_id"]}).records()[0] for each in (giver, taker))
-    if taken["windows"]:
-        raise LanemapError(f"{name(taker)} takes columns that its metadata chooses: chain a dense A, or a B")
-    if given["computations"] != taken["computations"]:
+    taken = taker.records()
+    if any(each.col < each.col_last for each in taken):
+        raise LanemapError(f"{taker} takes columns that its metadata chooses: chain a dense A, or a B")
+    computations = [max(each.computation for each in side) for side in (giver.records(), taken)]
+    if computations[0] != computations[1]:
         raise LanemapError(
-            f"{name(giver)} is of {given['computations']} computations, {name(taker)} of {taken['computations']}: "
+            f"{giver} is of {computations[0]} computations, {taker} of {computations[1]}: "
             "chain two that a warp does as many of"
         )
-    down, across = (giver["cols"], giver["rows"]) if transposed else (giver["rows"], giver["cols"])
-    tiles = max(1, down // taker["rows"]) * max(1, across // taker["cols"])
-    if count != taken["elements"] * tiles:
-        raise LanemapError(f"{name(giver)} lacks values that {name(taker)} takes: lanemap list findings says why")
+    down, across = giver.dimensions[::-1] if transposed else giver.dimensions
+    rows, cols = taker.dimensions
+    if count != len(taken) * max(1, down // rows) * max(1, across // cols):
+        raise LanemapError(f"{giver} lacks values that {taker} takes: the findings of the source say why")

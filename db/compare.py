@@ -16,13 +16,13 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal,
 from sqlalchemy.sql import ColumnElement
 
 from .errors import LanemapError
-from .fragment import ELEMENT, dimensions
-from .lookup import Wanted
+from .fragment import dimensions, element_type
+from .instructions import Key
+from .lookup import Query
 from .permutation import Permutation, Span, find, is_identity, keeps
 from .reader import Value
 from .schema import element, fragment, mapping, source
 
-Key = tuple[str, str, str, str, str | None, int | None]
 Sizes = Mapping[int | None, int]
 
 _LEFT, _RIGHT = element.alias("l"), element.alias("r")
@@ -81,16 +81,16 @@ class Pair:
         return self.key[3]
 
 
-def compare(connection: Connection, left: str, right: str, wanted: Wanted | None = None) -> list[Pair]:
+def compare(connection: Connection, left: str, right: str, query: Query | None = None) -> list[Pair]:
     """A verdict on every fragment that either source has, in the order of the left one, then of the right one.
 
     Raises:
-        LanemapError: a source is not in the database, or nothing in it matches ``wanted``.
+        LanemapError: a source is not in the database, or nothing in it matches ``query``.
     """
     known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
     if unknown := [name for name in (left, right) if name not in known]:
         raise LanemapError(f"no source {unknown[0]}: there is {', '.join(known)}, or give a file")
-    asked = {name: value for name, value in (wanted or Wanted()).parameters().items() if value is not None}
+    asked = {name: value for name, value in (query or Query()).parameters().items() if value is not None}
     # The other operands of an instruction have a say in its verdicts, whether they are asked for or not.
     statement = _side_by_side(tuple((name, asked[name]) for name in ("instruction", "shape") if name in asked))
     pairs = [_without_rows(row) for row in connection.execute(statement, {"left": left, "right": right})]
@@ -135,7 +135,7 @@ def differing(connection: Connection, pair: Pair, limit: int | None = None) -> l
     return [dict(zip(names, row, strict=True)) for row in found.all()]
 
 
-_KEY = ("instruction", "shape", "type", "role", "major", "selector")
+_KEY = Key._fields
 
 
 @cache
@@ -152,7 +152,8 @@ def _side_by_side(asked: tuple[tuple[str, Value], ...]) -> Select[Any]:
         plain = [first.c[name] == second.c[name] for name in _KEY[:4]]
         major = func.coalesce(first.c.major, "") == func.coalesce(second.c.major, "")
         selector = func.coalesce(first.c.selector, -1) == func.coalesce(second.c.selector, -1)
-        return and_(*plain, major, selector)
+        qualifiers = func.coalesce(first.c.qualifiers, "") == func.coalesce(second.c.qualifiers, "")
+        return and_(*plain, major, selector, qualifiers)
 
     one, other = side("left"), side("right")
     in_left = select(
@@ -196,7 +197,7 @@ def _without_rows(row: Any) -> Pair:
         verdict, status = Verdict.RIGHT_ONLY, row.left_status or "not there"
     else:
         verdict = Verdict.IDENTICAL if left == right else Verdict.DIFFERENT
-    key = (row.instruction, row.shape, row.type, row.role, row.major, row.selector)
+    key = Key(*(getattr(row, name) for name in Key._fields))
     return Pair(key, verdict, left, right, row.registers, row.slots, status)
 
 
@@ -218,7 +219,7 @@ _PACKED = select(mapping.c.id, func.length(mapping.c.elements).label("length"))
 
 def _sizes(connection: Connection) -> Sizes:
     """How many elements each mapping has, by how long they are packed."""
-    return {row.id: row.length // ELEMENT.itemsize for row in connection.execute(_PACKED)}
+    return {row.id: row.length // element_type().itemsize for row in connection.execute(_PACKED)}
 
 
 def _beside(*places: str) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 
-from .compare import Key, Pair, Verdict, compare, differing
+from .compare import Pair, Verdict, compare, differing
 from .difference import summarise
 from .errors import LanemapError
-from .lookup import Wanted
+from .instructions import Key
+from .lookup import Query
 from .permutation import describe
 from .schema import finding, fragment, source
 
@@ -85,13 +86,13 @@ class Check:
         return differ + sum(each.known is not None for each in self.findings)
 
 
-def diff(connection: Connection, left: str, right: str, wanted: Wanted | None = None) -> Comparison:
+def diff(connection: Connection, left: str, right: str, query: Query | None = None) -> Comparison:
     """Compare two sources and say of each fragment what a person would.
 
     Raises:
         LanemapError: a source is not there, or nothing matches.
     """
-    return Comparison(left, right, [_tell(connection, pair) for pair in compare(connection, left, right, wanted)])
+    return Comparison(left, right, [_tell(connection, pair) for pair in compare(connection, left, right, query)])
 
 
 def check(connection: Connection, against: Sequence[str] = ()) -> Check:
@@ -149,7 +150,7 @@ _SOURCES = (
     .group_by(source.c.id, source.c.name, source.c.kind, source.c.provenance)
     .order_by(source.c.id)
 )
-_KEY = [fragment.c[name] for name in ("instruction", "shape", "type", "role", "major", "selector")]
+_KEY = [fragment.c[name] for name in Key._fields]
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _errata(connection: Connection) -> dict[Key | None, list[_Erratum]]:
 
 
 def _key(row: Any) -> Key:
-    return row.instruction, row.shape, row.type, row.role, row.major, row.selector
+    return Key(*(getattr(row, name) for name in Key._fields))
 
 
 def _explain(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from .errors import LanemapError
 from .export import layout_table, write_parquet
 from .files import folder_atomically
-from .lookup import Wanted, with_elements
+from .lookup import Query, fragments
 from .reader import Reader
 
 #: The columns that are in the names of the folders, not in the files.
@@ -22,18 +22,20 @@ PARTITIONS = ("source", "instruction")
 _FILE = "part-0.parquet"
 
 
-def write_dataset(reader: Reader, wanted: Wanted, folder: Path, version: str) -> None:
+def write_dataset(reader: Reader, query: Query, folder: Path, version: str) -> None:
     """Write the fragments that match. A dataset that is there is replaced when the new one is whole.
 
     Raises:
         LanemapError: nothing matches, the folder holds something else, or it cannot be written.
     """
-    parts = dict.fromkeys(tuple(each[name] for name in PARTITIONS) for each in with_elements(reader, wanted))
+    parts = dict.fromkeys(
+        tuple(getattr(each, name) for name in PARTITIONS) for each in fragments(reader, query) if each.has_rows
+    )
     if not parts:
         raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
     with folder_atomically(folder, _is_dataset, "a dataset of lanemap's") as made:
         for source, instruction in parts:
-            chosen = replace(wanted, source=source, instruction=instruction)
+            chosen = replace(query, source=source, instruction=instruction)
             table = layout_table(reader, chosen, version).drop_columns(list(PARTITIONS))
             values = zip(PARTITIONS, (source, instruction), strict=True)
             # Names are percent-encoded, + too, which is how every reader decodes them.

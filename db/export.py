@@ -10,38 +10,33 @@ import numpy as np
 import pyarrow as pa
 
 from .errors import LanemapError
-from .fragment import ELEMENT
-from .lookup import COLUMNS, Wanted, sources, with_elements
+from .fragment import Element
+from .lookup import COLUMNS, Query, read_fragments, sources
 from .reader import Reader
 
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
 METADATA_KEY = b"lanemap"
 
-_NUMBERS = ELEMENT.names or ()
-_TEXT = ("shape", "type", "role", "instruction", "major", "source")
-
-_MAPPINGS = """
-SELECT id, elements FROM mapping WHERE id IN (SELECT mapping_id FROM fragment)
-"""
+_NUMBERS = Element._fields
+_TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
 
 
-def layout_table(reader: Reader, wanted: Wanted, version: str) -> pa.Table:
+def layout_table(reader: Reader, query: Query, version: str) -> pa.Table:
     """The rows of all fragments that match, in the order of their sources: text as dictionaries, numbers as int32.
 
     Raises:
         LanemapError: nothing matches, or what matches has no rows.
     """
-    matching = with_elements(reader, wanted)
+    matching = [each for each in read_fragments(reader, query) if each.has_rows]
     if not matching:
         raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
-    packed = dict(reader.select(_MAPPINGS, {}).rows)
-    parts = [packed[fragment["mapping_id"]] for fragment in matching]
-    counts = [len(part) // ELEMENT.itemsize for part in parts]
-    numbers = np.frombuffer(b"".join(parts), "<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
+    parts = [each.elements for each in matching if each.elements is not None]
+    counts = [len(part) for part in parts]
+    numbers = np.concatenate(parts).view("<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
-    columns |= {name: _dictionary([fragment[name] for fragment in matching], counts) for name in _TEXT}
-    columns["selector"] = _repeated([fragment["selector"] for fragment in matching], counts)
-    used = {fragment["source"] for fragment in matching}
+    columns |= {name: _dictionary([getattr(fragment, name) for fragment in matching], counts) for name in _TEXT}
+    columns["selector"] = _repeated([fragment.selector for fragment in matching], counts)
+    used = {str(fragment.source) for fragment in matching}
     metadata = {METADATA_KEY: _provenance(reader, used, version)}
     return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 

@@ -1,50 +1,98 @@
-"""What every source delivers: fragments, each with one element per (lane, reg, slot)."""
+"""Fragments: what every source delivers, and what everything else works on."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from . import instructions
 from .errors import LanemapError
+from .instructions import WARP, Key
+from .instructions import dimensions as dimensions
 
-LANES = 32
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-#: One element of a fragment. ``col_last`` equals ``col`` unless the source names only a window of columns
-#: (sparse A and E); ``computation`` is 1 except in m8n8k4 with f16, where a warp does four products.
-ELEMENT = np.dtype([(name, "<i2") for name in ("lane", "reg", "slot", "row", "col", "col_last", "computation")])
+    Array = NDArray[Any]
 
-_SHAPE = re.compile(r"m([0-9]{1,5})n([0-9]{1,5})k([0-9]{1,5})")
+LANES = WARP
+
 _WORD = re.compile(r"[A-Za-z0-9_.:]+")
-_ROLES = ("A", "B", "C", "D", "E")
 
 
-def dimensions(shape: str, role: str) -> tuple[int, int]:
-    """Rows and columns of the matrix that a role holds: A and E are M x K, B is K x N, C and D are M x N.
+class Element(NamedTuple):
+    """One element: where it sits, and which cell of the matrix it holds.
 
-    >>> dimensions("m16n8k32", "B")
-    (32, 8)
+    ``col_last`` equals ``col`` unless the source names only a window of columns (sparse A and E). ``computation``
+    counts products or matrices of one instruction, from 1.
     """
-    matched = _SHAPE.fullmatch(shape)
-    if matched is None:
-        raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
-    m, n, k = map(int, matched.groups())
-    return {"A": (m, k), "E": (m, k), "B": (k, n), "C": (m, n), "D": (m, n)}[role]
+
+    lane: int
+    reg: int
+    slot: int
+    row: int
+    col: int
+    col_last: int
+    computation: int
 
 
-@dataclass(frozen=True)
+_PACKED = struct.Struct(f"<{len(Element._fields)}h")
+_LARGEST = (1 << 15) - 1
+
+
+@cache
+def element_type() -> np.dtype[Any]:
+    """Element as a numpy type, 16 bits for each field: the form in which elements are packed."""
+    import numpy as np
+
+    return np.dtype([(name, "<i2") for name in Element._fields])
+
+
+class Packed:
+    """Elements that are read when somebody asks for them."""
+
+    def __init__(self, digest: str, read: Callable[[], bytes]) -> None:
+        self.digest = digest
+        self._read = read
+
+    @cached_property
+    def data(self) -> bytes:
+        """The elements, packed."""
+        return self._read()
+
+    @cached_property
+    def array(self) -> Array:
+        """The elements as an array."""
+        import numpy as np
+
+        return np.frombuffer(self.data, element_type())
+
+
+class _Elements:
+    """The attribute ``elements``: an array or None, or Packed, which becomes an array when it is asked for."""
+
+    def __get__(self, fragment: Fragment | None, _: type | None = None) -> Array | None:
+        if fragment is None:
+            raise AttributeError("elements")  # so that the dataclass sees no default
+        stored = fragment.__dict__["_stored"]
+        return stored.array if isinstance(stored, Packed) else stored
+
+    def __set__(self, fragment: Fragment, value: Array | Packed | None) -> None:
+        fragment.__dict__["_stored"] = None if isinstance(value, _Elements) else value
+
+
+@dataclass(frozen=True, eq=False)
 class Fragment:
-    """All elements of one (instruction, shape, type, role, major, selector), as one source has them.
+    """All elements of one operand, as one source has them: a layout.
 
-    ``elements`` is an array of ELEMENT sorted by lane, reg and slot, or None where the source names the fragment
-    without giving its elements (``status`` says why, for example ``figure-only``). The type of role E is the type of
-    the A whose columns it selects.
+    ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None where the source names the
+    fragment without giving its elements (``status`` says why, for example ``figure-only``). The type of role E is the
+    type of the A whose columns it selects. ``origin`` says where an import found it.
     """
 
     instruction: str
@@ -53,9 +101,11 @@ class Fragment:
     role: str
     registers: int
     slots: int
-    elements: NDArray[Any] | None = field(repr=False)
+    elements: Array | None = field(default=_Elements(), repr=False)  # type: ignore[assignment]
     major: str | None = None
     selector: int | None = None
+    qualifiers: str | None = None
+    source: str | None = None
     status: str = "documented"
     section: str | None = None
     anchor: str | None = None
@@ -66,37 +116,79 @@ class Fragment:
     mended: str | None = None
     erratum: str | None = None
     evidence: str | None = None
+    origin: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str, str, str | None, int | None]:
+    def key(self) -> Key:
         """What names the fragment within its source."""
-        return self.instruction, self.shape, self.type, self.role, self.major, self.selector
+        return Key(*(getattr(self, name) for name in Key._fields))
 
     @property
     def dimensions(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
-        return dimensions(self.shape, self.role)
+        return instructions.dimensions(self.shape, self.role, self.instruction)
+
+    @property
+    def threads(self) -> int:
+        """How many threads hold it."""
+        return instructions.instruction(self.instruction).threads
+
+    @property
+    def computations(self) -> int:
+        """How many products or matrices one execution of the instruction handles."""
+        return instructions.computations(self.instruction, self.shape, self.type)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether its elements may stand for a window of columns."""
+        return self.role in instructions.instruction(self.instruction).windowed
+
+    @property
+    def chunk(self) -> int:
+        """The columns of A that metadata chooses from together (9.7.14.6.1): 1 where A is dense."""
+        return instructions.sparsity(self.instruction, self.shape, self.type).width
 
     @property
     def register_bits(self) -> int:
-        """Width of one register: 64 for f64, else 32."""
-        return 64 if self.type == "f64" else 32
+        """Width of one register."""
+        return instructions.register_bits(self.type)
 
     @property
     def slot_bits(self) -> int:
         """Width of one slot. Wider than the type for 4- and 6-bit types that sit in an 8-bit container."""
         return self.register_bits // self.slots
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the source gives its elements. They are not read to tell."""
+        return self.__dict__["_stored"] is not None
+
     @cached_property
     def digest(self) -> str | None:
         """Fingerprint of the elements: equal digests are equal layouts."""
-        return None if self.elements is None else hashlib.sha256(self.elements.tobytes()).hexdigest()
+        stored = self.__dict__["_stored"]
+        if stored is None:
+            return None
+        if isinstance(stored, Packed):
+            return stored.digest
+        import hashlib
+
+        return hashlib.sha256(stored.tobytes()).hexdigest()
+
+    def records(self) -> list[Element]:
+        """The elements as tuples, without numpy; none where the source does not give them."""
+        stored = self.__dict__["_stored"]
+        if stored is None:
+            return []
+        data = stored.data if isinstance(stored, Packed) else stored.tobytes()
+        return list(map(Element._make, _PACKED.iter_unpack(data)))
+
+    def same_layout(self, other: Fragment) -> bool:
+        """Whether both hold the same cells in the same places."""
+        return (self.digest, self.registers, self.slots) == (other.digest, other.registers, other.slots)
 
     def __str__(self) -> str:
-        parts = [self.role, "of", self.instruction, self.shape, self.type]
-        parts += [f"{self.major} major"] if self.major and self.shape == "m8n8k4" and self.type == "f16" else []
-        parts += [f"selector {self.selector}"] if self.selector is not None else []
-        return " ".join(parts)
+        return str(self.key)
 
 
 @dataclass(frozen=True)
@@ -110,51 +202,120 @@ class Source:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
+def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fragment, Fragment]]]:
+    """The first fragment of each key, and every later one of the same key after the first."""
+    first: dict[Key, Fragment] = {}
+    repeated = []
+    for each in fragments:
+        known = first.setdefault(each.key, each)
+        if known is not each:
+            repeated.append((known, each))
+    return list(first.values()), repeated
+
+
+def by_rule(
+    slots: int,
+    row: Array,
+    col: Array,
+    col_last: Array | None = None,
+    computation: Array | int = 1,
+    lanes: Sequence[int] | Array | None = None,
+) -> Array:
+    """Elements from a rule (thread, element) -> (row, col).
+
+    Args:
+        slots: how many elements a register has.
+        row: the row of each element, an array (threads, elements per thread), as are ``col`` and ``col_last``.
+        col: the column, or the first column of its window.
+        col_last: the last column of the window. Default: ``col``.
+        computation: from 1, an array like ``row``, or one that broadcasts to it.
+        lanes: the threads that the rows of the arrays belong to. Default: all, in order.
+
+    Raises:
+        LanemapError: see ``elements``.
+    """
+    import numpy as np
+
+    thread, element = np.indices(row.shape)
+    columns = {
+        "lane": thread if lanes is None else np.asarray(lanes)[thread],
+        "reg": element // slots,
+        "slot": element % slots,
+        "row": row,
+        "col": col,
+        "col_last": col if col_last is None else col_last,
+        "computation": np.broadcast_to(computation, row.shape),
+    }
+    return elements({name: values.ravel() for name, values in columns.items()})
+
+
+def elements(columns: Mapping[str, Array]) -> Array:
+    """An array of elements, sorted by lane, reg and slot, from equally long columns named like the fields of Element.
+
+    Raises:
+        LanemapError: a number does not fit into 16 bits.
+    """
+    import numpy as np
+
+    table = np.empty(len(columns["lane"]), element_type())
+    for name in Element._fields:
+        values = np.asarray(columns[name])
+        if (outside := np.abs(values) > _LARGEST).any():
+            raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
+        table[name] = values
+    return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
+
+
+def check_slots(fragment: Fragment) -> None:
+    """Refuse a fragment of which a slot stands for two cells: whoever looks it up could not be answered.
+
+    Raises:
+        LanemapError: names the slot.
+    """
+    if fragment.elements is None:
+        return
+    places = fragment.elements[["lane", "reg", "slot"]]
+    if (again := places[1:] == places[:-1]).any():
+        lane, reg, slot = places[1:][again][0]
+        raise LanemapError(f"{fragment}: lane {lane} reg {reg} slot {slot} is given twice: each slot holds one element")
+
+
 def check_name(name: object, what: str = "source name") -> None:
-    """Refuse a name that could not be asked for, or would break what is written around it.
+    """Refuse a name that no request could spell, or that would break what is written around it.
 
     Raises:
         LanemapError: it is not one line of printable characters.
     """
     if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
-        raise LanemapError(f"{what} {name!r} is none: it is a line of printable characters, as in --name mine")
+        raise LanemapError(f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine'")
 
 
 def check_names(source: Source) -> None:
     """Refuse a source whose names no request could spell, or no export could hold.
 
     Raises:
-        LanemapError: its name or title is no line of text, or a name of one of its fragments is no plain word.
+        LanemapError: a name is invalid; says which.
     """
     if not isinstance(source, Source):
-        raise LanemapError(f"{source!r} is no source: read_file and import_layouts give some")
+        raise LanemapError(f"{source!r} is not a source: read_file and import_layouts return sources")
     check_name(source.name)
-    check_name(source.title, f"{source.name}: title")
+    check_name(source.title, f"title of {source.name}")
     for each in source.fragments:
-        words = {
-            "instruction": each.instruction,
-            "type": each.type,
-            "major": "none" if each.major is None else each.major,
-        }
-        for name, word in words.items():
+        for name in ("instruction", "type", "major", "qualifiers"):
+            word = getattr(each, name)
+            if word is None and name in ("major", "qualifiers"):
+                continue
             if not isinstance(word, str) or not _WORD.fullmatch(word):
-                raise LanemapError(f"{source.name}: {name} {word!r} is none: it is a word of letters, digits and _ . :")
-        if each.role not in _ROLES:
-            raise LanemapError(f"{source.name}: role {each.role!r} is none of A, B, C, D and E")
+                raise LanemapError(f"{source.name}: invalid {name} {word!r}: use letters, digits and _ . : only")
         if not isinstance(each.shape, str):
             raise LanemapError(f"{source.name}: shape {each.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16")
-        if not all(0 < extent < 1 << 15 for extent in dimensions(each.shape, "A") + dimensions(each.shape, "B")):
-            raise LanemapError(f"{source.name}: shape {each.shape} is none: each dimension is 1 to {(1 << 15) - 1}")
+        try:
+            _ = each.dimensions
+        except LanemapError as error:
+            raise LanemapError(f"{source.name}: {error}") from None
 
 
-def elements(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """An ELEMENT array, sorted by lane, reg and slot, from equally long columns named like its fields."""
-    table = np.empty(len(columns["lane"]), ELEMENT)
-    for name in ELEMENT.names or ():
-        table[name] = columns[name]
-    return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
-
-
-def unpack(packed: bytes) -> NDArray[Any]:
-    """The ELEMENT array that ``tobytes`` made."""
-    return np.frombuffer(packed, ELEMENT)
+def __getattr__(name: str) -> Any:
+    if name == "ELEMENT":
+        return element_type()
+    raise AttributeError(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from .errors import LanemapError
 
 #: Raised by every change of the tables and views. A database of another version is never read.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)

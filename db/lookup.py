@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from .errors import LanemapError
+from .fragment import Element, Fragment, Packed
+from .instructions import Key, instruction
 from .reader import Reader, Rows, Value
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
 DEFAULT_SOURCE = "ptx-isa-9.1+errata"
 
-#: As in ``fragment``, which needs numpy; look-ups do without.
-LANES = 32
-
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
     *("shape", "type", "role", "lane", "reg", "slot", "row", "col"),
-    *("col_last", "instruction", "major", "computation", "selector", "source"),
+    *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source"),
 )
+
+_STORED = [field.name for field in fields(Fragment) if field.name != "elements"]
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -35,7 +37,7 @@ FROM source ORDER BY source.id
 """
 
 _MATCHING = """
-FROM fragment JOIN source ON source.id = fragment.source_id
+FROM fragment JOIN source ON source.id = fragment.source_id LEFT JOIN mapping ON mapping.id = mapping_id
 WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
   AND (CAST(:instruction AS TEXT) IS NULL OR instruction = :instruction)
   AND (CAST(:shape AS TEXT) IS NULL OR shape = :shape)
@@ -43,37 +45,22 @@ WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
   AND (CAST(:role AS TEXT) IS NULL OR role = :role)
   AND (CAST(:major AS TEXT) IS NULL OR major = :major)
   AND (CAST(:selector AS INTEGER) IS NULL OR selector = :selector)
+  AND (CAST(:qualifiers AS TEXT) IS NULL OR qualifiers = :qualifiers)
 """
-_FRAGMENTS = f"SELECT fragment.*, source.name AS source {_MATCHING} ORDER BY fragment.id"
-_WITH_ELEMENTS = f"""
-SELECT shape, type, role, instruction, major, selector, source.name AS source, mapping_id {_MATCHING}
-  AND mapping_id IS NOT NULL ORDER BY fragment.id
-"""
+_FRAGMENTS = f"SELECT fragment.*, source.name AS source, digest {_MATCHING} ORDER BY fragment.id"
+_PACKED = "SELECT elements FROM mapping WHERE id = :mapping"
+_ALL_PACKED = "SELECT id, elements FROM mapping"
 
 _FINDINGS = """
-SELECT fragment_id, source.name AS source, instruction, shape, type, role, major, selector, section, words AS finding
+SELECT source.name AS source, instruction, shape, type, role, major, selector, qualifiers, section, words AS finding
 FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id = source_id
 ORDER BY finding.id
 """
 
-_ELEMENTS = """
-SELECT lane, reg, slot, row, col, col_last, computation FROM element
-WHERE mapping_id = :mapping
-  AND (CAST(:lane AS INTEGER) IS NULL OR lane = :lane)
-  AND (CAST(:reg AS INTEGER) IS NULL OR reg = :reg)
-  AND (CAST(:slot AS INTEGER) IS NULL OR slot = :slot)
-  AND (CAST(:row AS INTEGER) IS NULL OR row = :row)
-  AND (CAST(:col AS INTEGER) IS NULL OR (col <= :col AND col_last >= :col))
-  AND (CAST(:computation AS INTEGER) IS NULL OR computation = :computation)
-ORDER BY lane, reg, slot
-"""
-
-_COMPUTATIONS = "SELECT MAX(computation) FROM element WHERE mapping_id = :mapping"
-
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any; an empty name is none."""
+class Query:
+    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any."""
 
     shape: str | None = None
     type: str | None = None
@@ -82,6 +69,7 @@ class Wanted:
     major: str | None = None
     selector: int | None = None
     source: str | None = None
+    qualifiers: str | None = None
 
     def parameters(self) -> dict[str, Value]:
         """The names as the database spells them.
@@ -96,6 +84,7 @@ class Wanted:
             "instruction": _word("instruction", self.instruction),
             "major": _word("major", self.major),
             "selector": whole("selector", self.selector),
+            "qualifiers": _word("qualifiers", self.qualifiers),
             "source": None if self.source is None else _text("source", self.source),
         }
 
@@ -105,70 +94,82 @@ def sources(reader: Reader) -> Rows:
     return reader.select(_SOURCES, {})
 
 
-def findings(reader: Reader, wanted: Wanted) -> Rows:
+def findings(reader: Reader, query: Query) -> Rows:
     """What the structural checks found on the fragments that match.
 
     Raises:
         LanemapError: no fragment does.
     """
-    there = [fragment["id"] for fragment in fragments(reader, wanted)] if wanted != Wanted() else None
+    there = {(each.source, *each.key) for each in fragments(reader, query)}
     found = reader.select(_FINDINGS, {})
-    rows = [row for fragment, *row in found.rows if there is None or fragment in there]
-    return Rows(found.columns[1:], [tuple(row) for row in rows])
+    named = 1 + len(Key._fields)
+    return Rows(found.columns, [row for row in found.rows if row[:named] in there])
 
 
-def fragments(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
-    """The fragments that match, in the order of their source.
+def fragments(reader: Reader, query: Query) -> list[Fragment]:
+    """The fragments that match, in the order of their sources. Their elements are read when somebody asks for them.
 
     Raises:
-        LanemapError: none does; names which part of the request is unknown, and what there is.
+        LanemapError: none matches; names which part of the request is unknown, and what there is.
     """
-    asked = wanted.parameters()
+    asked = query.parameters()
     found = reader.select(_FRAGMENTS, _stored(asked)).records()
     if not found:
         raise LanemapError(_why_none(reader, asked))
-    return found
+    return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in found]
 
 
-def with_elements(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
-    """The fragments that match and have elements: just what an export needs to know of each.
+def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
+    """The same with their elements, for whoever works on all of them: one statement reads them.
 
     Raises:
-        LanemapError: no fragment matches, with elements or without.
+        LanemapError: see ``fragments``.
     """
-    return reader.select(_WITH_ELEMENTS, _stored(wanted.parameters())).records() or fragments(reader, wanted)[:0]
+    packed = dict(reader.select(_ALL_PACKED, {}).rows)
+    records = reader.select(_FRAGMENTS, _stored(query.parameters())).records()
+    read = [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
+    return read or fragments(reader, query)
 
 
-def one_operand(reader: Reader, wanted: Wanted) -> list[dict[str, Any]]:
+def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
+    elements = None if record["mapping_id"] is None else Packed(record["digest"], read)
+    return Fragment(elements=elements, **{name: record[name] for name in _STORED})  # type: ignore[arg-type]
+
+
+def _read(reader: Reader, mapping: int) -> bytes:
+    rows = reader.select(_PACKED, {"mapping": mapping}).rows
+    if not rows:
+        raise LanemapError("the database has changed since this fragment was looked up: look it up again")
+    return bytes(rows[0][0])
+
+
+def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
 
-    More than one where PTX's layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
+    More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
     """
-    found = fragments(reader, wanted)
-    instruction = min(fragment["instruction"] for fragment in found)
-    return [fragment for fragment in found if fragment["instruction"] == instruction]
+    found = fragments(reader, query)
+    names = sorted({each.instruction for each in found}, key=lambda name: (instruction(name).sparse, name))
+    return [each for each in found if each.instruction == names[0]]
 
 
-def with_rows(reader: Reader, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     """Those fragments that have elements.
 
     Raises:
         LanemapError: none has; says what the source has instead, and which other source has rows.
     """
-    if rows := [fragment for fragment in found if fragment["mapping_id"] is not None]:
+    if rows := [each for each in found if each.has_rows]:
         return rows
     first = found[0]
-    same = Wanted(first["shape"], first["type"], first["role"], first["instruction"])
-    others = reader.select(_FRAGMENTS, same.parameters()).records()
-    names = sorted({other["source"] for other in others if other["mapping_id"] is not None})
-    instead = f"use --source {names[0]}" if names else "no other source has it either"
-    raise LanemapError(
-        f"{first['source']} has no rows for {first['role']} of {first['instruction']} {first['shape']} "
-        f"{first['type']}: {first['status']}{_figures(first)}: {instead}"
-    )
+    others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
+    names = sorted({str(other.source) for other in others if other.has_rows})
+    figures = f", figure {first.figures}" if first.figures else ""
+    instead = f"ask the source {names[0]}" if names else "no other source has it either"
+    raise LanemapError(f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}")
 
 
-def elements(reader: Reader, fragment: Mapping[str, Any], **where: int | None) -> Rows:
+def elements(fragment: Fragment, **where: int | None) -> list[Element]:
     """The elements of a fragment at the given lane, reg, slot, row, col or computation, by lane, reg and slot.
 
     A column matches every element that can stand for it.
@@ -176,39 +177,32 @@ def elements(reader: Reader, fragment: Mapping[str, Any], **where: int | None) -
     Raises:
         LanemapError: a coordinate is outside the fragment; names its range.
     """
-    asked = {name: whole(name, value) for name, value in where.items()}
-    last = {"lane": LANES - 1, "reg": fragment["registers"] - 1, "slot": fragment["slots"] - 1}
-    last |= {"row": fragment["rows"] - 1, "col": fragment["cols"] - 1}
-    mapping = {"mapping": fragment["mapping_id"]}
-    if asked.get("computation") is not None:
-        last["computation"] = reader.select(_COMPUTATIONS, mapping).rows[0][0]
-    for name, most in last.items():
-        value, least = asked.get(name), int(name == "computation")
-        if value is not None and not least <= value <= most:
+    asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
+    rows, cols = fragment.dimensions
+    count = {"lane": fragment.threads, "reg": fragment.registers, "slot": fragment.slots, "row": rows, "col": cols}
+    for name, value in asked.items():
+        least, most = (1, fragment.computations) if name == "computation" else (0, count[name] - 1)
+        if not least <= value <= most:
             goes = f"it goes from {least} to {most}" if least < most else f"there is only {least}"
-            raise LanemapError(
-                f"{name} {value} is outside {fragment['role']} of {fragment['instruction']} {fragment['shape']} "
-                f"{fragment['type']}: {goes}"
-            )
-    return reader.select(_ELEMENTS, mapping | {name: asked.get(name) for name in (*last, "computation")})
+            raise LanemapError(f"{name} {value} is outside {fragment}: {goes}")
+    found: Iterable[Element] = fragment.records()
+    if (col := asked.pop("col", None)) is not None:
+        found = [each for each in found if each.col <= col <= each.col_last]
+    places = [(Element._fields.index(name), value) for name, value in asked.items()]
+    return [each for each in found if all(each[place] == value for place, value in places)]
 
 
-def find(reader: Reader, wanted: Wanted, **where: int | None) -> Rows:
+def find(reader: Reader, query: Query, **where: int | None) -> Rows:
     """The elements of one operand at the given coordinates, with the columns of ``layout``.
 
     Raises:
         LanemapError: no such fragment, a coordinate outside it, or a fragment without rows.
     """
-    found = with_rows(reader, one_operand(reader, wanted))
     rows: list[tuple[Any, ...]] = []
-    for fragment in found:
-        part = elements(reader, fragment, **where)
-        rows += [tuple((fragment | record)[name] for name in COLUMNS) for record in part.records()]
+    for each in with_rows(reader, one_operand(reader, query)):
+        names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
+        rows += [tuple((names | element._asdict())[name] for name in COLUMNS) for element in elements(each, **where)]
     return Rows(COLUMNS, rows)
-
-
-def _figures(fragment: Mapping[str, Any]) -> str:
-    return f", figure {fragment['figures']}" if fragment["figures"] else ""
 
 
 def whole(name: str, number: object) -> int | None:
@@ -220,7 +214,7 @@ def whole(name: str, number: object) -> int | None:
     try:
         return None if number is None else operator.index(number)  # type: ignore[arg-type]
     except TypeError:
-        raise LanemapError(f"{name} {number!r} is no whole number: write it like 1") from None
+        raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1") from None
 
 
 def _text(name: str, value: object) -> str:
@@ -239,6 +233,7 @@ _EXAMPLES = {
     "role": "A",
     "instruction": "mma.sp",
     "major": "row",
+    "qualifiers": "x4.trans",
     "source": DEFAULT_SOURCE,
 }
 
@@ -266,7 +261,7 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
     """The first name of the request that nothing has, narrowing down in the order in which people think of them."""
     known = reader.select(_FRAGMENTS, dict.fromkeys(asked)).records()
     matched: list[str] = []
-    for name in ("source", "instruction", "shape", "type", "role", "major", "selector"):
+    for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
         value = asked[name]
         if value is None:
             continue

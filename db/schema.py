@@ -65,6 +65,7 @@ fragment = Table(
     Column("role", String, nullable=False),
     Column("major", String),
     Column("selector", SmallInteger),
+    Column("qualifiers", String),
     Column("rows", SmallInteger, nullable=False),
     Column("cols", SmallInteger, nullable=False),
     Column("registers", SmallInteger, nullable=False),
@@ -81,6 +82,7 @@ fragment = Table(
     Column("mended", String),
     Column("erratum", String),
     Column("evidence", String),
+    Column("origin", String),
 )
 Index(
     "fragment_key",
@@ -91,6 +93,7 @@ Index(
     fragment.c.instruction,
     func.coalesce(fragment.c.major, text("''")),
     func.coalesce(fragment.c.selector, text("-1")),
+    func.coalesce(fragment.c.qualifiers, text("''")),
     unique=True,
 )
 
@@ -122,7 +125,8 @@ LAYOUT = """
 CREATE VIEW layout AS
 SELECT fragment.shape, fragment.type, fragment.role,
        element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
-       fragment.instruction, fragment.major, element.computation, fragment.selector, source.name AS source
+       fragment.instruction, fragment.major, element.computation, fragment.selector,
+       fragment.qualifiers, source.name AS source
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN element ON element.mapping_id = fragment.mapping_id

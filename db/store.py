@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from .errors import LanemapError
-from .fragment import ELEMENT, Fragment, Source, check_names
+from .fragment import Element, Fragment, Source, check_names
 from .location import SCHEMA_VERSION, Location
 from .schema import CHAIN, LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .server import engine, exclude_writers, in_words
@@ -156,7 +156,7 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
         [{"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()],
     )
     rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
-    columns = ("mapping_id", *(ELEMENT.names or ()))
+    columns = ("mapping_id", *Element._fields)
     if connection.dialect.name == "postgresql":
         _copy(connection, columns, rows)
     else:
@@ -176,7 +176,7 @@ def _store_findings(connection: Connection, fragments: Sequence[Fragment], ids: 
     checked: dict[tuple[object, ...], list[str]] = {}
     rows = []
     for each, id_ in zip(fragments, ids, strict=True):
-        alike = (each.digest, each.registers, each.slots, each.instruction, each.shape, each.type, each.role)
+        alike = (each.digest, each.registers, each.slots, *each.key[:4], each.qualifiers)
         if alike not in checked:
             checked[alike] = check(each)
         rows += [{"fragment_id": id_, "words": words} for words in checked[alike]]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .fragment import LANES, Fragment
+from .fragment import Fragment
 from .spans import spans
 
 
@@ -24,33 +24,16 @@ def check(fragment: Fragment) -> list[str]:
     return _out_of_range(fragment, table) or [*_slots(fragment, table), *_windows(fragment, table), *_cells(fragment)]
 
 
-def computations(fragment: Fragment) -> int:
-    """How many products one warp computes: four in m8n8k4, but for f64."""
-    return 4 if fragment.shape == "m8n8k4" and fragment.type != "f64" else 1
-
-
-def chunk(fragment: Fragment) -> int:
-    """The columns of A that sparsity chooses from together (section 9.7.14.6.1): 1 where A is dense."""
-    if not _windowed(fragment):
-        return 1
-    packed = fragment.type in ("s4", "u4") or (fragment.type, fragment.shape) == ("e2m1", "m16n8k128")
-    return 2 if fragment.type == "tf32" else 8 if packed else 4
-
-
-def _windowed(fragment: Fragment) -> bool:
-    return fragment.instruction == "mma.sp" and fragment.role in "AE"
-
-
 def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     rows, cols = fragment.dimensions
     limits = {
-        "lane": range(LANES),
+        "lane": range(fragment.threads),
         "reg": range(fragment.registers),
         "slot": range(fragment.slots),
         "row": range(rows),
         "col": range(cols),
         "col_last": range(cols),
-        "computation": range(1, computations(fragment) + 1),
+        "computation": range(1, fragment.computations + 1),
     }
     outside = {
         name: table[name][(table[name] < limit.start) | (table[name] >= limit.stop)] for name, limit in limits.items()
@@ -66,7 +49,7 @@ def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
 
 
 def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
-    count = np.zeros((LANES, fragment.registers, fragment.slots), np.int64)
+    count = np.zeros((fragment.threads, fragment.registers, fragment.slots), np.int64)
     np.add.at(count, (table["lane"], table["reg"], table["slot"]), 1)
     found = []
     if (count > 1).any():
@@ -81,10 +64,10 @@ def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
 
 def _windows(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     wide = table["col_last"] > table["col"]
-    if wide.any() and not _windowed(fragment):
+    if wide.any() and not fragment.windowed:
         return [f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can"]
     # A document may name a window of several chunks; an aligned block of columns holds the whole of it all the same.
-    block = max(chunk(fragment), 1 << int((table["col_last"] - table["col"]).max()).bit_length())
+    block = max(fragment.chunk, 1 << int((table["col_last"] - table["col"]).max()).bit_length())
     across = table["col"] // block != table["col_last"] // block
     return [f"{across.sum()} windows of columns lie across two chunks"] if across.any() else []
 
@@ -94,11 +77,11 @@ def _cells(fragment: Fragment) -> list[str]:
     assert table is not None
     rows, cols = fragment.dimensions
     dense = bool((table["col"] == table["col_last"]).all())
-    several = computations(fragment)
+    several = fragment.computations
     found = []
     for computation in range(1, several + 1):
         held = coverage(table[table["computation"] == computation], rows, cols)
-        usual = 1 if dense else _usual(held, chunk(fragment))
+        usual = 1 if dense else _usual(held, fragment.chunk)
         masks = {"too often": held > usual, "never": held == 0, "too seldom": (held < usual) & (held > 0)}
         where = f"computation {computation}: " if several > 1 else ""
         found += [where + cells for how, mask in masks.items() if (cells := _in_words(mask, how))]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
-from ..db.fragment import LANES, Fragment, dimensions, elements
+from ..db.fragment import Fragment, elements
+from ..db.instructions import WARP, dimensions
 from .shape_stride import Layout, indices, thread_value
 
 _MNEMONIC = re.compile(
@@ -46,15 +47,15 @@ def lanes(threads: Layout) -> NDArray[np.int64]:
         LanemapError: the atom is not the work of one warp.
     """
     first = indices(threads)
-    if len(first) not in (8, LANES):
+    if len(first) not in (8, WARP):
         plural = "s do" if len(first) > 1 else " does"
         raise LanemapError(f"{len(first)} thread{plural} it, and only a warp of 32 or a quad pair of 8 is read")
     shifts: list[NDArray[np.int64]] = []
-    for shift in range(LANES):
+    for shift in range(WARP):
         shifted = first + shift
-        if shifted.max() < LANES and not np.isin(shifted, shifts).any():
+        if shifted.max() < WARP and not np.isin(shifted, shifts).any():
             shifts.append(shifted)
-    if sorted(np.ravel(shifts).tolist()) != list(range(LANES)):
+    if sorted(np.ravel(shifts).tolist()) != list(range(WARP)):
         raise LanemapError(f"its threads {threads} do not fill a warp")
     return np.stack(shifts)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..db.fragment import Fragment, Source
+from ..db.fragment import merge as merge_fragments
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ def merge(named: Iterable[tuple[str, Fragment]]) -> tuple[list[Fragment], list[S
     Args:
         named: fragments with the name of the atom that each is from.
     """
-    first: dict[object, tuple[str, Fragment]] = {}
-    skipped = []
-    for name, fragment in named:
-        kept_name, kept = first.setdefault(fragment.key, (name, fragment))
-        if (kept.digest, kept.registers, kept.slots) != (fragment.digest, fragment.registers, fragment.slots):
-            skipped.append(Skipped(f"{name} {fragment.role}", f"disagrees with {kept_name}, which gives {kept} first"))
-    return [fragment for _, fragment in first.values()], skipped
+    pairs = list(named)
+    names = {id(fragment): name for name, fragment in pairs}
+    kept, repeated = merge_fragments(fragment for _, fragment in pairs)
+    return kept, [
+        Skipped(f"{names[id(other)]} {other.role}", f"disagrees with {names[id(first)]}, which gives {first} first")
+        for first, other in repeated
+        if not first.same_layout(other)
+    ]

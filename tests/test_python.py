@@ -99,16 +99,16 @@ def test_fragments_and_sources(database, shipped):
         ({"type": "f16\0"}, r"no type 'f16\x00' in"),
         ({"source": "\udcff"}, r"no source '\udcff': there is"),
         ({"shape": 16}, "shape 16 is not text: write it like 'm16n8k16'"),
-        ({"row": 9.0}, "row 9.0 is no whole number"),
-        ({"row": "9"}, "row '9' is no whole number"),
-        ({"selector": "x"}, "selector 'x' is no whole number"),
+        ({"row": 9.0}, "row 9.0 is not a whole number"),
+        ({"row": "9"}, "row '9' is not a whole number"),
+        ({"selector": "x"}, "selector 'x' is not a whole number"),
         ({"selector": 10**20}, "no selector 100000000000000000000"),
         ({"lane": 10**20}, "it goes from 0 to 31"),
         ({"computation": 2}, "computation 2 is outside A of mma m16n8k16 f16: there is only 1"),
         ({"computation": 10**20}, "there is only 1"),
         ({"shape": "m8n8k4", "computation": 0}, "it goes from 1 to 4"),
         ({"shape": "m16n8k32", "role": "B"}, "figure-only, figure 121"),
-        ({"shape": "m16n8k32", "role": "E"}, "use --source h200-sm_90a"),
+        ({"shape": "m16n8k32", "role": "E"}, "ask the source h200-sm_90a"),
     ],
 )
 def test_a_request_for_what_is_not_there_says_what_is(database, request_, words):
@@ -161,7 +161,7 @@ def test_a_closed_database_says_so(built):
 def test_what_names_nothing_is_refused(tmp_path):
     with pytest.raises(lanemap.LanemapError, match="name the documents"):
         lanemap.read_documents()
-    with pytest.raises(lanemap.LanemapError, match="3 is no source"):
+    with pytest.raises(lanemap.LanemapError, match="3 is not a source"):
         lanemap.add([3])
     for kind in ("nope", None, ["table"]):
         with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):

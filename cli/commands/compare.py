@@ -75,11 +75,11 @@ def diff(
     refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
     that nothing is different, 1 that something is.
     """
-    from ...db.lookup import Wanted
+    from ...db.lookup import Query
     from .. import crosschecking
 
     with open_database(db) as database:
-        report = crosschecking.diff(database, left, right, Wanted(shape, type, role, instruction))
+        report = crosschecking.diff(database, left, right, Query(shape, type, role, instruction))
     crosschecking.write(report, format, output, everything=everything)
     if report.unexplained:
         raise typer.Exit(DISAGREES)
@@ -109,11 +109,11 @@ def chain(
     """
     from ...db.chain import Movement, relabelled
     from ...db.chain import chain as moves
-    from ...db.lookup import Wanted
+    from ...db.lookup import Query
     from ..chaining import write_chain
 
-    given = Wanted(first_shape, first_type, first_role, first, source=source)
-    taken = Wanted(shape, type, role, second, major, source=source)
+    given = Query(first_shape, first_type, first_role, first, source=source)
+    taken = Query(shape, type, role, second, major, source=source)
     with open_database(db) as database:
         plain = moves(database.reader, given, taken, transposed=transpose)
     anew = relabelled(plain)

@@ -54,14 +54,14 @@ def export(
     (TVM, TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each
     fragment is evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
     """
-    from ...db.lookup import Wanted
+    from ...db.lookup import Query
 
-    wanted = Wanted(shape, type, role, instruction, major, selector, source)
+    query = Query(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
         if format and format.notation:
             from ..notating import export as write_notation
 
-            refused = write_notation(database.reader, wanted, format, output)
+            refused = write_notation(database.reader, query, format, output)
             for error in refused:
                 complain(f"{format} cannot express {error}")
             if refused:
@@ -69,7 +69,7 @@ def export(
             return
         from ..exporting import export as write
 
-        write(database.reader, wanted, format, output)
+        write(database.reader, query, format, output)
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
@@ -98,17 +98,17 @@ def draw(
 
     PNG and PDF need pip install "lanemap[draw]". An SVG follows the dark mode of whoever looks at it.
     """
-    from ...db.lookup import Wanted
+    from ...db.lookup import Query
     from .. import picturing
 
-    wanted = Wanted(shape, type, role, instruction, major, selector, source)
+    query = Query(shape, type, role, instruction, major, selector, source)
     if diff and role is None:
         raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
     with open_database(db) as database:
         if diff:
-            drawing = picturing.difference(database.reader, wanted, diff)
+            drawing = picturing.difference(database.reader, query, diff)
         elif role is not None:
-            drawing = picturing.operand(database.reader, wanted)
+            drawing = picturing.operand(database.reader, query)
         else:
-            drawing = picturing.instruction(database.reader, wanted, accumulator)
+            drawing = picturing.instruction(database.reader, query, accumulator)
     picturing.write(drawing, format, output)

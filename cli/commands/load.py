@@ -39,12 +39,12 @@ def ingest(
         if name is not None or slips or catalogue is not None:
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
         from ... import refresh
-        from ...db.lookup import Wanted
+        from ...db.lookup import Query
         from ..listing import listing
         from ..output import write_rows
 
         with refresh(db, progress=progress) as database:
-            write_rows(listing(database.reader, What.SOURCES, Wanted()), format)
+            write_rows(listing(database.reader, What.SOURCES, Query()), format)
         return
     from ... import read_documents
     from .. import ingesting

@@ -52,13 +52,13 @@ def list_(
     db: Db = None,
 ) -> None:
     """List the fragments that there are, or the sources, errata or structural findings."""
-    from ...db.lookup import Wanted
+    from ...db.lookup import Query
     from ..listing import listing
     from ..output import write_rows
 
-    wanted = Wanted(shape, type, role, instruction, source=source)
+    query = Query(shape, type, role, instruction, source=source)
     with open_database(db) as database:
-        write_rows(listing(database.reader, what, wanted), format)
+        write_rows(listing(database.reader, what, query), format)
 
 
 @app.command(epilog="Example: lanemap show m16n8k16 f16 A --by lane")
@@ -80,16 +80,16 @@ def show(
     """
     from ...db import lookup
 
-    wanted = lookup.Wanted(shape, type, role, instruction, major, selector, source)
+    query = lookup.Query(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
         if format is not Format.TABLE:
             from ..output import write_rows
 
-            write_rows(lookup.find(database.reader, wanted), format)
+            write_rows(lookup.find(database.reader, query), format)
             return
         from ..showing import show as draw
 
-        draw(database.reader, wanted, by)
+        draw(database.reader, query, by)
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
@@ -119,9 +119,9 @@ def find(
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
     if all(value is None for value in where.values()):
         raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")
-    wanted = lookup.Wanted(shape, type, role, instruction, major, selector, source)
+    query = lookup.Query(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
-        found = lookup.find(database.reader, wanted, **where)
+        found = lookup.find(database.reader, query, **where)
         write_rows(telling(found) if format is Format.TABLE else found, format)
 
 

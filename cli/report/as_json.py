@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...db.compare import Key
 from ...db.crosscheck import Check, Told
-
-_KEY = ("instruction", "shape", "type", "role", "major", "selector")
+from ...db.instructions import Key
 
 
 def render(check: Check) -> str:
@@ -49,4 +47,4 @@ def _told(told: Told) -> dict[str, Any]:
 
 
 def _named(key: Key | None) -> dict[str, Any]:
-    return dict(zip(_KEY, key or [None] * len(_KEY), strict=True))
+    return dict(zip(Key._fields, key or [None] * len(Key._fields), strict=True))

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...db.compare import Key, Verdict
+from ...db.compare import Verdict
 from ...db.crosscheck import Check, Comparison, Finding, Told
+from ...db.instructions import name_of
 from ...db.reader import Rows
 
 #: How many elements a report lists of a fragment that differs, unless it is asked for all.
@@ -30,17 +31,9 @@ class Group:
     told: Sequence[Told]
 
 
-def name(key: Key, types: str | None = None) -> str:
-    """A fragment in words, as in ``A of mma m16n8k16 f16``."""
-    instruction, shape, type_, role, major, selector = key
-    words = f"{role} of {instruction} {shape} {types or type_}"
-    words += f" {major} major" if major and shape == "m8n8k4" and type_ == "f16" else ""
-    return words + (f" selector {selector}" if selector is not None else "")
-
-
 def subject(finding: Finding) -> str:
     """What a finding is about, in words."""
-    return name(finding.key) if finding.key else "the capture"
+    return str(finding.key) if finding.key else "the capture"
 
 
 def summary(comparisons: Sequence[Comparison]) -> Rows:
@@ -59,12 +52,12 @@ def groups(comparison: Comparison, verdicts: Sequence[Verdict]) -> list[Group]:
     alike: dict[tuple[object, ...], list[Told]] = {}
     for each in comparison.told:
         if each.pair.verdict in verdicts:
-            instruction, shape, _, role, major, selector = each.pair.key
-            key = (each.pair.verdict, instruction, shape, role, major, selector, each.words, each.known)
+            alike_key = each.pair.key._replace(type="")
+            key = (each.pair.verdict, alike_key, each.words, each.known)
             alike.setdefault(key, []).append(each)
     return [
         Group(
-            name(told[0].pair.key, " ".join(each.pair.type for each in told)),
+            name_of(each.pair.key for each in told),
             told[0].pair.verdict,
             told[0].words,
             told[0].known,

@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.formula import FormulaError, evaluate, parse
-from ...db.fragment import ELEMENT, LANES, Fragment, Source, elements
+from ...db.formula import evaluate, parse
+from ...db.fragment import Fragment, Source, by_rule, merge
+from ...db.instructions import WARP, Key
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -123,7 +124,7 @@ def fragment(
         return described
     try:
         cells = _elements(formula, _LETTER[role], described.registers, described.slots, _computation(section))
-    except FormulaError as error:
+    except LanemapError as error:
         raise LanemapError(f"section {described.section}, {described}: {error}") from None
     return replace(described, elements=cells)
 
@@ -139,27 +140,16 @@ def _referred(section: Section, role: str, type_: str) -> Entry:
 @cache
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
     cells = evaluate(parse(formula), letter, registers * slots)
-    if max(np.abs(values).max() for values in cells) > _LARGEST:
-        raise FormulaError(f"rows or columns beyond {_LARGEST}, which no matrix has")
-    lane, element = np.indices(cells.row.shape)
-    columns = {
-        "lane": lane,
-        "reg": element // slots,
-        "slot": element % slots,
-        **cells._asdict(),
-        "computation": np.asarray(computation)[lane],
-    }
-    return elements({name: values.ravel() for name, values in columns.items()})
+    return by_rule(slots, *cells, computation=np.asarray(computation)[:, None])
 
 
-_LARGEST = np.iinfo(ELEMENT["row"]).max
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c"}
 
 
 def _computation(section: Section) -> tuple[int, ...]:
     """The computation that each lane takes part in, counted from 1."""
     numbers = {lane: number for number, lanes in enumerate(section.get("computations", []), start=1) for lane in lanes}
-    return tuple(numbers.get(lane, 1) for lane in range(LANES))
+    return tuple(numbers.get(lane, 1) for lane in range(WARP))
 
 
 def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
@@ -168,17 +158,13 @@ def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
     The document gives the accumulators of m16n8k16 twice, for example. Sections that contradict each other are an
     error of the catalogue: neither may silently win.
     """
-    merged: dict[object, Fragment] = {}
-    for fragment in fragments:
-        first = merged.get(fragment.key)
-        if first is None:
-            merged[fragment.key] = fragment
-        elif first.digest != fragment.digest:
-            raise LanemapError(f"sections {first.section} and {fragment.section} disagree on {fragment}")
-        else:
-            also = ", ".join(filter(None, (first.also, fragment.section)))
-            merged[fragment.key] = replace(first, also=also)
-    return list(merged.values())
+    kept, repeated = merge(fragments)
+    also: dict[Key, list[str]] = {}
+    for first, other in repeated:
+        if first.digest != other.digest:
+            raise LanemapError(f"sections {first.section} and {other.section} disagree on {other}")
+        also.setdefault(first.key, []).append(str(other.section))
+    return [replace(each, also=", ".join(also[each.key])) if each.key in also else each for each in kept]
 
 
 def _number(section: str) -> list[int]:

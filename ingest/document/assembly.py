@@ -138,25 +138,25 @@ class _Assembler:
         """The roles that are laid out as elsewhere, with the types of their own that are said there."""
         roles = [role for role in entry.roles if role != "E"]
         for group in (["A"], ["B"], ["C", "D"]):
-            if wanted := [role for role in group if role in roles]:
+            if query := [role for role in group if role in roles]:
                 types = section.types_of_a
                 allowed = {*types} if group != ["C", "D"] else accumulators(types)
-                name = self._target(section, same, wanted[0], allowed)
+                name = self._target(section, same, query[0], allowed)
                 if name is None:
-                    reason = f"{' and '.join(wanted)}: neither what was read nor the catalogue has what this refers to"
+                    reason = f"{' and '.join(query)}: neither what was read nor the catalogue has what this refers to"
                     self._remark(Kind.UNREAD, section, same.line, same.text, reason)
                     continue
                 there = (
-                    _types(self.sections[name].entries, wanted[0])
+                    _types(self.sections[name].entries, query[0])
                     if name in self.sections
                     else [
                         type_
                         for each in self.made.borrowed[name]["fragment"]
-                        if wanted[0] in each["roles"]
+                        if query[0] in each["roles"]
                         for type_ in each["types"]
                     ]
                 )
-                yield {"roles": wanted, "types": [type_ for type_ in there if type_ in allowed], "same_as": name}
+                yield {"roles": query, "types": [type_ for type_ in there if type_ in allowed], "same_as": name}
 
     def _target(self, section: Section, same: Same, role: str, allowed: set[str]) -> str | None:
         """The name of the sheet that is referred to: in what was read, else in the catalogue."""
@@ -202,9 +202,9 @@ def _has(sheet: Sheet, role: str, allowed: set[str]) -> bool:
     return any(role in each["roles"] and {*each["types"]} & allowed for each in sheet["fragment"])
 
 
-def _closest(names: list[str], titles: list[str], wanted: str) -> str:
-    """The name whose title shares most words with the wanted one, whole or shortened."""
-    words = re.findall(r"[a-z]{3,}", wanted.lower())
+def _closest(names: list[str], titles: list[str], query: str) -> str:
+    """The name whose title shares most words with the query one, whole or shortened."""
+    words = re.findall(r"[a-z]{3,}", query.lower())
 
     def shared(title: str) -> int:
         return sum(any(word.startswith(part) for word in words) for part in re.findall(r"[a-z]{3,}", title.lower()))

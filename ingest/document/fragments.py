@@ -135,8 +135,8 @@ class _Reader:
     def _unsaid(self, operands: list[Operand]) -> None:
         """Every section says something of every operand, or has lost it on the way here."""
         told = {role for each in operands for role in each.roles} | self._referred(operands)
-        wanted = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
-        if operands and (missing := [role for role in wanted if role not in told]):
+        query = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
+        if operands and (missing := [role for role in query if role not in told]):
             line, title = self.place.heading.line, self.place.heading.title
             self.remark(Kind.UNREAD, line, title, f"nothing is said of {' and '.join(missing)}")
 

@@ -72,11 +72,8 @@ def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: NDArray[np.int
 
 def _fragment(key: Mapping[str, str], numbers: dict[str, NDArray[np.int32]]) -> Fragment:
     role, shape = key["role"], key["shape"]
-    if role not in tuple("ABCDE"):
-        raise LanemapError(f"role {role!r} is none of A, B, C, D and E")
-    extents = dimensions(shape, "A") + dimensions(shape, "B")
-    if max(extents) > MAX_DIMENSION or min(extents) < 1:
-        raise LanemapError(f"shape {shape!r} is none of an instruction: each dimension is 1 to {MAX_DIMENSION}")
+    if max(dimensions(shape, role, key["instruction"])) > MAX_DIMENSION:
+        raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
     selector = int(numbers["selector"][0])

@@ -154,14 +154,14 @@ def _checked(batch: pa.RecordBatch, path: Path) -> pa.RecordBatch:
     """The batch with its columns in the types that the rest expects."""
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        wanted = _TEXT if name in TEXTS else pa.int32()
+        query = _TEXT if name in TEXTS else pa.int32()
         text = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         fits = _is_text(text) if name in TEXTS else pa.types.is_integer(text) or pa.types.is_floating(text)
         if not (fits or pa.types.is_null(text)):
             kind = "text" if name in TEXTS else "whole numbers"
             raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold {kind}")
         try:
-            columns[name] = column.cast(pa.string()).dictionary_encode() if name in TEXTS else column.cast(wanted)
+            columns[name] = column.cast(pa.string()).dictionary_encode() if name in TEXTS else column.cast(query)
         except pa.ArrowException:
             raise LanemapError(f"{path}: column {name} holds numbers that are not whole, or too large") from None
     return pa.record_batch(columns)

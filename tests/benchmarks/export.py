@@ -13,15 +13,15 @@ import lanemap
 from lanemap.cli.exporting import export
 from lanemap.cli.options import FileFormat
 from lanemap.db.export import layout_table
-from lanemap.db.lookup import Wanted
+from lanemap.db.lookup import Query
 
 folder = Path(tempfile.mkdtemp())
 database = lanemap.open(str(folder / "layouts.db"))
-table = layout_table(database.reader, Wanted(), lanemap.__version__)
+table = layout_table(database.reader, Query(), lanemap.__version__)
 
 
 def ours() -> None:
-    export(database.reader, Wanted(), FileFormat.PARQUET, str(folder / "ours.parquet"))
+    export(database.reader, Query(), FileFormat.PARQUET, str(folder / "ours.parquet"))
 
 
 def pyarrow() -> None:

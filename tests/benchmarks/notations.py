@@ -9,12 +9,11 @@ from pathlib import Path
 
 import lanemap
 from lanemap.cli.notating import NOTATIONS
-from lanemap.db.lookup import Wanted
+from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.notation.selection import select
-from lanemap.db.read import read_fragments
 
 with lanemap.open(str(Path(tempfile.mkdtemp()) / "layouts.db")) as database:
-    found = [each for _, each in read_fragments(database.reader, Wanted()) if each.elements is not None]
+    found = [each for _, each in read_fragments(database.reader, Query()) if each.elements is not None]
 print(f"{len(found)} fragments, {sum(len(each.elements) for each in found)} elements")
 for form, notation in NOTATIONS.items():
     start = time.perf_counter()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lanemap.capture.instructions import INSTRUCTIONS, Instruction
 from lanemap.capture.values import coordinates
 from lanemap.db.fragment import ELEMENT, LANES, Fragment, elements
+from lanemap.db.instructions import FORMS, Form
 from lanemap.ingest.catalogue import load
 
 Table = dict[Any, Fragment]
@@ -28,7 +28,7 @@ def documented() -> Mapping[Any, Fragment]:
 def complete() -> Mapping[Any, Fragment]:
     """Every fragment of every form, with exact windows for sparse A and with all of E."""
     table: Table = {}
-    for instruction in INSTRUCTIONS:
+    for instruction in FORMS:
         for role in "ABCD":
             table[instruction.key(role)] = _fragment(instruction, role)
         for selector in instruction.selectors:
@@ -43,7 +43,7 @@ def _documented() -> Mapping[Any, Fragment]:
     return {fragment.key: fragment for fragment in source.fragments}
 
 
-def _blank(instruction: Instruction, role: str) -> Any:
+def _blank(instruction: Form, role: str) -> Any:
     operand = instruction.operand(role)
     table = np.zeros(operand.size, ELEMENT)
     table["lane"], table["reg"], table["slot"] = coordinates(operand, np.arange(operand.size))
@@ -51,7 +51,7 @@ def _blank(instruction: Instruction, role: str) -> Any:
     return table
 
 
-def _fragment(instruction: Instruction, role: str) -> Fragment:
+def _fragment(instruction: Form, role: str) -> Fragment:
     fragment = _documented().get(instruction.key(role))
     operand = instruction.operand(role)
     if role == "A" and instruction.sparse:
@@ -83,7 +83,7 @@ def _fragment(instruction: Instruction, role: str) -> Fragment:
     )
 
 
-def _metadata(instruction: Instruction, selector: int) -> Fragment:
+def _metadata(instruction: Form, selector: int) -> Fragment:
     operand, rule = instruction.operand("E"), instruction.sparsity
     assert rule is not None
     lanes = LANES // len(instruction.selectors)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.capture.device import POISON, LaunchFailed, NotLoaded, Output
-from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.simulate import SimulatedWarp
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
+from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
 
-SMALL = [each for each in (*DENSE, *SPARSE) if each.type != "b1" and each.dimensions[2] <= 128]
+SMALL = [each for each in (*DENSE_FORMS, *SPARSE_FORMS) if each.a != "b1" and each.dimensions[2] <= 128]
 DENSE_SMALL = [each for each in SMALL if not each.sparse]
 SPARSE_SMALL = [each for each in SMALL if each.sparse]
 PERMUTED = settings(max_examples=25, deadline=None)
@@ -73,10 +73,10 @@ def random_order(draw, size):
 
 def test_every_form_is_found_exactly(documented, complete):
     source = capture(SimulatedWarp(complete, "sm_120a"), documented)
-    assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(INSTRUCTIONS)
+    assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(FORMS)
     assert {each.key: each.digest for each in source.fragments} == {key: each.digest for key, each in complete.items()}
     assert not source.provenance["disagreements"]
-    drawn = {str(each) for each in INSTRUCTIONS if documented[each.key("B")].elements is None}
+    drawn = {str(each) for each in FORMS if documented[each.key("B")].elements is None}
     for result in source.provenance["instructions"]:
         expected = NOT_DOCUMENTED if result["instruction"] in drawn else AGREES
         assert result["documented"]["verdict"] == expected
@@ -112,7 +112,9 @@ def test_a_b_with_slots_exchanged_is_found_exactly(documented, complete, data):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("instruction", [DENSE[8], DENSE[18], SPARSE[0], SPARSE[6], SPARSE[12]], ids=str)
+@pytest.mark.parametrize(
+    "instruction", [DENSE_FORMS[8], DENSE_FORMS[18], SPARSE_FORMS[0], SPARSE_FORMS[6], SPARSE_FORMS[12]], ids=str
+)
 def test_a_document_that_most_slots_contradict_orders_nothing(documented, complete, instruction, seed):
     role = "A" if documented[instruction.key("B")].elements is None else "B"
     key = instruction.key(role)
@@ -125,7 +127,7 @@ def test_a_document_that_most_slots_contradict_orders_nothing(documented, comple
 
 def test_a_tie_orders_nothing(documented, complete):
     """Half of the slots of rows 0 and 1 are exchanged: either order would agree as well."""
-    instruction = DENSE[11]
+    instruction = DENSE_FORMS[11]
     key = instruction.key("B")
     table = documented[key].elements.copy()
     tied = (table["row"] < 2) & (table["col"] < 4)
@@ -136,13 +138,13 @@ def test_a_tie_orders_nothing(documented, complete):
 
 
 def test_a_document_without_a_row_orders_nothing(documented, complete):
-    instruction = DENSE[11]
+    instruction = DENSE_FORMS[11]
     key = instruction.key("B")
     wrong = {**documented, key: relabelled(documented[key], ["row"], np.r_[1, 1 : instruction.dimensions[2]])}
     assert "slots that the documented B gives row" in failure(SimulatedWarp(complete), wrong, instruction)
 
 
-@pytest.mark.parametrize("instruction", SPARSE, ids=str)
+@pytest.mark.parametrize("instruction", SPARSE_FORMS, ids=str)
 def test_chunks_are_in_the_documented_order_whatever_the_order_within(documented, complete, instruction):
     """The index values name the columns within a chunk; which chunk it is, the document says all the same."""
     key, width = instruction.key("B"), instruction.sparsity.width
@@ -229,7 +231,7 @@ def test_whatever_b_the_document_says_orders_k(documented, complete, data):
 
 
 def test_index_values_overrule_a_documented_b(documented, complete):
-    instruction = SPARSE[0]
+    instruction = SPARSE_FORMS[0]
     key = instruction.key("B")
     order = np.r_[1, 0, 2 : instruction.dimensions[2]]
     wrong = {**documented, key: relabelled(documented[key], ["row"], order)}
@@ -256,7 +258,11 @@ def test_a_d_without_rows_and_columns_is_a_contradiction(documented, complete, d
     assert "as measured, in two by the documented D" in message
 
 
-@pytest.mark.parametrize("instruction", [DENSE[0], DENSE[9], DENSE[18], DENSE[32], SPARSE[0], SPARSE[7]], ids=str)
+@pytest.mark.parametrize(
+    "instruction",
+    [DENSE_FORMS[0], DENSE_FORMS[9], DENSE_FORMS[18], DENSE_FORMS[32], SPARSE_FORMS[0], SPARSE_FORMS[7]],
+    ids=str,
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_is_a_contradiction(documented, complete, instruction, seed):
     random = np.random.default_rng(seed)
@@ -272,11 +278,11 @@ def test_other_values_than_0_and_1_fail_with_probe_and_value(documented, complet
         words[5, 1, 3] = np.array(7, "f4").view("u4")
         return words
 
-    message = failure(Tampered(complete, seven), documented, DENSE[1])
+    message = failure(Tampered(complete, seven), documented, DENSE_FORMS[1])
     assert "probe 5 of the columns of B gives 7 in D lane 3, reg 1, slot 0: not 0 or 1" in message
 
 
-@pytest.mark.parametrize("instruction", [DENSE[1], DENSE[8]], ids=str)
+@pytest.mark.parametrize("instruction", [DENSE_FORMS[1], DENSE_FORMS[8]], ids=str)
 def test_unwritten_output_fails(documented, complete, instruction):
     def unwritten(_, words):
         words[2, 1, 30] = POISON << 32 | POISON if words.itemsize == 8 else POISON
@@ -290,27 +296,27 @@ def test_unwritten_output_fails(documented, complete, instruction):
 def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete):
     class Unlucky(SimulatedWarp):
         def run(self, instruction, selector, probes):
-            if instruction == DENSE[8]:
+            if instruction == DENSE_FORMS[8]:
                 raise NotLoaded("the driver does not load it: no")
-            if instruction == DENSE[9]:
+            if instruction == DENSE_FORMS[9]:
                 raise LaunchFailed("the launch failed: no")
             return super().run(instruction, selector, probes)
 
     seen = []
-    source = capture(Unlucky(complete), documented, [*DENSE[8:11], NARROW[0]], seen.append)
+    source = capture(Unlucky(complete), documented, [*DENSE_FORMS[8:11], NARROW_FORMS[0]], seen.append)
     assert [each.status for each in seen] == [UNSUPPORTED, FAILED, CAPTURED, UNSUPPORTED]
     assert seen[3].message.endswith("needs sm_120a, and this device is sm_90a")
     assert {each.shape for each in source.fragments} == {"m16n8k8"}
-    assert all(bool(each.ptx_sha256) == (each.instruction != str(NARROW[0])) for each in seen)
+    assert all(bool(each.ptx_sha256) == (each.instruction != str(NARROW_FORMS[0])) for each in seen)
 
 
 def test_forms_that_share_an_operand_must_agree(documented, complete):
     class Inconsistent(SimulatedWarp):
         def run(self, instruction, selector, probes):
-            other = self if instruction.accumulator == "f16" else SimulatedWarp({**complete, key: swapped})
+            other = self if instruction.d == "f16" else SimulatedWarp({**complete, key: swapped})
             return SimulatedWarp.run(other, instruction, selector, probes)
 
-    one, other = [each for each in DENSE if (each.shape, each.type) == ("m16n8k16", "f16")]
+    one, other = [each for each in DENSE_FORMS if (each.shape, each.a) == ("m16n8k16", "f16")]
     key = one.key("A")
     swapped = permuted(complete[key], np.r_[1, 0, 2:256])
     source = capture(Inconsistent(complete), documented, [one, other])
@@ -320,7 +326,7 @@ def test_forms_that_share_an_operand_must_agree(documented, complete):
 
 
 def test_products_by_a_wrong_document_disagree(documented, complete):
-    instruction = DENSE[11]
+    instruction = DENSE_FORMS[11]
     key = instruction.key("A")
     wrong = {**documented, key: permuted(documented[key], np.r_[1, 0, 2 : instruction.operand("A").size])}
     source = capture(SimulatedWarp(complete), wrong, [instruction])
@@ -331,7 +337,7 @@ def test_products_by_a_wrong_document_disagree(documented, complete):
 
 
 def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
-    instruction = DENSE[11]
+    instruction = DENSE_FORMS[11]
     key = instruction.key("A")
     beyond = relabelled(documented[key], ["col", "col_last"], np.arange(100, 100 + instruction.dimensions[2]))
     source = capture(SimulatedWarp(complete), {**documented, key: beyond}, [instruction])
@@ -343,7 +349,7 @@ def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
 @pytest.mark.parametrize("role", "BD")
 def test_without_its_anchor_an_instruction_fails(documented, complete, role):
     lacking = {key: each for key, each in documented.items() if each.role != role and each.role != "A"}
-    message = failure(SimulatedWarp(complete), lacking, DENSE[11])
+    message = failure(SimulatedWarp(complete), lacking, DENSE_FORMS[11])
     assert "documented" in message
 
 
@@ -359,11 +365,11 @@ def test_an_interrupted_capture_stops(documented, complete):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        capture(SimulatedWarp(complete), documented, DENSE[:2], interrupt)
+        capture(SimulatedWarp(complete), documented, DENSE_FORMS[:2], interrupt)
 
 
 def test_a_capture_says_where_it_is_from(documented, complete):
-    source = capture(SimulatedWarp(complete), documented, DENSE[:1])
+    source = capture(SimulatedWarp(complete), documented, DENSE_FORMS[:1])
     assert (source.name, source.kind) == ("simulated-warp-sm_90a", "capture")
     assert source.provenance["device"]["target"] == "sm_90a"
     assert source.provenance["tool"].startswith("lanemap ")

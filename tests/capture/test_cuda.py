@@ -10,12 +10,12 @@ import pytest
 
 from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed, Probes
-from lanemap.capture.instructions import DENSE, INSTRUCTIONS, SPARSE
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.simulate import SimulatedWarp
 from lanemap.db.errors import LanemapError
+from lanemap.db.instructions import DENSE_FORMS, FORMS, SPARSE_FORMS
 
-BY_MNEMONIC = {each.mnemonic: each for each in INSTRUCTIONS}
+BY_MNEMONIC = {each.mnemonic: each for each in FORMS}
 
 
 class Error(Exception):
@@ -205,7 +205,16 @@ def driver(complete, monkeypatch):
 
 
 def test_a_gpu_gives_what_the_simulated_warp_gives(driver, documented, complete):
-    some = [DENSE[0], DENSE[1], DENSE[8], DENSE[11], DENSE[30], DENSE[32], *SPARSE[:1], *SPARSE[6:7]]
+    some = [
+        DENSE_FORMS[0],
+        DENSE_FORMS[1],
+        DENSE_FORMS[8],
+        DENSE_FORMS[11],
+        DENSE_FORMS[30],
+        DENSE_FORMS[32],
+        *SPARSE_FORMS[:1],
+        *SPARSE_FORMS[6:7],
+    ]
     with cuda.Gpu() as gpu:
         source = capture(gpu, documented, some)
     assert source.name == "h200-sm_90a"
@@ -219,33 +228,33 @@ def test_a_gpu_gives_what_the_simulated_warp_gives(driver, documented, complete)
 
 
 def test_a_failed_launch_gets_the_next_instruction_a_new_context(driver, documented):
-    driver.fail_launch_of = str(DENSE[9])
+    driver.fail_launch_of = str(DENSE_FORMS[9])
     with cuda.Gpu() as gpu:
-        source = capture(gpu, documented, DENSE[8:11])
+        source = capture(gpu, documented, DENSE_FORMS[8:11])
     results = source.provenance["instructions"]
     assert [each["status"] for each in results] == [CAPTURED, FAILED, CAPTURED]
-    assert results[1]["message"] == f"{DENSE[9]}: the launch failed: an illegal memory access was encountered"
+    assert results[1]["message"] == f"{DENSE_FORMS[9]}: the launch failed: an illegal memory access was encountered"
     assert (driver.contexts, driver.open_contexts) == (2, 0)
 
 
 def test_a_lost_gpu_fails_the_rest_with_its_reason(driver, documented):
-    driver.fail_launch_of = str(DENSE[9])
+    driver.fail_launch_of = str(DENSE_FORMS[9])
     with cuda.Gpu() as gpu:
 
         def no_context():
             raise Error("the device was lost")
 
         gpu._gpu.make_context = no_context
-        results = capture(gpu, documented, DENSE[8:12]).provenance["instructions"]
+        results = capture(gpu, documented, DENSE_FORMS[8:12]).provenance["instructions"]
     assert [each["status"] for each in results] == [CAPTURED, FAILED, FAILED, FAILED]
     assert results[3]["message"].endswith("the GPU gives no context: the device was lost")
     assert driver.open_contexts == 0
 
 
 def test_a_kernel_that_does_not_load_is_unsupported_with_the_drivers_message(driver, documented):
-    driver.fail_load_of = str(DENSE[9])
+    driver.fail_load_of = str(DENSE_FORMS[9])
     with cuda.Gpu() as gpu:
-        results = capture(gpu, documented, DENSE[8:11]).provenance["instructions"]
+        results = capture(gpu, documented, DENSE_FORMS[8:11]).provenance["instructions"]
     assert [each["status"] for each in results] == [CAPTURED, UNSUPPORTED, CAPTURED]
     assert results[1]["message"].endswith("a PTX JIT compilation failed - ptxas line 9; fatal")
 
@@ -255,7 +264,7 @@ def test_the_context_is_released_on_an_interrupt(driver, documented):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), cuda.Gpu() as gpu:
-        capture(gpu, documented, DENSE, interrupt)
+        capture(gpu, documented, DENSE_FORMS, interrupt)
     assert driver.open_contexts == 0
     gpu.close()
 

@@ -2,16 +2,16 @@ from itertools import chain
 
 import pytest
 
-from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
+from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
 
 
 def test_every_form_of_the_document_is_a_row():
-    assert (len(DENSE), len(SPARSE), len(NARROW)) == (46, 18, 36)
-    assert len({each.mnemonic for each in INSTRUCTIONS}) == len(INSTRUCTIONS)
+    assert (len(DENSE_FORMS), len(SPARSE_FORMS), len(NARROW_FORMS)) == (46, 18, 36)
+    assert len({each.mnemonic for each in FORMS}) == len(FORMS)
 
 
 def test_registers_and_slots_are_those_of_the_document(documented):
-    for instruction in INSTRUCTIONS:
+    for instruction in FORMS:
         for role in "ABCDE" if instruction.sparse else "ABCD":
             for selector in instruction.selectors if role == "E" else (None,):
                 fragment = documented.get(instruction.key(role, selector))
@@ -25,7 +25,7 @@ def test_registers_and_slots_are_those_of_the_document(documented):
 
 def test_every_documented_fragment_belongs_to_a_form(documented):
     keys = chain.from_iterable(
-        (each.key(role, selector) for role in "ABCDE" for selector in each.selectors) for each in INSTRUCTIONS
+        (each.key(role, selector) for role in "ABCDE" for selector in each.selectors) for each in FORMS
     )
     assert set(documented) <= set(keys)
 
@@ -41,7 +41,7 @@ def test_every_documented_fragment_belongs_to_a_form(documented):
     ],
 )
 def test_selectors_are_as_many_as_fit(shape, of_type, count):
-    instruction = next(each for each in SPARSE if (each.shape, each.type) == (shape, of_type))
+    instruction = next(each for each in SPARSE_FORMS if (each.shape, each.a) == (shape, of_type))
     assert instruction.selectors == tuple(range(count))
 
 
@@ -60,5 +60,5 @@ def test_selectors_are_as_many_as_fit(shape, of_type, count):
     ],
 )
 def test_a_target_supports_what_ptx_says(least, target, supported):
-    instruction = next(each for each in INSTRUCTIONS if each.target == least)
+    instruction = next(each for each in FORMS if each.target == least)
     assert instruction.supports(target) is supported

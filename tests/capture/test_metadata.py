@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.instructions import SPARSE
-from lanemap.capture.metadata import DENSE, ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR, decode, encode, pack_vectors, sparsity
 from lanemap.db.errors import LanemapError
+from lanemap.db.instructions import DENSE, ONE_OF_TWO, PAIRWISE, SPARSE_FORMS, TWO_OF_FOUR, sparsity
+from lanemap.db.metadata import decode, encode, pack_vectors
 
-FORMS = [(each, selector) for each in SPARSE for selector in each.selectors]
+FORMS = [(each, selector) for each in SPARSE_FORMS for selector in each.selectors]
 
 
 def operands(complete, instruction, selector):
@@ -15,14 +15,14 @@ def operands(complete, instruction, selector):
 
 
 def pick(of_type, shape):
-    return next(each for each in SPARSE if (each.type, each.shape) == (of_type, shape))
+    return next(each for each in SPARSE_FORMS if (each.a, each.shape) == (of_type, shape))
 
 
 @given(st.sampled_from(FORMS), st.integers(0, 2**32 - 1))
 def test_encode_is_the_inverse_of_decode(complete, form, seed):
     instruction, selector = form
     a, e = operands(complete, instruction, selector)
-    rule = sparsity(a.slot_bits)
+    rule = sparsity(a.instruction, a.shape, a.type)
     vectors = np.random.default_rng(seed).choice(list(rule.indices), (32, 8))
     columns = decode(pack_vectors(vectors), a, e)
     assert ((columns >= a.elements["col"]) & (columns <= a.elements["col_last"])).all()
@@ -37,7 +37,9 @@ def test_encode_is_the_inverse_of_decode(complete, form, seed):
 def test_a_documented_a_decodes_alike(documented, complete, form, seed):
     instruction, selector = form
     a, e = operands(complete, instruction, selector)
-    words = pack_vectors(np.random.default_rng(seed).choice(list(sparsity(a.slot_bits).indices), (3, 32, 8)))
+    words = pack_vectors(
+        np.random.default_rng(seed).choice(list(sparsity(a.instruction, a.shape, a.type).indices), (3, 32, 8))
+    )
     assert (decode(words, documented[a.key], e) == decode(words, a, e)).all()
 
 

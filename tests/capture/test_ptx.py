@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lanemap.capture import ptx
-from lanemap.capture.instructions import DENSE, INSTRUCTIONS, NARROW, SPARSE
+from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
 
 
 def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -24,7 +24,7 @@ def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[s
 def test_every_kernel_assembles_where_its_instruction_is_supported(target, tmp_path):
     kernels = [
         ptx.kernel(instruction, selector, f"probe_{number}_{selector or 0}")
-        for number, instruction in enumerate(INSTRUCTIONS)
+        for number, instruction in enumerate(FORMS)
         if instruction.supports(target)
         for selector in instruction.selectors
     ]
@@ -32,7 +32,7 @@ def test_every_kernel_assembles_where_its_instruction_is_supported(target, tmp_p
     assert done.returncode == 0, done.stderr[:2000]
 
 
-@pytest.mark.parametrize("instruction", [DENSE[0], DENSE[8], DENSE[11], SPARSE[0]], ids=str)
+@pytest.mark.parametrize("instruction", [DENSE_FORMS[0], DENSE_FORMS[8], DENSE_FORMS[11], SPARSE_FORMS[0]], ids=str)
 def test_a_module_has_a_kernel_for_each_selector(instruction, tmp_path):
     text = ptx.module(instruction, "sm_90a")
     for selector in instruction.selectors:
@@ -42,7 +42,7 @@ def test_a_module_has_a_kernel_for_each_selector(instruction, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("instruction", "target"), [(NARROW[0], "sm_90a"), (NARROW[25], "sm_100a"), (DENSE[9], "sm_89")]
+    ("instruction", "target"), [(NARROW_FORMS[0], "sm_90a"), (NARROW_FORMS[25], "sm_100a"), (DENSE_FORMS[9], "sm_89")]
 )
 def test_the_assembler_refuses_what_is_not_supported(instruction, target, tmp_path):
     assert not instruction.supports(target)

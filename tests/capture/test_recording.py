@@ -7,15 +7,15 @@ import pyarrow.parquet
 import pytest
 
 from lanemap.capture import recording
-from lanemap.capture.instructions import DENSE, SPARSE
 from lanemap.capture.run import capture
 from lanemap.capture.simulate import SimulatedWarp
 from lanemap.db.errors import LanemapError
+from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
 
 
 @pytest.fixture(scope="module")
 def source(documented, complete):
-    return capture(SimulatedWarp(complete), documented, [*DENSE[:4], *SPARSE[:2]])
+    return capture(SimulatedWarp(complete), documented, [*DENSE_FORMS[:4], *SPARSE_FORMS[:2]])
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_columns_are_the_table_that_users_query(path):
 
 
 def test_a_whole_run_is_small(documented, complete, tmp_path):
-    whole = capture(SimulatedWarp(complete), documented, (*DENSE, *SPARSE))
+    whole = capture(SimulatedWarp(complete), documented, (*DENSE_FORMS, *SPARSE_FORMS))
     recording.write(whole, tmp_path / "whole.parquet")
     assert (tmp_path / "whole.parquet").stat().st_size < 300_000
 
@@ -140,8 +140,8 @@ def test_other_columns(path):
         ("row", -1, "has row -1 in .*: it must be 0 to 7"),
         ("col", 4, "has col 4 in .*: it must be 0 to 3"),
         ("col_last", 4, "has col_last 4 in .*: it must be 0 to 3"),
-        ("slot", 0, "has a slot of .* twice"),
-        ("computation", 0, "names no computation from 1"),
+        ("slot", 0, "slot . is given twice"),
+        ("computation", 0, "has a computation below 1"),
     ],
 )
 def test_values_out_of_range(path, name, value, said):

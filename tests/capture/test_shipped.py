@@ -8,9 +8,9 @@ import pytest
 
 import lanemap
 from lanemap.capture import recording
-from lanemap.capture.instructions import DENSE, NARROW, SPARSE
 from lanemap.capture.run import capture
 from lanemap.capture.simulate import SimulatedWarp
+from lanemap.db.instructions import DENSE_FORMS, NARROW_FORMS, SPARSE_FORMS
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,11 @@ def test_it_was_made_on_the_card(h200):
 def test_every_form_is_accounted_for(h200):
     status = {result["instruction"]: result["status"] for result in h200.provenance["instructions"]}
     assert status == {
-        **{str(each): "captured" for each in (*DENSE, *SPARSE)},
-        **{str(each): "unsupported" for each in NARROW},
+        **{str(each): "captured" for each in (*DENSE_FORMS, *SPARSE_FORMS)},
+        **{str(each): "unsupported" for each in NARROW_FORMS},
     }
     there = Counter(fragment.key for fragment in h200.fragments)
-    for instruction in (*DENSE, *SPARSE):
+    for instruction in (*DENSE_FORMS, *SPARSE_FORMS):
         for role in "ABCDE" if instruction.sparse else "ABCD":
             for selector in instruction.selectors:
                 assert there[instruction.key(role, selector)] == 1
@@ -56,7 +56,9 @@ def test_every_form_is_accounted_for(h200):
 def test_a_warp_with_these_layouts_is_captured_the_same(h200, sources):
     """The labels that the recorded run got are those that it would get today, word for word."""
     documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
-    again = capture(SimulatedWarp({each.key: each for each in h200.fragments}), documented, (*DENSE, *SPARSE))
+    again = capture(
+        SimulatedWarp({each.key: each for each in h200.fragments}), documented, (*DENSE_FORMS, *SPARSE_FORMS)
+    )
     assert {each.key: each.digest for each in again.fragments} == {each.key: each.digest for each in h200.fragments}
     anchors = {result["instruction"]: result["anchor"] for result in h200.provenance["instructions"]}
     for result in again.provenance["instructions"]:
@@ -101,4 +103,4 @@ def test_the_erratum_was_earned_on_hardware(h200, sources):
         key for key, said in printed.items() if said.elements is not None
     }
     wrong = {key for key in wrong if printed[key].digest != {each.key: each.digest for each in h200.fragments}[key]}
-    assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None)}
+    assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}

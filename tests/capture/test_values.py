@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 
 from lanemap.capture import values
-from lanemap.capture.instructions import INSTRUCTIONS
+from lanemap.db.instructions import FORMS
 
-OPERANDS = {
-    (each.operand(role).type, each.operand(role).slots): each.operand(role) for each in INSTRUCTIONS for role in "ABC"
-}
+OPERANDS = {(each.operand(role).type, each.operand(role).slots): each.operand(role) for each in FORMS for role in "ABC"}
 
 
 @pytest.mark.parametrize(

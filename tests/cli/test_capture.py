@@ -14,10 +14,9 @@ import pytest
 
 import lanemap
 from lanemap.capture import cuda, recording
-from lanemap.capture.instructions import DENSE, INSTRUCTIONS, SPARSE
 from lanemap.capture.simulate import SimulatedWarp
-from lanemap.db.lookup import Wanted
-from lanemap.db.read import read_fragments
+from lanemap.db.instructions import DENSE_FORMS, FORMS, SPARSE_FORMS
+from lanemap.db.lookup import Query, read_fragments
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
 
@@ -40,18 +39,16 @@ def card(monkeypatch, measured):
 
 def test_list_names_every_form_without_a_gpu(run):
     rows = json.loads(run("capture", "--list", "--format", "json").out)
-    assert [row["instruction"] for row in rows] == [str(each) for each in INSTRUCTIONS]
-    assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE)
+    assert [row["instruction"] for row in rows] == [str(each) for each in FORMS]
+    assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE_FORMS)
     chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
     assert [row["target"] for row in chosen] == ["sm_80"]
 
 
 def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path):
-    assert (
-        run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(INSTRUCTIONS)} kernels in {tmp_path}/new/ptx\n"
-    )
+    assert run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(FORMS)} kernels in {tmp_path}/new/ptx\n"
     written = {path.name: path.read_text() for path in (tmp_path / "new" / "ptx").iterdir()}
-    for each in INSTRUCTIONS:
+    for each in FORMS:
         assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
 
 
@@ -84,11 +81,11 @@ def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, meas
 
     class Broken(SimulatedWarp):
         def run(self, instruction, selector, probes):
-            if instruction.type == "tf32":
+            if instruction.a == "tf32":
                 raise LaunchFailed("the launch failed: an illegal address")
             return super().run(instruction, selector, probes)
 
-    key = ("mma", "m16n8k8", "bf16", "A", "row", None)
+    key = ("mma", "m16n8k8", "bf16", "A", "row", None, None)
     table = measured[key].elements.copy()
     table["row"] = np.where(table["reg"] == 0, 15 - table["row"], table["row"] - 8)
     table["row"] = np.where(table["reg"] == 0, measured[key].elements["row"] + 8, table["row"])
@@ -136,7 +133,7 @@ def test_no_pycuda_says_what_to_install(built, tmp_path):
 
 def sparse_operands():
     """Every sparse shape and type with each of its selectors, once."""
-    seen = {(each.shape, each.type, selector) for each in SPARSE for selector in each.selectors}
+    seen = {(each.shape, each.a, selector) for each in SPARSE_FORMS for selector in each.selectors}
     return sorted(seen)
 
 
@@ -168,7 +165,7 @@ def test_decode_names_each_row_s_columns_once_and_ascending(run, built):
     for columns in by_row.values():
         assert sorted(columns) == [8 * n + c for n in range(4) for c in (0, 1, 6, 7)]
     with lanemap.open(str(built)) as database:
-        (_, a), *_ = read_fragments(database.reader, Wanted("m16n8k32", "f16", "A", "mma.sp", source="h200-sm_90a"))
+        a, *_ = read_fragments(database.reader, Query("m16n8k32", "f16", "A", "mma.sp", source="h200-sm_90a"))
     for row, element in zip(rows, a.elements, strict=True):
         assert element["col"] <= int(row["col"]) <= element["col_last"]
 
@@ -206,7 +203,7 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
 
     from lanemap.db.fragment import Source
 
-    key = ("mma.sp", "m16n8k16", "f16", "E", None, 0)
+    key = ("mma.sp", "m16n8k16", "f16", "E", None, 0, None)
     table = measured[key].elements.copy()
     table["row"] = 15 - table["row"]
     odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None]]
@@ -236,4 +233,4 @@ def test_choices_that_are_no_sparsity_are_refused(refused, run, tmp_path):
 
 
 def test_every_dense_form_is_in_what_ships(measured):
-    assert {each.key(role) for each in (*DENSE, *SPARSE) for role in "ABCD"} <= set(measured)
+    assert {each.key(role) for each in (*DENSE_FORMS, *SPARSE_FORMS) for role in "ABCD"} <= set(measured)

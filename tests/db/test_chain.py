@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import lanemap
-from lanemap.capture.metadata import sparsity
 from lanemap.db import lookup
-from lanemap.db.chain import Chain, Movement, _together, chain, relabelled
+from lanemap.db.chain import Movement, chain, relabelled
 from lanemap.db.fragment import dimensions
-from lanemap.db.lookup import Wanted, fragments
+from lanemap.db.lookup import Query, fragments
 
 SOURCE = lanemap.DEFAULT_SOURCE
 
@@ -27,14 +26,14 @@ def database(built):
 def distinct(database, role):
     """One operand of a role for each different layout."""
     seen = {}
-    for each in fragments(database.reader, Wanted(role=role, source=SOURCE)):
-        if each["mapping_id"] is not None:
-            seen.setdefault((each["mapping_id"], each["rows"], each["cols"]), each)
+    for each in fragments(database.reader, Query(role=role, source=SOURCE)):
+        if each.has_rows:
+            seen.setdefault((each.digest, each.dimensions), each)
     return list(seen.values())
 
 
-def wanted(each):
-    return Wanted(*(each[name] for name in ("shape", "type", "role", "instruction", "major")), source=SOURCE)
+def query(each):
+    return Query(*(getattr(each, name) for name in ("shape", "type", "role", "instruction", "major")), source=SOURCE)
 
 
 @cache
@@ -45,11 +44,11 @@ def elements(database, operand):
 def simulated(database, found):
     """What every slot of A or B holds after the moves, and what it should hold; by tile, lane, reg, slot."""
     first, second = found.first, found.second
-    down, across = first["rows"], first["cols"]
+    down, across = first.dimensions
     if found.transposed:
         down, across = across, down
-    height, width = max(down, second["rows"]), max(across, second["cols"])
-    given, taken = elements(database, wanted(first)), elements(database, wanted(second))
+    height, width = map(max, (down, across), second.dimensions)
+    given, taken = elements(database, query(first)), elements(database, query(second))
     computations = max(each["computation"] for each in given)
     whole = np.random.default_rng(1).permutation(height * width * computations).reshape(-1, height, width).tolist()
     held = {}
@@ -61,9 +60,9 @@ def simulated(database, found):
     moved = {move[:5]: held[move[-5:]] for move in found.moves}
     right = {}
     for each in taken:
-        for y, x in product(range(height // second["rows"]), range(width // second["cols"])):
-            row, col = y * second["rows"] + each["row"], x * second["cols"] + each["col"]
-            if found.order and second["role"] == "A":
+        for y, x in product(range(height // second.dimensions[0]), range(width // second.dimensions[1])):
+            row, col = y * second.dimensions[0] + each["row"], x * second.dimensions[1] + each["col"]
+            if found.order and second.role == "A":
                 col = found.order[col]
             elif found.order:
                 row = found.order[row]
@@ -72,7 +71,7 @@ def simulated(database, found):
 
 
 def found(database, first, second, transposed=False):
-    operands = (Wanted(*words.split(), source=SOURCE) for words in (first, second))
+    operands = (Query(*words.split(), source=SOURCE) for words in (first, second))
     return chain(database.reader, *operands, transposed=transposed)
 
 
@@ -81,10 +80,10 @@ def found(database, first, second, transposed=False):
 def test_moving_as_told_makes_the_operand(database, role, transposed):
     tried = 0
     for first, second in product(distinct(database, "D"), distinct(database, role)):
-        if second["instruction"] == "mma.sp" and role == "A":
+        if second.instruction == "mma.sp" and role == "A":
             continue
         try:
-            told = chain(database.reader, wanted(first), wanted(second), transposed=transposed)
+            told = chain(database.reader, query(first), query(second), transposed=transposed)
         except lanemap.LanemapError as error:
             assert "computations" in str(error)
             continue
@@ -153,19 +152,19 @@ def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second
 def test_beside_a_sparse_a_whole_chunks_are_numbered_anew(database):
     """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
     whole = torn = 0
-    sparse = fragments(database.reader, Wanted(role="B", instruction="mma.sp", source=SOURCE))
-    sparse = {(each["mapping_id"], each["slot_bits"]): each for each in sparse if each["mapping_id"]}
+    sparse = fragments(database.reader, Query(role="B", instruction="mma.sp", source=SOURCE))
+    sparse = {(each.digest, each.slot_bits): each for each in sparse if each.has_rows}
     for first, second, transposed in product(distinct(database, "D"), sparse.values(), (False, True)):
         try:
-            told = chain(database.reader, wanted(first), wanted(second), transposed=transposed)
+            told = chain(database.reader, query(first), query(second), transposed=transposed)
         except lanemap.LanemapError:
             continue
         anew = relabelled(told)
         if anew is None:
-            torn += relabelled(replace(told, second=told.second | {"instruction": "mma"})) is not None
+            torn += relabelled(replace(told, second=replace(told.second, instruction="mma"))) is not None
             continue
         whole += 1
-        width = sparsity(second["slot_bits"]).width
+        width = second.chunk
         chunks = [anew.order[at : at + width] for at in range(0, len(anew.order), width)]
         assert all(chunk == tuple(range(chunk[0], chunk[0] + width)) for chunk in chunks)
         assert all(chunk[0] % width == 0 for chunk in chunks)
@@ -173,14 +172,6 @@ def test_beside_a_sparse_a_whole_chunks_are_numbered_anew(database):
         assert moved == right
     assert whole > 0
     assert torn > 0
-
-
-@pytest.mark.parametrize("source", [SOURCE, "h200-sm_90a"])
-def test_the_chunk_of_every_sparse_b_is_that_of_its_metadata(database, source):
-    for each in fragments(database.reader, Wanted(role="B", instruction="mma.sp", source=source)):
-        narrow = (each["type"] in ("s4", "u4")) or (each["type"], each["shape"]) == ("e2m1", "m16n8k128")
-        width = 2 if each["type"] == "tf32" else 8 if narrow else 4
-        assert _together(Chain({}, each, False, [])) == sparsity(each["slot_bits"]).width == width
 
 
 def test_postgresql_has_the_same_chains(database, server):

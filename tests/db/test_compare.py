@@ -15,7 +15,7 @@ from lanemap.db import store
 from lanemap.db.compare import Verdict, compare, differing
 from lanemap.db.crosscheck import check, diff
 from lanemap.db.fragment import Source, elements
-from lanemap.db.lookup import Wanted
+from lanemap.db.lookup import Query
 from lanemap.db.schema import LAYOUT, metadata
 from lanemap.ingest import catalogue
 
@@ -298,7 +298,7 @@ def test_an_operand_alone_cannot_be_relabelled(memory, role):
     assert {pair.verdict for pair in told.values()} == {Verdict.DIFFERENT}
     assert {pair.verdict for pair in memory(whole, right).values() if pair.role == role} == {Verdict.DIFFERENT}
     with memory.engine.connect() as connection:
-        (asked,) = compare(connection, "left", "right", Wanted(role=role))
+        (asked,) = compare(connection, "left", "right", Query(role=role))
     assert asked.verdict is Verdict.DIFFERENT
 
 
@@ -424,17 +424,17 @@ def test_the_whole_check(both):
     assert [(each.source, each.known is not None) for each in report.findings] == [("ptx-isa-9.1", True)] * 2
     told = [each for comparison in report.comparisons for each in comparison.told if each.known]
     assert [(each.pair.key, each.words) for each in told] == [
-        (("mma", "m16n8k256", "b1", "A", "row", None), "reg 1: col is 32 too high")
+        (("mma", "m16n8k256", "b1", "A", "row", None, None), "reg 1: col is 32 too high")
     ]
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "wanted", "words"),
+    ("left", "right", "query", "words"),
     [
-        ("nobody", "ptx-isa-9.1", Wanted(), "no source nobody: there is ptx-isa-9.1"),
-        ("ptx-isa-9.1", "h200-sm_90a", Wanted(shape="m1n1k1"), "has rows that match"),
+        ("nobody", "ptx-isa-9.1", Query(), "no source nobody: there is ptx-isa-9.1"),
+        ("ptx-isa-9.1", "h200-sm_90a", Query(shape="m1n1k1"), "has rows that match"),
     ],
 )
-def test_nothing_to_compare_is_an_error(both, left, right, wanted, words):
+def test_nothing_to_compare_is_an_error(both, left, right, query, words):
     with pytest.raises(lanemap.LanemapError, match=words):
-        compare(both, left, right, wanted)
+        compare(both, left, right, query)

@@ -16,7 +16,7 @@ import lanemap
 from lanemap.db.dataset import write_dataset
 from lanemap.db.export import METADATA_KEY
 from lanemap.db.files import folder_atomically
-from lanemap.db.lookup import COLUMNS, Wanted
+from lanemap.db.lookup import COLUMNS, Query
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
 CONTRADICTED = [["m16n8k256", "b1", "A", 1024]]
@@ -31,7 +31,7 @@ def database(built):
 @pytest.fixture(scope="module")
 def folder(database, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset") / "layouts"
-    write_dataset(database.reader, Wanted(), folder, "9.9")
+    write_dataset(database.reader, Query(), folder, "9.9")
     return folder
 
 
@@ -85,8 +85,8 @@ def test_each_file_says_where_its_rows_come_from(folder, shipped):
 
 def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tmp_path):
     folder = tmp_path / "layouts"
-    write_dataset(database.reader, Wanted(), folder, "1")
-    write_dataset(database.reader, Wanted(source="ptx-isa-9.1", instruction="mma"), folder, "1")
+    write_dataset(database.reader, Query(), folder, "1")
+    write_dataset(database.reader, Query(source="ptx-isa-9.1", instruction="mma"), folder, "1")
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")] == [
         "layouts/source=ptx-isa-9.1/instruction=mma/part-0.parquet"
     ]
@@ -97,7 +97,7 @@ def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tm
 
 
 def test_an_empty_folder_is_filled(database, tmp_path):
-    write_dataset(database.reader, Wanted(shape="m16n8k8", source="ptx-isa-9.1"), tmp_path, "1")
+    write_dataset(database.reader, Query(shape="m16n8k8", source="ptx-isa-9.1"), tmp_path, "1")
     assert [path.name for path in tmp_path.iterdir()] == ["source=ptx-isa-9.1"]
 
 

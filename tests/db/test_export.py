@@ -14,7 +14,7 @@ import pytest
 import lanemap
 from lanemap.db.export import METADATA_KEY, WRITERS, layout_table
 from lanemap.db.files import atomically
-from lanemap.db.lookup import COLUMNS, Wanted
+from lanemap.db.lookup import COLUMNS, Query
 
 
 @pytest.fixture
@@ -47,27 +47,27 @@ def read(form, data):
 def test_every_format_holds_every_row(database, form):
     stored = database.reader.sql(f"SELECT {', '.join(COLUMNS)} FROM layout").rows
     expected = sorted(tuple("" if value is None else str(value) for value in row) for row in stored)
-    data = written(layout_table(database.reader, Wanted(), "1"), form)
+    data = written(layout_table(database.reader, Query(), "1"), form)
     assert sorted(read(form, data)) == expected
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_selection_holds_just_what_was_asked_for(database, form):
-    wanted = Wanted(shape="M16N8K16", type=".F16", role="a", source=lanemap.DEFAULT_SOURCE)
-    rows = read(form, written(layout_table(database.reader, wanted, "1"), form))
+    query = Query(shape="M16N8K16", type=".F16", role="a", source=lanemap.DEFAULT_SOURCE)
+    rows = read(form, written(layout_table(database.reader, query, "1"), form))
     assert len(rows) == 32 * (8 + 4)
     assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
 
 
 def test_parquet_is_small_typed_and_says_where_it_comes_from(database, shipped):
-    data = written(layout_table(database.reader, Wanted(), "9.9"), "parquet")
+    data = written(layout_table(database.reader, Query(), "9.9"), "parquet")
     parquet = pq.ParquetFile(io.BytesIO(data))
     assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
     assert len(data) < 200_000
     schema = parquet.schema_arrow
     assert tuple(schema.names) == COLUMNS
     for name in COLUMNS:
-        text = name in ("shape", "type", "role", "instruction", "major", "source")
+        text = name in ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
         assert pa.types.is_dictionary(schema.field(name).type) == text
         assert text or schema.field(name).type == pa.int32()
     described = json.loads(schema.metadata[METADATA_KEY])
@@ -77,10 +77,10 @@ def test_parquet_is_small_typed_and_says_where_it_comes_from(database, shipped):
 
 
 def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
-    table = layout_table(database.reader, Wanted(shape="m8n8k4"), "1")
+    table = layout_table(database.reader, Query(shape="m8n8k4"), "1")
     assert written(table, "csv").decode().splitlines()[:2] == [
         ",".join(COLUMNS),
-        "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,ptx-isa-9.1",
+        "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,,ptx-isa-9.1",
     ]
     odd = pa.array(['a "b", c'] * table.num_rows).dictionary_encode()
     quoted = table.set_column(COLUMNS.index("source"), "source", odd)
@@ -89,12 +89,12 @@ def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
 
 def test_nothing_to_write_is_an_error(database):
     with pytest.raises(lanemap.LanemapError, match="has no rows"):
-        layout_table(database.reader, Wanted(role="E", source="ptx-isa-9.1"), "1")
+        layout_table(database.reader, Query(role="E", source="ptx-isa-9.1"), "1")
 
 
 def test_pandas_and_the_database_agree(database):
     frame = database.layout("m16n8k16", "f16", "A")
-    table = layout_table(database.reader, Wanted("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE), "1")
+    table = layout_table(database.reader, Query("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE), "1")
     exported = table.to_pandas().astype(dict.fromkeys(("lane", "reg", "slot", "row", "col"), "int64"))
     cells = ["lane", "reg", "slot", "row", "col"]
     pd.testing.assert_frame_equal(frame[cells], exported[cells])

@@ -79,7 +79,7 @@ def test_bad_input_is_one_line(refused, page, tmp_path, file):
     refused("ingest", page(pages.markdown()), words=("page.md", "--name"), db=file)
     refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.1", words=("ptx-isa-9.1", "--name"), db=file)
     refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.1+errata", words=("--name",), db=file)
-    refused("ingest", page(pages.markdown()), "--name", " ", words=("--name",), db=file)
+    refused("ingest", page(pages.markdown()), "--name", " ", words=("invalid source name",), db=file)
     refused("ingest", "--slips", words=("documents",), db=file)
     (tmp_path / "empty").mkdir()
     refused("ingest", tmp_path / "empty", words=("holds no documents", ".html"), db=file)

@@ -53,7 +53,7 @@ def test_a_slip_is_listed(right, wrong, words, reading):
         ("(threadID_in_group * 4) + (i & 0x3)", "(threadID_in_group * 4 + (i & 0x3)", "col", "A"),
         ("groupID + 8                          for ai", "groupID + 8                          fro ai", "fro", "A"),
         ("col = groupID", "col = groupID << 40", "a shift of", "B"),
-        ("col = groupID", "col = groupID + 65536", "beyond 32767", "B"),
+        ("col = groupID", "col = groupID + 65536", "outside -32767..32767", "B"),
         ("A single `.b32` register, holding four", "Some `.b32` registers, holding four", "cannot be read", "B"),
         ("A single `.b32` register, holding four", "900 `.b32` registers, holding four", "cannot be read", "B"),
         ("for ci where i >= 2", "", "two cases of row disagree", "C"),
@@ -135,7 +135,7 @@ def test_a_type_that_is_new_is_read_and_noted(reading):
     found = reading(INTEGER.replace("e5m2", "e6m1"))
     assert found.complete
     assert ".e6m1 is no type that Lanemap knows" in said(found, Kind.NOTE)
-    assert ("mma", "m16n8k16", "e6m1", "A", "row", None) in {each.key for each in found.source.fragments}
+    assert ("mma", "m16n8k16", "e6m1", "A", "row", None, None) in {each.key for each in found.source.fragments}
 
 
 def test_rows_that_are_missing_in_b_are_a_slip(reading):

@@ -32,7 +32,7 @@ def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     assert run("import", "TABLE", mine, "--name", "theirs", db=file).code == 0
     assert list(names(file).items())[-2:] == [("mine", "import"), ("theirs", "import")]
     found = run("find", "m16n8k16", "f16", "A", "--lane", "5", "--source", "mine", "-f", "csv", db=file)
-    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,mine"]
+    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine"]
 
 
 def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass, release):
@@ -102,17 +102,17 @@ def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
 @pytest.mark.parametrize("name", ["", " ", " x", "x ", "a\nb", "a\x1b[31mb", "a\u2028b", "\udcff"])
 def test_a_name_is_a_line_of_text(refused, file, mine, name):
     before = file.read_bytes()
-    refused("import", "table", mine, "--name", name, db=file, words=("source name", "a line of printable characters"))
+    refused("import", "table", mine, "--name", name, db=file, words=("source name", "one line of printable characters"))
     assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("type", "zz;x<y", "type 'zz;x<y' is none: it is a word"),
-        ("type", ".", "type '' is none: it is a word"),
-        ("instruction", "mma sp", "instruction 'mma sp' is none: it is a word"),
-        ("source", "a\x1bb", "source name 'a\\x1bb' is none: it is a line"),
+        ("type", "zz;x<y", "invalid type 'zz;x<y': use letters"),
+        ("type", ".", "invalid type '': use letters"),
+        ("instruction", "mma sp", "invalid instruction 'mma sp'"),
+        ("source", "a\x1bb", "invalid source name 'a\\x1bb'"),
         ("shape", "m\u0661\u0666n8k16", "is not a shape"),
     ],
 )

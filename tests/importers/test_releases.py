@@ -68,10 +68,10 @@ def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
                 instruction = "mma.sp" if ".sp::" in text else "mma"
                 majors = {"A": row, "B": col}
                 for role, type_ in zip("DABC", types, strict=True):
-                    key = (instruction, shape, type_, role, majors.get(role), None)
+                    key = (instruction, shape, type_, role, majors.get(role), None, None)
                     if key not in found:
                         missing.add(key)
-    assert missing == {("mma", "m16n8k128", "b1", "A", "row", None)}
+    assert missing == {("mma", "m16n8k128", "b1", "A", "row", None, None)}
 
 
 def test_what_the_release_leaves_out(release):
@@ -145,7 +145,7 @@ def test_metadata_and_stored_elements_go_together(release):
     for key, metadata in found.items():
         if metadata.role != "E":
             continue
-        a = found[(*key[:3], "A", "row", None)]
+        a = found[(*key[:3], "A", "row", None, None)]
         windows = Counter(a.elements[["row", "col", "col_last"]].tolist())
         indices = Counter(metadata.elements[["row", "col", "col_last"]].tolist())
         assert set(windows) == set(indices)

@@ -120,7 +120,7 @@ def test_structural_findings_are_just_the_errata(sources):
     assert [each for each in corrected.fragments if check(each)] == []
     wrong = {each.key for each in printed.fragments if check(each)}
     assert wrong == {each.key for each in corrected.fragments if each.erratum}
-    assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None)}
+    assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}
 
 
 def test_an_erratum_changes_only_its_own_fragment(sources):

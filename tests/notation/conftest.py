@@ -8,16 +8,15 @@ import pytest
 
 import lanemap
 from lanemap.db.fragment import Fragment
-from lanemap.db.lookup import Wanted
+from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.notation import identifier
-from lanemap.db.read import read_fragments
 
 
 @pytest.fixture(scope="session")
 def everything(built) -> list[tuple[str, Fragment]]:
     """Every fragment with rows of every source, with the name of its source."""
     with lanemap.open(str(built)) as database:
-        return [each for each in read_fragments(database.reader, Wanted()) if each[1].elements is not None]
+        return [(each.source, each) for each in read_fragments(database.reader, Query()) if each.elements is not None]
 
 
 @pytest.fixture(scope="session")

@@ -6,67 +6,14 @@ are numpy arrays: columns in the order of the elements of the A fragment, words 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.errors import LanemapError
-from ..db.fragment import LANES, Fragment
-
-
-@dataclass(frozen=True)
-class Sparsity:
-    """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
-
-    ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first.
-    """
-
-    title: str
-    width: int
-    group: int
-    indices: Mapping[int, tuple[int, ...]]
-
-    @property
-    def fields(self) -> int:
-        """Fields in one 4-bit vector of metadata."""
-        return len(next(iter(self.indices.values())))
-
-    @property
-    def field_bits(self) -> int:
-        """Bits of one field."""
-        return 4 // self.fields
-
-    @property
-    def steps(self) -> tuple[tuple[int, int], ...]:
-        """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
-
-        def moved(pair: tuple[int, int]) -> list[int]:
-            before, after = (self.indices[vector] for vector in pair)
-            return [field for field in range(self.fields) if before[field] != after[field]]
-
-        pairs = list(combinations(self.indices, 2))
-        return tuple(next(pair for pair in pairs if moved(pair) == [field]) for field in range(self.fields))
-
-    @property
-    def slots(self) -> int:
-        """Fields in one 32-bit register of metadata."""
-        return 32 // self.field_bits
-
-
-_ASCENDING = {vector: (vector & 3, vector >> 2) for vector in (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
-TWO_OF_FOUR = Sparsity("2:4", width=4, group=1, indices=_ASCENDING)
-PAIRWISE = Sparsity("pairwise 4:8", width=8, group=2, indices=_ASCENDING)
-ONE_OF_TWO = Sparsity("1:2", width=2, group=1, indices={0x4: (0,), 0xE: (1,)})
-DENSE = Sparsity("dense", width=1, group=1, indices={0x0: (0,)})
-
-
-def sparsity(slot_bits: int) -> Sparsity:
-    """The rule for an A whose elements take ``slot_bits`` bits in a register: 4, 8, 16 or 32."""
-    return {4: PAIRWISE, 32: ONE_OF_TWO}.get(slot_bits, TWO_OF_FOUR)
+from .errors import LanemapError
+from .fragment import Fragment
+from .instructions import Sparsity, sparsity
 
 
 def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
@@ -80,10 +27,10 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
     wider, does as well. Raises LanemapError where a contributing vector of metadata is not valid.
     """
-    rule, fields = sparsity(a.slot_bits), _elements(e)
+    rule, fields = _rule(a), _elements(e)
     words = np.asarray(words)
-    if words.shape[-1:] != (LANES,):
-        raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {LANES}, one for each lane")
+    if words.shape[-1:] != (a.threads,):
+        raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {a.threads}, one for each lane")
     vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
     index = _index_table(rule)[fields["slot"] % rule.fields, vector]
     if (index < 0).any():
@@ -108,7 +55,7 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
 
     Raises LanemapError where a choice is outside of its chunk, does not ascend, or breaks a pair (4-bit types).
     """
-    rule, order, fields = sparsity(a.slot_bits), _storage_order(a), _elements(e)
+    rule, order, fields = _rule(a), _storage_order(a), _elements(e)
     columns = np.asarray(columns)
     if columns.shape != order.shape:
         raise LanemapError(f"{len(order)} columns are needed, one for each element of {a}: got {columns.size}")
@@ -126,10 +73,14 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     known = np.array([tuple(map(int, each)) in codes for each in vectors])
     _require(np.repeat(known, rule.fields), runs, slots, "must be less than the next column of its chunk")
     values = np.array([codes[tuple(map(int, each))] for each in vectors], np.uint32)
-    words = np.zeros(LANES, np.uint32)
+    words = np.zeros(a.threads, np.uint32)
     low = fields.reshape(-1, rule.fields)[:, 0]
     np.bitwise_or.at(words, low["lane"], values << _shifts(low, rule))
     return words
+
+
+def _rule(a: Fragment) -> Sparsity:
+    return sparsity(a.instruction, a.shape, a.type)
 
 
 def _elements(fragment: Fragment) -> NDArray[Any]:

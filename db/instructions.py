@@ -1,0 +1,404 @@
+"""The table of instructions: what is true of an instruction, whoever reports its layouts.
+
+An ``Instruction`` is a row for each name, with the threads that execute it and what its operands are. A ``Form`` is a
+row for each mnemonic: shape, types, targets. What follows from them, such as register counts, is derived. A new
+instruction is a new row. Sources: PTX ISA 9.7.14 (mma, mma.sp).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, product
+from math import prod
+from typing import NamedTuple
+
+from .errors import LanemapError
+
+#: Threads of a warp.
+WARP = 32
+
+#: Bits that one element takes in a register. Floats narrower than 8 bits sit in 8-bit containers, but see _PACKED.
+_BITS = {
+    **dict.fromkeys(("f64",), 64),
+    **dict.fromkeys(("f32", "s32", "tf32"), 32),
+    **dict.fromkeys(("f16", "bf16"), 16),
+    **dict.fromkeys(("s4", "u4"), 4),
+    "b1": 1,
+}
+
+#: Where e2m1 is packed, two to a byte (``.kind::mxf4`` and ``.kind::mxf4nvf4``, 9.7.14.3).
+_PACKED = {("mma", "m16n8k64", "e2m1"), ("mma.sp", "m16n8k128", "e2m1")}
+
+#: Where each quad pair, a group of eight lanes, computes a product of its own (9.7.14.5.1). A and B have both majors.
+_QUAD_PAIRS = {("mma", "m8n8k4", "f16"), ("mma", "m8n8k4", "f32")}
+
+_SHAPE = re.compile(r"m([0-9]{1,5})n([0-9]{1,5})(?:k([0-9]{1,5}))?")
+_LARGEST = (1 << 15) - 1
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction, as PTX spells its name.
+
+    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K. ``threads``
+    execute it together. Elements of the roles in ``windowed`` may stand for a window of columns.
+    """
+
+    name: str
+    axes: Mapping[str, str]
+    threads: int = WARP
+    windowed: str = ""
+
+    @property
+    def sparse(self) -> bool:
+        """Whether A is compressed and comes with metadata E."""
+        return "E" in self.windowed
+
+
+_PRODUCT = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
+_SPARSE = {**_PRODUCT, "E": "mk"}
+
+INSTRUCTIONS: Mapping[str, Instruction] = {
+    each.name: each
+    for each in (
+        Instruction("mma", _PRODUCT),
+        Instruction("mma.sp", _SPARSE, windowed="AE"),
+    )
+}
+
+
+def instruction(name: str) -> Instruction:
+    """The row of an instruction. One that is not in the table is taken for a product that a warp computes."""
+    return INSTRUCTIONS.get(name) or Instruction(name, _SPARSE)
+
+
+@cache
+def dimensions(shape: str, role: str, name: str = "mma.sp") -> tuple[int, int]:
+    """Rows and columns of the matrix that a role holds.
+
+    >>> dimensions("m16n8k32", "B")
+    (32, 8)
+
+    Raises:
+        LanemapError: the shape or the role is invalid.
+    """
+    matched = _SHAPE.fullmatch(shape)
+    if matched is None:
+        raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
+    extents = {axis: int(extent) for axis, extent in zip("mnk", matched.groups(), strict=True) if extent}
+    axes = instruction(name).axes
+    if role not in axes:
+        raise LanemapError(f"invalid role {role!r}: {name} has {', '.join(axes)}")
+    if missing := set(axes[role]) - set(extents):
+        raise LanemapError(f"shape {shape} of {name} has no {missing.pop().upper()}: write m16n8k16")
+    if not all(0 < extent <= _LARGEST for extent in extents.values()):
+        raise LanemapError(f"invalid shape {shape}: each dimension is 1 to {_LARGEST}")
+    return extents[axes[role][0]], extents[axes[role][1]]
+
+
+def computations(name: str, shape: str, type: str) -> int:  # noqa: A002 - PTX's word
+    """How many products one execution computes: four in m8n8k4 with f16, else one."""
+    return 4 if (name, shape, type) in _QUAD_PAIRS else 1
+
+
+def quad_pair(lane: int) -> int:
+    """The computation that a lane takes part in where a warp does four: lanes 0-3 and 16-19 do the first."""
+    return lane // 4 % 4 + 1
+
+
+def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:  # noqa: A002 - PTX's word
+    """The layout qualifiers that A and B of an instruction come in; none for other roles."""
+    if role not in ("A", "B"):
+        return ()
+    return ("row", "col") if (name, shape, type) in _QUAD_PAIRS else ("row",) if role == "A" else ("col",)
+
+
+class Key(NamedTuple):
+    """What names a fragment within its source. As text it is the fragment's name in words."""
+
+    instruction: str
+    shape: str
+    type: str
+    role: str
+    major: str | None = None
+    selector: int | None = None
+    qualifiers: str | None = None
+
+    @property
+    def several_majors(self) -> bool:
+        """Whether the operand comes in both majors, so that a name must say which."""
+        return len(majors(self.instruction, self.shape, self.type, self.role)) > 1
+
+    def __str__(self) -> str:
+        return name_of([self])
+
+
+def name_of(keys: Iterable[Key]) -> str:
+    """The name of fragments that differ only in type.
+
+    >>> name_of([Key("mma", "m8n8k16", type, "B") for type in ("s8", "u8")])
+    'B of mma m8n8k16 s8 u8'
+    """
+    keys = list(keys)
+    first = keys[0]
+    parts = [first.role, "of", first.instruction, first.shape, " ".join(key.type for key in keys)]
+    parts += [first.qualifiers] if first.qualifiers else []
+    parts += [f"{first.major} major"] if first.several_majors else []
+    parts += [f"selector {first.selector}"] if first.selector is not None else []
+    return " ".join(parts)
+
+
+def register_bits(type: str) -> int:  # noqa: A002 - PTX's word
+    """Width of the registers that hold a type: 64 for f64, else 32."""
+    return 64 if type == "f64" else 32
+
+
+def element_bits(name: str, shape: str, type: str) -> int:  # noqa: A002 - PTX's word
+    """Bits that an element of A, B, C or D takes in its register."""
+    return 4 if (name, shape, type) in _PACKED else _BITS.get(type, 8)
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
+
+    ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first
+    (9.7.14.6.1).
+    """
+
+    title: str
+    width: int
+    group: int
+    indices: Mapping[int, tuple[int, ...]]
+
+    @property
+    def fields(self) -> int:
+        """Fields in one 4-bit vector of metadata."""
+        return len(next(iter(self.indices.values())))
+
+    @property
+    def field_bits(self) -> int:
+        """Bits of one field."""
+        return 4 // self.fields
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
+
+        def moved(pair: tuple[int, int]) -> list[int]:
+            before, after = (self.indices[vector] for vector in pair)
+            return [place for place in range(self.fields) if before[place] != after[place]]
+
+        pairs = list(combinations(self.indices, 2))
+        return tuple(next(pair for pair in pairs if moved(pair) == [place]) for place in range(self.fields))
+
+    @property
+    def slots(self) -> int:
+        """Fields in one 32-bit register of metadata."""
+        return 32 // self.field_bits
+
+
+_ASCENDING = {vector: (vector & 3, vector >> 2) for vector in (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
+TWO_OF_FOUR = Sparsity("2:4", width=4, group=1, indices=_ASCENDING)
+PAIRWISE = Sparsity("pairwise 4:8", width=8, group=2, indices=_ASCENDING)
+ONE_OF_TWO = Sparsity("1:2", width=2, group=1, indices={0x4: (0,), 0xE: (1,)})
+DENSE = Sparsity("dense", width=1, group=1, indices={0x0: (0,)})
+
+
+def sparsity(name: str, shape: str, type: str) -> Sparsity:  # noqa: A002 - PTX's word
+    """The rule by which an instruction stores an A of a type: DENSE where all of it is stored."""
+    if not instruction(name).sparse:
+        return DENSE
+    return {4: PAIRWISE, 32: ONE_OF_TWO}.get(element_bits(name, shape, type), TWO_OF_FOUR)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a form: its PTX type, its register vector, its layout qualifier, and the threads that hold it."""
+
+    role: str
+    type: str
+    registers: int
+    slots: int
+    major: str | None = None
+    threads: int = WARP
+
+    @property
+    def register_bits(self) -> int:
+        """Width of one register."""
+        return register_bits(self.type)
+
+    @property
+    def slot_bits(self) -> int:
+        """Width of one slot."""
+        return self.register_bits // self.slots
+
+    @property
+    def size(self) -> int:
+        """Slots of all threads."""
+        return self.threads * self.registers * self.slots
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of an instruction: a mnemonic, with the types of A, B, C and D.
+
+    ``kind`` and ``suffix`` are the qualifiers before and after the types. ``scale`` is the word of block scales that
+    are all 1.0. ``target`` is the least target; one that ends in a letter stands for its family only.
+    """
+
+    name: str
+    shape: str
+    a: str
+    b: str
+    c: str
+    d: str
+    target: str
+    majors: tuple[str, str] = ("row", "col")
+    kind: str = ""
+    suffix: str = ""
+    scale: int | None = None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether A is compressed and comes with metadata."""
+        return INSTRUCTIONS[self.name].sparse
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The type of each role; that of E is the type of the A that it belongs to."""
+        types = {"A": self.a, "B": self.b, "C": self.c, "D": self.d}
+        return {**types, "E": self.a} if self.sparse else types
+
+    @property
+    def mnemonic(self) -> str:
+        """The instruction as PTX spells it. It is unique, and names the form everywhere."""
+        name = "mma.sp::ordered_metadata" if self.sparse else self.name
+        types = f"{self.d}.{self.a}.{self.b}.{self.c}"
+        return f"{name}.sync.aligned.{self.shape}.{self.majors[0]}.{self.majors[1]}{self.kind}.{types}{self.suffix}"
+
+    @property
+    def dimensions(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        (m, k), (_, n) = (dimensions(self.shape, role, self.name) for role in "AB")
+        return m, n, k
+
+    @property
+    def computations(self) -> int:
+        """Products that one execution computes."""
+        return computations(self.name, self.shape, self.a)
+
+    @property
+    def sparsity(self) -> Sparsity | None:
+        """The rule by which A is compressed, None for a dense A."""
+        return sparsity(self.name, self.shape, self.a) if self.sparse else None
+
+    @property
+    def selectors(self) -> tuple[int | None, ...]:
+        """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills."""
+        if self.sparsity is None:
+            return (None,)
+        m, _, k = self.dimensions
+        return tuple(range(INSTRUCTIONS[self.name].threads * 8 // (m * k // self.sparsity.width)))
+
+    def operand(self, role: str) -> Operand:
+        """The operand of a role."""
+        threads = INSTRUCTIONS[self.name].threads
+        if role == "E":
+            return Operand(role, self.a, 1, self.sparsity.slots if self.sparsity else 1, threads=threads)
+        type_ = self.types[role]
+        cells = self.computations * prod(dimensions(self.shape, role, self.name))
+        elements = cells // (2 if self.sparse and role == "A" else 1) // threads
+        slots = register_bits(type_) // element_bits(self.name, self.shape, type_)
+        major = dict(zip("AB", self.majors, strict=True)).get(role)
+        return Operand(role, type_, elements // slots, slots, major, threads)
+
+    def key(self, role: str, selector: int | None = None) -> Key:
+        """What names the fragment of a role in any source."""
+        operand = self.operand(role)
+        return Key(self.name, self.shape, operand.type, role, operand.major, selector if role == "E" else None)
+
+    def supports(self, target: str) -> bool:
+        """Whether PTX allows the form on a target such as sm_90a."""
+        mine, theirs = _number(self.target), _number(target)
+        family = self.target[-1].isalpha()
+        return target[-1].isalpha() and mine // 10 == theirs // 10 if family else theirs >= mine
+
+    def __str__(self) -> str:
+        return self.mnemonic
+
+
+def _number(target: str) -> int:
+    matched = re.fullmatch(r"sm_(\d+)[a-z]?", target)
+    if matched is None:
+        raise ValueError(target)
+    return int(matched[1])
+
+
+def _rows(
+    name: str, shapes: str, types: str, accumulators: str, target: str, kind: str = "", suffix: str = ""
+) -> tuple[Form, ...]:
+    """Forms whose A and B have one type, and C and D another."""
+    every = product(shapes.split(), types.split(), accumulators.split())
+    return tuple(Form(name, shape, t, t, acc, acc, target, kind=kind, suffix=suffix) for shape, t, acc in every)
+
+
+DENSE_FORMS = (
+    *(
+        Form("mma", "m8n8k4", "f16", "f16", accumulator, accumulator, "sm_70", (a, b))
+        for a, b, accumulator in product(("row", "col"), ("row", "col"), ("f16", "f32"))
+    ),
+    *_rows("mma", "m8n8k4", "f64", "f64", "sm_80"),
+    *_rows("mma", "m16n8k4 m16n8k8 m16n8k16", "f64", "f64", "sm_90"),
+    *_rows("mma", "m16n8k8", "f16", "f16 f32", "sm_75"),
+    *_rows("mma", "m16n8k16", "f16", "f16 f32", "sm_80"),
+    *_rows("mma", "m16n8k8 m16n8k16", "bf16", "f32", "sm_80"),
+    *_rows("mma", "m16n8k4 m16n8k8", "tf32", "f32", "sm_80"),
+    *_rows("mma", "m8n8k16", "s8 u8", "s32", "sm_75"),
+    *_rows("mma", "m16n8k16 m16n8k32", "s8 u8", "s32", "sm_80"),
+    *_rows("mma", "m8n8k32", "s4 u4", "s32", "sm_75"),
+    *_rows("mma", "m16n8k32 m16n8k64", "s4 u4", "s32", "sm_80"),
+    *_rows("mma", "m8n8k128", "b1", "s32", "sm_75", suffix=".xor.popc"),
+    *_rows("mma", "m16n8k128 m16n8k256", "b1", "s32", "sm_80", suffix=".xor.popc"),
+    *_rows("mma", "m8n8k128 m16n8k128 m16n8k256", "b1", "s32", "sm_80", suffix=".and.popc"),
+    *_rows("mma", "m16n8k16 m16n8k32", "e4m3 e5m2", "f16 f32", "sm_89"),
+)
+
+SPARSE_FORMS = (
+    *_rows("mma.sp", "m16n8k16 m16n8k32", "f16", "f16 f32", "sm_80"),
+    *_rows("mma.sp", "m16n8k16 m16n8k32", "bf16", "f32", "sm_80"),
+    *_rows("mma.sp", "m16n8k8 m16n8k16", "tf32", "f32", "sm_80"),
+    *_rows("mma.sp", "m16n8k32 m16n8k64", "s8 u8", "s32", "sm_80"),
+    *_rows("mma.sp", "m16n8k64 m16n8k128", "s4 u4", "s32", "sm_80"),
+    *_rows("mma.sp", "m16n8k64", "e4m3 e5m2", "f32", "sm_89"),
+)
+
+_NARROW = "e4m3 e5m2 e3m2 e2m3 e2m1"
+
+#: Four scales of 1.0 in each of the two types of block scales.
+_UE8M0, _UE4M3 = 0x7F7F7F7F, 0x38383838
+_MXF8F6F4 = ".kind::mxf8f6f4.block_scale.scale_vec::1X"
+_SCALED = (
+    ("mxf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0),
+    ("mxf4nvf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0),
+    ("mxf4nvf4.block_scale.scale_vec::4X", ".ue4m3", _UE4M3),
+)
+
+NARROW_FORMS = (
+    *_rows("mma", "m16n8k32", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
+    *_rows("mma.sp", "m16n8k64", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
+    *(
+        Form(name, shape, "e2m1", "e2m1", "f32", "f32", "sm_120a", kind=f".kind::{kind}", suffix=suffix, scale=scale)
+        for (name, shape), (kind, suffix, scale) in product((("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED)
+    ),
+    *(
+        Form(name, shape, each, each, "f32", "f32", "sm_120a", kind=_MXF8F6F4, suffix=".ue8m0", scale=_UE8M0)
+        for (name, shape), each in product((("mma", "m16n8k32"), ("mma.sp", "m16n8k64")), _NARROW.split())
+    ),
+)
+
+#: Every form.
+FORMS = (*DENSE_FORMS, *SPARSE_FORMS, *NARROW_FORMS)
