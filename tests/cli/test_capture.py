@@ -206,7 +206,7 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     key = ("mma.sp", "m16n8k16", "f16", "E", None, 0, None)
     table = measured[key].elements.copy()
     table["row"] = 15 - table["row"]
-    odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None]]
+    odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None, None]]
     lanemap.add([Source("a", "import", "a", odd, {}), Source("b", "capture", "b", odd, {})], str(file))
     each = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
     words = ("decode", "m16n8k16", "f16", *each, "--selector", "0")
