@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..fragment import LANES, Fragment
 from . import Notation
-from .arithmetic import evaluate, expression
+from .arithmetic import evaluate, quotients
 from .digits import Digit, Sum
 from .table import rows_of, table
 
@@ -42,7 +42,7 @@ class _Tiles:
 def compose(fragment: Fragment, name: str) -> str:
     """The map, and the nested layout with its map, or a line that says why there is none."""
     sums = table(fragment).sums()
-    whole = _map(name, _PLACE, [expression(each, _PLACE) for each in sums.values()])
+    whole = _map(name, _PLACE, [quotients(each, _PLACE) for each in sums.values()])
     tiles = {axis: _tiles(each) for axis, each in sums.items()}
     cut = [each for each in tiles.values() if each]
     if len(cut) == len(tiles):
@@ -91,7 +91,7 @@ def _nested(name: str, cut: Sequence[_Tiles]) -> str:
     names = _tile_names(len(cut))
     digits = [each.outer for each in cut] + [each.element for each in cut]
     steps = Sum(0, tuple((Digit(1, digit.size, digit.step if digit.weight else 0),) for digit in digits))
-    return layout + _map(f"{name}_nested_value", names, [expression(steps, names)])
+    return layout + _map(f"{name}_nested_value", names, [quotients(steps, names)])
 
 
 def _tiled(text: str, names: str, value: str) -> list[tuple[int, list[Array]]]:

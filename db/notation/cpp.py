@@ -1,13 +1,14 @@
 """A C++17 header: for each fragment a namespace with its sizes, the cell of each slot, and the slot of each cell.
 
-The functions are constexpr, hold their tables themselves, need no other header, and are compiled for the device too
-where CUDA compiles them.
+The functions are arithmetic on their arguments, constexpr, and compiled for the device too where CUDA compiles them.
+A coordinate that is neither a sum of digits nor a few cases of one is an element of a string literal: compilers fold
+it where the arguments are known, and keep it in read-only memory, never in a thread's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,20 @@ from numpy.typing import NDArray
 
 from ..fragment import LANES, Fragment
 from . import Notation
-from .table import RefusedError, by_lane, rows_of, table
+from .arithmetic import bits, evaluate
+from .digits import Case, NotASumError, as_cases
+from .table import Inverse, RefusedError, by_lane, everywhere, holding, inverse, rows_of
 
 Array = NDArray[Any]
 
 _BEFORE = """\
-#pragma once
-
-// C++17, constexpr, no other header. The cell of a slot: at(lane, reg, slot), where holds(lane). The slot of a cell:
-// find(row, col), where every cell has just one.
+// C++17, constexpr, no other header. Arguments must be in range.
+//
+// at(lane, reg, slot)          the cell of a slot, in a lane for which holds(lane) is true
+// find(row, col)               the slot of a cell
+// find(row, col, computation)  the same, where a warp does several products
+// find(row, col, nth)          the same, in sparse A and E: the nth, from 0, of the elements that are kept of the chunk
+//                              of columns that col is in
 
 #ifndef LANEMAP_FUNCTION
 #if defined(__CUDACC__)
@@ -35,13 +41,13 @@ _BEFORE = """\
 namespace lanemap {
 
 struct cell {
-  short row, col;
-  short col_last = col;   // end of the window of columns, in sparse A and E
-  short computation = 1;  // 1 to 4 where a warp does four products
+  int row, col;
+  int col_last = col;   // end of the window of columns, in sparse A and E
+  int computation = 1;  // 1 to 4 where a warp does four products
 };
 
 struct place {
-  short lane, reg, slot;
+  int lane, reg, slot;
 };
 
 }  // namespace lanemap
@@ -51,90 +57,152 @@ namespace lanemap {
 
 """
 
-_INDENT = "      "
-_TABLE = re.compile(r"constexpr (?:cell|place) (\w+)\[\d+\] = \{\n(.*?)\n  \};", re.DOTALL)
-_ENTRY = re.compile(r"\{([-\d,]+)\}")
-_ROWS = re.compile(r"row_of\[\d+\] = \{(.*?)\};")
+_FUNCTION = re.compile(
+    r"^LANEMAP_FUNCTION \w+ (\w+)\((?P<parameters>[^()]*)\) \{(?P<lines>.*?)return \{?(?P<results>.*?)\}?;", re.M | re.S
+)
+_LINE = re.compile(r"const int (\w+) = (.*?);", re.S)
+_LITERAL = re.compile(r'short\(((?:\s*u"(?:\\x[0-9A-F]{4})+")+)\[(.*)\]\)')
+_KEPT = re.compile(r" kept = (\d+);")
 
 
 def compose(fragment: Fragment, name: str) -> str:
     """A namespace with constants, ``holds`` and ``at``, and ``find`` or a line that says why there is none."""
-    lanes, coordinates = by_lane(fragment)
+    lanes, held = by_lane(fragment)
     rows, cols = fragment.dimensions
     sizes = f"rows = {rows}, cols = {cols}, registers = {fragment.registers}, slots = {fragment.slots}"
-    mask = sum(1 << int(lane) for lane in lanes)
+    try:
+        back = inverse(fragment)
+        sizes += f", chunk = {back.chunk}, kept = {back.extents['nth']}" if "nth" in back.extents else ""
+        find = _find(fragment, back)
+    except RefusedError as error:
+        find = f"// no find: {error}\n"
+    guard = f"LANEMAP_{name}_{fragment.digest:.8}".upper()
     return (
-        f"namespace {name} {{\n\n"
+        f"#ifndef {guard}\n#define {guard}\nnamespace {name} {{\n\n"
         f"inline constexpr int {sizes};\n\n"
-        f"LANEMAP_FUNCTION bool holds(int lane) {{ return 0x{mask:08X}u >> lane & 1; }}\n\n"
-        f"{_at(lanes, coordinates)}\n{_find(fragment)}\n}}  // namespace {name}\n"
+        f"{_holds(lanes)}\n{_at(fragment, everywhere(lanes, held))}\n{find}\n"
+        f"}}  // namespace {name}\n#endif\n"
     )
 
 
 def read(text: str, fragment: Fragment) -> Array:
-    """The rows in the table of ``at``, as far as that of ``find``, if there is one, leads back to them."""
-    tables = {
-        name: [[int(number) for number in entry.split(",")] for entry in _ENTRY.findall(body)]
-        for name, body in _TABLE.findall(text)
-    }
-    listed = _ROWS.findall(text)
-    lanes = [lane for lane, row in enumerate(listed[0].split(",")) if int(row) >= 0] if listed else range(LANES)
-    full = [(row, col, *(rest or [col]), 1)[:4] for row, col, *rest in tables["cells"]]
-    row, col, col_last, computation = np.array(full, np.int64).T.reshape(4, len(lanes), -1)
-    cells = {"row": row, "col": col, "col_last": col_last, "computation": computation - 1}
-    rows = rows_of(fragment, cells, lanes)
-    if "places" not in tables:
+    """The rows that ``holds`` and ``at`` say, as far as ``find``, if there is one, leads back to them."""
+    functions = {match[1]: match.groupdict() for match in _FUNCTION.finditer(text)}
+    everyone, element = np.arange(LANES), np.arange(fragment.registers * fragment.slots)
+    (holds,) = _call(functions["holds"], lane=everyone)
+    lanes = everyone[np.broadcast_to(holds, LANES)]
+    place = {"lane": lanes[:, None], "reg": element // fragment.slots, "slot": element % fragment.slots}
+    cell = dict(zip(("row", "col", "col_last", "computation"), _call(functions["at"], **place), strict=False))
+    rows = rows_of(fragment, cell | {"computation": cell.get("computation", 1) - 1}, lanes)
+    if "find" not in functions:
         return rows
-    height, width = fragment.dimensions
-    back = np.array(tables["places"])[(cells["computation"] * height + row) * width + col].reshape(-1, 3)
-    return rows[np.all(back == np.stack([rows[name] for name in ("lane", "reg", "slot")], axis=-1), axis=-1)]
+    kept = _KEPT.search(text)
+    nth = np.arange(int(kept[1]) if kept else 1)
+    agree = np.ones(len(rows), bool)
+    for offset in range(int((rows["col_last"] - rows["col"]).max(initial=0)) + 1):
+        where = {name: rows[name][:, None].astype(np.int64) for name in ("row", "col", "computation")}
+        where["col"] = np.minimum(where["col"] + offset, rows["col_last"][:, None])
+        found = _call(functions["find"], **where, nth=nth)
+        same = [rows[name][:, None] == value for name, value in zip(("lane", "reg", "slot"), found, strict=True)]
+        agree &= np.logical_and.reduce(np.broadcast_arrays(*same)).any(axis=1)
+    return rows[agree]
 
 
-def _at(lanes: Array, coordinates: dict[str, Array]) -> str:
-    cells = _cells(coordinates)
-    table_of_lanes, index = "", "lane"
-    if len(lanes) < LANES:
-        numbers = np.full(LANES, -1)
-        numbers[lanes] = np.arange(len(lanes))
-        listed = ", ".join(map(str, numbers.tolist()))
-        table_of_lanes, index = f"  constexpr signed char row_of[{LANES}] = {{{listed}}};\n", "row_of[lane]"
-    return (
-        "LANEMAP_FUNCTION cell at(int lane, int reg, int slot) {\n"
-        f"{table_of_lanes}  constexpr cell cells[{len(cells)}] = {{\n{_wrapped(cells)}  }};\n"
-        f"  return cells[({index} * registers + reg) * slots + slot];\n}}\n"
-    )
+def _holds(lanes: Array) -> str:
+    test = holding(lanes)
+    if test is None:
+        result = f"{_literal(np.isin(np.arange(LANES), lanes), ['lane'])} == 1"
+    else:
+        result = f"(lane & 0x{test[0]:X}) == {test[1]}" if test[0] else "true"
+    return _function("bool", "holds", ["lane"], {}, result)
 
 
-def _cells(coordinates: dict[str, Array]) -> list[str]:
-    """One initialiser per slot, with as many members as any of them needs."""
-    members = np.stack([coordinates[name].ravel() for name in ("row", "col", "col_last", "computation")], axis=1)
-    members[:, 3] += 1
-    count = 4 if (members[:, 3] > 1).any() else 3 if (members[:, 2] != members[:, 1]).any() else 2
-    return ["{" + ",".join(map(str, cell)) + "}" for cell in members[:, :count].tolist()]
+def _at(fragment: Fragment, held: Mapping[str, Array]) -> str:
+    names = ["lane", "reg", "slot"]
+    grid = {name: each.reshape(LANES, fragment.registers, fragment.slots) for name, each in held.items()}
+    lines = {name: _value(grid[name], names) for name in ("row", "col")}
+    window = grid["col_last"] - grid["col"]
+    if window.any():
+        even = (window == window.flat[0]).all()
+        lines["col_last"] = f"col + {window.flat[0]}" if even else _value(grid["col_last"], names)
+    results = list(lines)
+    if grid["computation"].any():
+        lines["computation"] = _value(grid["computation"] + 1, names)
+        results = ["row", "col", lines.get("col_last", "col"), "computation"]
+    return _function("cell", "at", names, lines, f"{{{', '.join(results)}}}")
 
 
-def _find(fragment: Fragment) -> str:
+def _find(fragment: Fragment, back: Inverse) -> str:
+    parameters = [name for name in ("row", "col", "computation", "nth") if name in back.extents]
+    names = ["(computation - 1)" if name == "computation" else name for name in back.extents]
+    lane, element = np.divmod(back.places, fragment.registers * fragment.slots)
+    values = {"lane": lane, "reg": element // fragment.slots, "slot": element % fragment.slots}
+    lines = {name: _value(each, names) for name, each in values.items()}
+    return _function("place", "find", parameters, lines, "{lane, reg, slot}")
+
+
+def _value(values: Array, names: Sequence[str]) -> str:
+    """An array over the indices that have these names as an expression: a sum, cases of sums, or a table."""
     try:
-        held = table(fragment)
-        places = held.places()
-    except RefusedError as error:
-        return f"// no find: {error}\n"
-    slots = [held.at(place) for place in places.ravel().tolist()]
-    body = _wrapped([f"{{{slot['lane']},{slot['reg']},{slot['slot']}}}" for slot in slots])
-    several = "computation" in held.extents
-    product, index = (", int computation", "((computation - 1) * rows + row)") if several else ("", "row")
-    return (
-        f"LANEMAP_FUNCTION place find(int row, int col{product}) {{\n"
-        f"  constexpr place places[{places.size}] = {{\n{body}  }};\n"
-        f"  return places[{index} * cols + col];\n}}\n"
-    )
+        *cases, last = as_cases(values)
+    except NotASumError:
+        return _literal(values, names)
+    text = bits(last, names)
+    for case in reversed(cases):
+        text = f"{_condition(case, names, values.shape)} ? {bits(case, names)} : {text}"
+    return text
 
 
-def _wrapped(parts: Sequence[str]) -> str:
-    """The parts as indented lines of at most 120 columns, a power of two on each."""
-    fit = (120 - len(_INDENT)) // (max(map(len, parts)) + 1)
-    count = 1 << fit.bit_length() - 1
-    return "".join(f"{_INDENT}{','.join(parts[at : at + count])},\n" for at in range(0, len(parts), count))
+def _condition(case: Case, names: Sequence[str], lengths: Sequence[int]) -> str:
+    tests = []
+    for name, part, length in zip(names, case.parts, lengths, strict=True):
+        tests += [f"{name} >= {part.start}"] if part.start else []
+        tests += [f"{name} < {part.stop}"] if part.stop < length else []
+    return " && ".join(tests)
+
+
+def _literal(values: Array, names: Sequence[str]) -> str:
+    """An element of a string literal, counted with the last index fastest."""
+    index = names[0]
+    for name, length in zip(names[1:], values.shape[1:], strict=True):
+        index = f"({index}) * {length} + {name}"
+    units = [f"\\x{value & 0xFFFF:04X}" for value in values.ravel().tolist()]
+    lines = ["".join(units[at : at + 16]) for at in range(0, len(units), 16)]
+    return "short(" + "".join(f'\n      u"{line}"' for line in lines) + f"[{index}])"
+
+
+def _function(kind: str, name: str, parameters: Sequence[str], lines: Mapping[str, str], result: str) -> str:
+    body = "".join(f"  const int {each} = {text};\n" for each, text in lines.items())
+    used = re.findall(r"\w+", body + result)
+    listed = ", ".join(f"int {each}" if each in used else f"int /*{each}*/" for each in parameters)
+    whole = f"\n{body}  return {result};\n" if body else f" return {result}; "
+    return f"LANEMAP_FUNCTION {kind} {name}({listed}) {{{whole}}}\n"
+
+
+def _call(function: Mapping[str, str], **arguments: Array) -> list[Array]:
+    known: dict[str, Any] = {**arguments, "true": np.True_}
+    for name, text in _LINE.findall(function["lines"]):
+        known[name] = _evaluate(text, known)
+    return [np.asarray(_evaluate(text, known)) for text in function["results"].split(", ")]
+
+
+def _evaluate(text: str, known: Mapping[str, Any]) -> Any:
+    """The value of an expression with conditions, or of a comparison with an element of a string literal."""
+    *cases, last = text.split(" : ")
+    value = _element(last, known)
+    for case in reversed(cases):
+        tests, result = case.split(" ? ")
+        holds = np.logical_and.reduce(np.broadcast_arrays(*(evaluate(test, known) for test in tests.split(" && "))))
+        value = np.where(holds, evaluate(result, known), value)
+    return value
+
+
+def _element(text: str, known: Mapping[str, Any]) -> Any:
+    if (match := _LITERAL.match(text)) is None:
+        return evaluate(text, known)
+    units = [int(unit, 16) for unit in re.findall(r"\\x(\w{4})", match[1])]
+    element = np.array(units, np.uint16).astype(np.int16)[evaluate(match[2], known)]
+    return evaluate(f"element{text[match.end() :]}", {"element": element})
 
 
 NOTATION = Notation(compose, read, before=_BEFORE, after="\n}  // namespace lanemap\n")

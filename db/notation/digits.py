@@ -8,13 +8,16 @@ its shape, weights its stride) and what PTX, MLIR and Python write with shifts, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
-from typing import Any
+from itertools import count, permutations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+#: More cases than this are a table, not a formula.
+MOST_CASES = 16
 
 
 class NotASumError(Exception):
@@ -65,6 +68,51 @@ def as_sum(table: Array) -> Sum:
     if wrong := np.argwhere(expected != table).tolist():
         index = tuple(wrong[0])
         raise NotASumError(index, int(table[index]), int(expected[index]))
+    return found
+
+
+class Case(NamedTuple):
+    """A sum, and the part of each axis that it holds for."""
+
+    total: Sum
+    parts: tuple[range, ...]
+
+
+def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
+    """The sums of digits that the halves of a table are, or the halves of these; one, if the whole table is a sum.
+
+    Halving goes along one axis after another, in the order of axes that takes the fewest cases. The length of a part
+    divides its start, so that digits of an index within the part are digits of the whole index. Cases are in the order
+    of their parts.
+
+    Raises:
+        NotASumError: it takes more than ``most`` cases; names the first place that one sum does not explain.
+    """
+    try:
+        return [Case(as_sum(table), tuple(map(range, table.shape)))]
+    except NotASumError:
+        ways = [_halved(table, order, most) for order in permutations(range(table.ndim))]
+        if found := min(filter(None, ways), key=len, default=None):
+            return found
+        raise
+
+
+def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | None:
+    """The cases that halving leads to, each time along the first axis of ``order`` with halves; None if too many."""
+    found: list[Case] = []
+    open_ = [tuple(map(range, table.shape))]
+    while open_:
+        parts = open_.pop()
+        try:
+            found.append(Case(as_sum(table[tuple(slice(part.start, part.stop) for part in parts)]), parts))
+        except NotASumError:
+            axis = next((axis for axis in order if len(parts[axis]) % 2 == 0), None)
+            if axis is None or len(found) + len(open_) + 2 > most:
+                return None
+            whole = parts[axis]
+            middle = whole.start + len(whole) // 2
+            halves = range(middle, whole.stop), range(whole.start, middle)
+            open_ += [(*parts[:axis], half, *parts[axis + 1 :]) for half in halves]
     return found
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..fragment import LANES, Fragment
 from . import Notation
-from .arithmetic import evaluate, expression
+from .arithmetic import evaluate, quotients
 from .digits import NotASumError, Sum, as_sum
 from .table import Table, refusal, rows_of, table
 
@@ -57,7 +57,7 @@ def _places(held: Table) -> dict[str, Sum]:
 
 
 def _function(name: str, names: Sequence[str], sums: Mapping[str, Sum]) -> str:
-    lines = "".join(f"    {result} = {expression(each, names)}\n" for result, each in sums.items())
+    lines = "".join(f"    {result} = {quotients(each, names)}\n" for result, each in sums.items())
     return f"def {name}({', '.join(names)}):\n{lines}    return {', '.join(sums)}\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..fragment import LANES, Fragment, elements
-from .digits import NotASumError, Sum, as_sum
+from .digits import MOST_CASES, Case, NotASumError, Sum, as_cases, as_sum
 
 Array = NDArray[Any]
 
@@ -52,22 +51,62 @@ class Table:
         Raises:
             RefusedError: a cell is held twice or never.
         """
-        cells = tuple(values.ravel() for values in self.coordinates.values())
-        shape = tuple(self.extents.values())
-        flat = np.ravel_multi_index(cells, shape)
-        _, first = np.unique(flat, return_index=True)
-        if len(again := np.setdiff1d(np.arange(len(flat)), first)):
-            raise refusal(self.fragment, self.at(int(again[0])), "holds a cell that another slot holds too")
-        if len(flat) < math.prod(shape):
-            row = np.setdiff1d(np.arange(math.prod(shape)), flat)[0] // shape[-1] % shape[-2]
-            raise RefusedError(f"{self.fragment}: no slot holds some cell of row {row}")
-        inverse = np.empty(len(flat), np.int64)
-        inverse[flat] = np.arange(len(flat))
-        return inverse.reshape(shape)
+        back = inverse(self.fragment)
+        if "nth" in back.extents:
+            raise refusal(self.fragment, self.at(int(back.places[..., 1:].min())), _SHARED)
+        return back.places
 
     def at(self, place: int) -> dict[str, int]:
         """Lane, reg and slot of a place."""
         return located(self.fragment, place // self.values, place % self.values)
+
+
+_SHARED = "holds a cell that another slot holds too"
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """Which slots hold a cell: lane * elements per lane + element in ``places``, an array over the ``extents``.
+
+    These are computation, from 0, where there are several, row and col, and ``nth`` where several elements are stored
+    of each ``chunk`` of so many columns, of which every window is a part: then all columns of a chunk have its slots,
+    in the order of their windows.
+    """
+
+    chunk: int
+    extents: Mapping[str, int]
+    places: Array
+
+
+def inverse(fragment: Fragment) -> Inverse:
+    """The slots of every cell.
+
+    Raises:
+        RefusedError: not as many are stored of one chunk of columns as of another.
+    """
+    lanes, held = by_lane(fragment)
+    inside(fragment, lanes, held)
+    rows, cols = fragment.dimensions
+    products = int(held["computation"].max()) + 1
+    chunk = next(
+        width
+        for width in range(1, cols + 1)
+        if not cols % width and not (held["col"] // width < held["col_last"] // width).any()
+    )
+    place = (lanes[:, None] * (fragment.registers * fragment.slots) + np.arange(held["row"].shape[1])).ravel()
+    block = (((held["computation"] * rows + held["row"]) * cols + held["col"]) // chunk).ravel()
+    order = np.lexsort((place, held["col_last"].ravel(), held["col"].ravel(), block))
+    counts = np.bincount(block, minlength=products * rows * cols // chunk)
+    if len(few := np.flatnonzero(counts < counts.max())):
+        again = np.sort(place[order[1:]][np.diff(block[order]) == 0])
+        if chunk == 1 and len(again):
+            raise refusal(fragment, located(fragment, *divmod(int(again[0]), held["row"].shape[1])), _SHARED)
+        some = "some cell" if chunk == 1 else f"as many elements of some {chunk} columns as of others"
+        raise RefusedError(f"{fragment}: no slot holds {some} of row {few[0] // (cols // chunk) % rows}")
+    extents = {"computation": products, "row": rows, "col": cols, "nth": int(counts.max())}
+    places = np.repeat(place[order].reshape(products, rows, cols // chunk, -1), chunk, axis=2)
+    several = {name: extent for name, extent in extents.items() if extent > 1 or name in ("row", "col")}
+    return Inverse(chunk, several, places.reshape(tuple(several.values())))
 
 
 def table(fragment: Fragment) -> Table:
@@ -89,9 +128,7 @@ def table(fragment: Fragment) -> Table:
     if (products := int(coordinates["computation"].max()) + 1) > 1:
         cells = {"computation": coordinates["computation"]} | cells
         extents = {"computation": products} | extents
-    for name, values in cells.items():
-        if len(outside := np.argwhere((values < 0) | (values >= extents[name])).tolist()):
-            raise refusal(fragment, located(fragment, *outside[0]), f"has a {name} outside the matrix")
+    inside(fragment, lanes, coordinates)
     return Table(fragment, cells, extents)
 
 
@@ -117,7 +154,36 @@ def by_lane(fragment: Fragment) -> tuple[Array, dict[str, Array]]:
     return lanes, arrays
 
 
-def rows_of(fragment: Fragment, coordinates: Mapping[str, Array], lanes: Sequence[int] | Array = range(LANES)) -> Array:
+def inside(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -> None:
+    """Refuse a fragment with cells outside the matrix."""
+    rows, cols = fragment.dimensions
+    extents = {"computation": int(coordinates["computation"].max()) + 1, "row": rows, "col": cols, "col_last": cols}
+    for name, extent in extents.items():
+        values = coordinates[name]
+        if len(outside := np.argwhere((values < 0) | (values >= extent)).tolist()):
+            lane, element = outside[0]
+            raise refusal(fragment, located(fragment, int(lanes[lane]), element), f"has a {name} outside the matrix")
+
+
+def holding(lanes: Array) -> tuple[int, int] | None:
+    """The mask and value with ``lane & mask == value`` for these lanes and no other, None where there are none."""
+    first = int(lanes[0])
+    varying = int(np.bitwise_or.reduce(lanes ^ first))
+    mask = (LANES - 1) & ~varying
+    return (mask, first & mask) if len(lanes) == 1 << varying.bit_count() else None
+
+
+def everywhere(lanes: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
+    """Coordinates of ``lanes`` extended to all lanes: one that holds nothing is given what a similar one holds."""
+    found = holding(lanes)
+    similar = np.arange(LANES) if found is None else np.arange(LANES) & ~found[0] | found[1]
+    nearest = np.searchsorted(lanes, similar, side="right") - 1
+    return {name: values[np.maximum(nearest, 0)] for name, values in coordinates.items()}
+
+
+def rows_of(
+    fragment: Fragment, coordinates: Mapping[str, Array | int], lanes: Sequence[int] | Array = range(LANES)
+) -> Array:
     """The ELEMENT rows of coordinates over (lane, element), for the given lanes: ``by_lane`` undone.
 
     ``computation`` is the first, and ``col_last`` is ``col``, where they are not among the coordinates.
@@ -141,6 +207,19 @@ def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
         return as_sum(values)
     except NotASumError as error:
         why = f"has {name} {error.value}, but the digits of lane and element add up to {error.expected}"
+        raise refusal(fragment, located(fragment, *error.index), why) from None
+
+
+def cases_of(fragment: Fragment, name: str, values: Array) -> list[Case]:
+    """A coordinate over (lane, element) as cases.
+
+    Raises:
+        RefusedError: it takes too many.
+    """
+    try:
+        return as_cases(values)
+    except NotASumError as error:
+        why = f"has {name} {error.value}: a formula would take more than {MOST_CASES} cases"
         raise refusal(fragment, located(fragment, *error.index), why) from None
 
 

@@ -1,99 +1,248 @@
-"""C++ compilers take the header: g++ with every warning an error, nvcc for host and device."""
+"""C++ compilers take the header: g++ and clang++ with every warning an error, nvcc for host and device.
 
+Compilers compare the functions with the rows of every layout in constant expressions. What nvcc makes of them for a
+device takes no memory, and no more registers than arithmetic written by hand.
+"""
+
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from lanemap.db.fragment import Fragment, elements
+from lanemap.db.notation import cpp, express
 
-def assertions(name, fragment):
-    """A static_assert for each element, forward and, where there is one cell for each slot, back."""
-    several = fragment.elements["computation"].max() > 1
-    for lane, reg, slot, row, col, col_last, computation in fragment.elements.tolist():
-        call = f"lanemap::{name}::at({lane}, {reg}, {slot})"
-        yield f"static_assert(is({call}, {row}, {col}, {col_last}, {computation}));"
-        if col == col_last:
-            place = f"lanemap::{name}::find({row}, {col}{f', {computation}' if several else ''})"
-            yield f"static_assert(is({place}, {lane}, {reg}, {slot}));"
+WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
 
-
+#: Whether the functions of a namespace say what rows do: find, for every column of a window, in one nth of the kept.
 CHECKS = """
-constexpr bool is(lanemap::cell it, int row, int col, int col_last, int computation) {
-  return it.row == row && it.col == col && it.col_last == col_last && it.computation == computation;
+template <class At> constexpr bool cells(const short (*rows)[7], int count, At at) {
+  for (int n = 0; n < count; ++n) {
+    const auto& r = rows[n];
+    const lanemap::cell c = at(r[0], r[1], r[2]);
+    if (c.row != r[3] || c.col != r[4] || c.col_last != r[5] || c.computation != r[6]) return false;
+  }
+  return true;
 }
-constexpr bool is(lanemap::place it, int lane, int reg, int slot) {
-  return it.lane == lane && it.reg == reg && it.slot == slot;
+template <class Find> constexpr bool places(const short (*rows)[7], int count, int kept, Find find) {
+  for (int n = 0; n < count; ++n) {
+    const auto& r = rows[n];
+    for (int col = r[4]; col <= r[5]; ++col) {
+      int found = 0;
+      for (int nth = 0; nth < kept; ++nth) {
+        const lanemap::place p = find(r[3], col, r[6], nth);
+        found += p.lane == r[0] && p.reg == r[1] && p.slot == r[2];
+      }
+      if (found != 1) return false;
+    }
+  }
+  return true;
 }
+template <class Holds> constexpr bool lanes(unsigned mask, Holds holds) {
+  for (int lane = 0; lane < 32; ++lane) if (holds(lane) != bool(mask >> lane & 1)) return false;
+  return true;
+}
+"""
+
+#: at and find as kernels have them: of m16n8k16, of four products in a warp, of a sparse A and its metadata.
+BY_HAND = {
+    "A of mma m16n8k16 f16": (
+        "return {(lane >> 2) + (reg & 1) * 8, (lane & 3) * 2 + slot + (reg >> 1) * 8};",
+        "return {(row & 7) * 4 + ((col & 7) >> 1), (row >> 3) + (col >> 3) * 2, col & 1};",
+    ),
+    "B of mma m16n8k16 f16": (
+        "return {(lane & 3) * 2 + slot + reg * 8, lane >> 2};",
+        "return {col * 4 + ((row & 7) >> 1), row >> 3, row & 1};",
+    ),
+    "C of mma m16n8k16 f32": (
+        "return {(lane >> 2) + (reg >> 1) * 8, (lane & 3) * 2 + (reg & 1)};",
+        "return {(row & 7) * 4 + (col >> 1), (row >> 3) * 2 + (col & 1), 0};",
+    ),
+    "C of mma m8n8k4 f32": (
+        "int c = (lane & 2) + (reg & 5); return {(lane & 1) + lane / 16 * 4 + (reg & 2), c, c, (lane >> 2 & 3) + 1};",
+        "return {(row & 1) + (col & 2) + (row >> 2) * 16 + computation * 4 - 4, (row & 2) + (col & 5), 0};",
+    ),
+    "A of mma.sp m16n8k32 f16": (
+        "int col = (lane & 3) * 4 + (reg >> 1) * 16; return {(lane >> 2) + (reg & 1) * 8, col, col + 3};",
+        "return {(row & 7) * 4 + (col >> 2 & 3), (row >> 3) + (col >> 4) * 2, nth};",
+    ),
+    "E of mma.sp m16n8k32 f16 selector 1": (
+        "int col = (lane & 1) * 16 + (slot & 6) * 2 + (slot & 1); return {(lane >> 2) + (slot & 8), col, col + 2};",
+        "return {(row & 7) * 4 + 2 + (col >> 4), 0, (row & 8) + (col >> 2 & 3) * 2 + nth};",
+    ),
+}
+
+HAND = """
+namespace {name} {{
+inline constexpr int kept = {kept};
+LANEMAP_FUNCTION cell at(int lane, [[maybe_unused]] int reg, [[maybe_unused]] int slot) {{ {at} }}
+LANEMAP_FUNCTION place find(int row, int col, [[maybe_unused]] int computation, [[maybe_unused]] int nth) {{
+  {find}
+}}
+}}
+"""
+
+KERNELS = """
+extern "C" __global__ void at_{name}(int* out, int reg, int slot) {{
+  const int lane = threadIdx.x;
+  const lanemap::cell c = lanemap::{name}::at(lane, reg, slot);
+  out[lane] = c.row;
+  out[lane + 32] = c.col;
+  out[lane + 64] = c.col_last;
+  out[lane + 96] = c.computation;
+}}
+"""
+
+KERNELS_BACK = """
+extern "C" __global__ void find_{name}(int* out, int row, int col, int computation, int nth) {{
+  const lanemap::place p = lanemap::{name}::find({arguments});
+  out[0] = p.lane;
+  out[1] = p.reg;
+  out[2] = p.slot;
+}}
 """
 
 
-@pytest.fixture
-def source(exported, tmp_path):
-    """Writes the header of the whole corrected document, and a source that uses it."""
-    (tmp_path / "layouts.hpp").write_text(exported("cpp"))
-
-    def source(name, *lines):
-        file = tmp_path / name
-        file.write_text("\n".join(['#include "layouts.hpp"', CHECKS, *lines]) + "\n")
-        return file
-
-    return source
+@pytest.fixture(scope="module")
+def distinct(everything):
+    """Every layout of every source once: its text and fragment under a name of its own."""
+    found = {}
+    for _, each in everything:
+        found.setdefault((each.digest, each.registers, each.slots, each.dimensions), each)
+    return {f"layout{n}": (cpp.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
 
 
-def compiled_by_gxx(file):
-    if not shutil.which("g++"):
-        pytest.skip("needs g++")
-    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", file]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def by_hand(everything):
+    """The layouts by hand, likewise."""
+    first = {}
+    for _, each in everything:
+        first.setdefault(str(each), each)
+    return {
+        f"hand{n}": (HAND.format(name=f"hand{n}", at=at, find=find, kept=1 + ("nth" in find)), first[name])
+        for n, (name, (at, find)) in enumerate(BY_HAND.items())
+    }
 
 
-def test_gxx_compiles_the_header_and_asserts_every_element(source, one_per_width, corrected):
-    sparse = {name: corrected[name] for name in ("mma_sp_m16n8k16_f16_a",)}
-    lines = [line for name, each in (one_per_width | sparse).items() for line in assertions(name, each)]
-    done = compiled_by_gxx(source("elements.cpp", *lines))
+def header(texts):
+    return cpp.NOTATION.before + "\n".join(texts) + cpp.NOTATION.after
+
+
+def arguments(text):
+    """What the ``find`` of a namespace takes of row, col, computation and nth; None where there is no ``find``."""
+    parameters = re.search(r"place find\((.*)\)", text)
+    return parameters and ", ".join(re.findall(r"int (?:/\*)?(\w+)", parameters[1]))
+
+
+def assertions(name, text, fragment):
+    rows = ",".join("{" + ",".join(map(str, row)) + "}" for row in fragment.elements.tolist())
+    count = len(fragment.elements)
+    yield f"constexpr short {name}_rows[][7] = {{{rows}}};"
+    yield f"static_assert(cells({name}_rows, {count}, lanemap::{name}::at));"
+    if "bool holds(" in text:
+        mask = sum(1 << lane for lane in set(fragment.elements["lane"].tolist()))
+        yield f"static_assert(lanes({mask}u, lanemap::{name}::holds));"
+    if called := arguments(text):
+        kept = (re.search(r"kept = (\d+)", text) or [0, 1])[1]
+        unused = "".join(f"(void){each}; " for each in ("computation", "nth"))
+        find = f"[](int row, int col, int computation, int nth) {{ {unused}return lanemap::{name}::find({called}); }}"
+        yield f"static_assert(places({name}_rows, {count}, {kept}, {find}));"
+
+
+def compiled(compiler, file, *more):
+    if not shutil.which(compiler):
+        pytest.skip(f"needs {compiler}")
+    return subprocess.run([compiler, *WARNINGS, *more, file], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("compiler", "more"), [("g++", []), ("clang++", ["-fconstexpr-steps=100000000"])])
+def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions(
+    compiler, more, distinct, by_hand, tmp_path
+):
+    assert len(distinct) > 60
+    every = distinct | by_hand
+    lines = [line for name, (text, each) in every.items() for line in assertions(name, text, each)]
+    file = tmp_path / "every.cpp"
+    file.write_text("\n".join([header(text for text, _ in every.values()), CHECKS, *lines]) + "\n")
+    done = compiled(compiler, file, *more)
     assert done.returncode == 0, done.stderr[:2000]
 
 
-def test_gxx_sees_which_lanes_hold_metadata(run, everything, tmp_path):
-    selection = ("--source", "h200-sm_90a", "--role", "E", "--shape", "m16n8k16", "--type", "f16")
-    (tmp_path / "layouts.hpp").write_text(run("export", "--format", "cpp", *selection).out)
-    lines = ['#include "layouts.hpp"', CHECKS]
-    for fragment in (each for _, each in everything if each.role == "E" and each.shape == "m16n8k16"):
-        if fragment.type == "f16":
-            name = f"mma_sp_m16n8k16_f16_e_selector{fragment.selector}"
-            lines += assertions(name, fragment)
-            held = set(fragment.elements["lane"].tolist())
-            lines += [f"static_assert(lanemap::{name}::holds({lane}) == {int(lane in held)});" for lane in range(32)]
-    file = tmp_path / "metadata.cpp"
-    file.write_text("\n".join(lines))
-    done = compiled_by_gxx(file)
+def test_gxx_sees_a_wrong_element(distinct, tmp_path):
+    name, (text, fragment) = next(iter(distinct.items()))
+    rows = fragment.elements.copy()
+    for column in ("col", "col_last"):
+        rows[column][-1] ^= 1
+    lines = assertions(name, text, replace(fragment, elements=rows))
+    file = tmp_path / "wrong.cpp"
+    file.write_text("\n".join([header([text]), CHECKS, *lines]) + "\n")
+    done = compiled("g++", file)
+    assert done.stderr.count("static assertion failed") == 2, done.stderr[:2000]
+
+
+def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_path):
+    texts = [text for text, _ in distinct.values()]
+    for name, part in {"one.hpp": texts[:2], "two.hpp": texts[1:3], "all.hpp": texts[:3]}.items():
+        (tmp_path / name).write_text(header(part))
+    file = tmp_path / "together.cpp"
+    file.write_text("".join(f'#include "{name}.hpp"\n' for name in ("one", "two", "all", "one")))
+    done = compiled("g++", file)
     assert done.returncode == 0, done.stderr[:2000]
 
 
-def test_gxx_takes_several_headers_together(exported, tmp_path):
-    for role in "AB":
-        (tmp_path / f"{role}.hpp").write_text(exported("cpp", "--shape", "m16n8k16", "--type", "f16", "--role", role))
-    file = tmp_path / "both.cpp"
-    file.write_text('#include "A.hpp"\n#include "B.hpp"\n')
-    done = compiled_by_gxx(file)
+def shuffled(seed):
+    """A layout without rule, of lanes that no bits of their numbers tell from the rest."""
+    lane, reg, slot = (each.ravel() for each in np.indices((30, 2, 2)))
+    cell = np.random.default_rng(seed).permutation(128)[: lane.size]
+    columns = {"lane": lane, "reg": reg, "slot": slot, "row": cell // 8, "col": cell % 8, "col_last": cell % 8}
+    return Fragment("mma", "m16n8k8", "f16", "A", 2, 2, elements(columns | {"computation": np.ones_like(lane)}))
+
+
+def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_known(nvcc, tmp_path):
+    fragment = shuffled(1)
+    text = express(cpp.NOTATION, fragment)
+    file = tmp_path / "table.cpp"
+    file.write_text("\n".join([header([text]), CHECKS, *assertions("mma_m16n8k8_f16_a", text, fragment)]) + "\n")
+    done = compiled("g++", file)
     assert done.returncode == 0, done.stderr[:2000]
-
-
-def test_gxx_sees_a_wrong_element(source):
-    wrong = "static_assert(is(lanemap::mma_m16n8k16_f16_a::at(5, 1, 1), 9, 2, 2, 1));"
-    done = compiled_by_gxx(source("wrong.cpp", wrong))
-    assert done.returncode != 0
-    assert "static assertion failed" in done.stderr
-
-
-def test_nvcc_compiles_the_header_for_host_and_device(source, one_per_width, nvcc):
-    kernel = """
-__global__ void kernel(int* out) {
-  const lanemap::cell cell = lanemap::mma_m16n8k16_f16_a::at(threadIdx.x, out[0], out[1]);
-  const lanemap::place place = lanemap::mma_m16n8k16_f16_a::find(cell.row, cell.col);
-  out[threadIdx.x] = place.lane;
-}
-"""
-    lines = [line for name, each in one_per_width.items() for line in assertions(name, each)]
-    done = nvcc(source("elements.cu", *lines, kernel), "-Werror", "all-warnings")
+    known = "".join(f"out[{n}] = lanemap::known::at({n}, 1, 0).col;" for n in range(30))
+    file = tmp_path / "table.cu"
+    file.write_text(
+        header([cpp.compose(fragment, "unknown"), cpp.compose(shuffled(2), "known")])
+        + KERNELS.format(name="unknown")
+        + f'extern "C" __global__ void fold(int* out) {{ {known} }}\n'
+    )
+    done = nvcc(file, "-Xptxas=-v", to=["-arch=sm_80", "-cubin", "--keep", f"--keep-dir={tmp_path}"])
     assert done.returncode == 0, done.stderr[:2000]
+    assert set(re.findall(r"(\d+) bytes stack frame", done.stderr)) == {"0"}
+    ptx = (tmp_path / "table.ptx").read_text()
+    assert ".local" not in ptx
+    assert "ld.global.nc" in ptx.partition(".entry fold")[0]
+    assert "ld.global" not in ptx.partition(".entry fold")[2]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_device_code_takes_no_memory_and_no_more_registers_than_by_hand(distinct, by_hand, nvcc, tmp_path, target):
+    every = distinct | by_hand
+    called = {name: arguments(text) for name, (text, _) in every.items()}
+    parts = [header(text for text, _ in every.values()), *(KERNELS.format(name=name) for name in every)]
+    parts += [KERNELS_BACK.format(name=name, arguments=each) for name, each in called.items() if each]
+    file = tmp_path / "kernels.cu"
+    file.write_text("\n".join(parts))
+    to = [f"-arch={target}", "-cubin", "--keep", f"--keep-dir={tmp_path}"]
+    done = nvcc(file, "-Xptxas=-v", "-Werror=all-warnings", to=to)
+    assert done.returncode == 0, done.stderr[:2000]
+    ptx = (tmp_path / "kernels.ptx").read_text()
+    assert not re.search(r"\.local|\.const|ld\.global|\$str", ptx)
+    found = re.findall(r"properties for (\w+)\n +(.*)\n.*: Used (\d+) registers", done.stderr)
+    assert {frame for _, frame, _ in found} == {"0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"}
+    registers = {name: int(count) for name, _, count in found}
+    assert len(registers) == len(every) + sum(map(bool, called.values()))
+    for function in ("at", "find"):
+        hand = {each.digest: registers[f"{function}_{name}"] for name, (_, each) in by_hand.items()}
+        for name, (_, each) in distinct.items():
+            limit = hand.get(each.digest, max(hand.values())) + 2
+            assert registers.get(f"{function}_{name}", 0) <= limit, f"{function} of {each}"

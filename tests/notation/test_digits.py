@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.notation.arithmetic import evaluate, expression
-from lanemap.db.notation.digits import Digit, NotASumError, Sum, as_sum
+from lanemap.db.notation.arithmetic import bits, evaluate, quotients
+from lanemap.db.notation.digits import Case, Digit, NotASumError, Sum, as_cases, as_sum
 
 
 @st.composite
@@ -17,7 +17,9 @@ def sums(draw):
     for _ in range(draw(st.integers(1, 3))):
         sizes = draw(st.lists(st.integers(2, 4), max_size=3))
         steps = [math.prod(sizes[:place]) for place in range(len(sizes))]
-        axes.append(tuple(Digit(step, size, draw(st.integers(0, 40))) for step, size in zip(steps, sizes, strict=True)))
+        axes.append(
+            tuple(Digit(step, size, draw(st.integers(-8, 40))) for step, size in zip(steps, sizes, strict=True))
+        )
     return Sum(draw(st.integers(0, 9)), tuple(axes))
 
 
@@ -49,14 +51,45 @@ def test_one_wrong_place_is_no_sum_or_another_one_and_the_error_names_a_place(to
 
 
 @given(sums())
-def test_an_expression_is_worth_its_sum(total):
+def test_both_expressions_are_worth_their_sum(total):
     names = ("x", "y", "z")[: len(total.axes)]
     table = table_of(total)
     indices = dict(zip(names, np.indices(table.shape, sparse=True), strict=True))
-    assert np.array_equal(np.broadcast_to(evaluate(expression(total, names), indices), table.shape), table)
+    case = Case(total, tuple(map(range, table.shape)))
+    for text in (quotients(total, names), bits(case, names)):
+        assert np.array_equal(np.broadcast_to(evaluate(text, indices), table.shape), table)
 
 
-@pytest.mark.parametrize("text", ["x ** 2", "f(x)", "y", "x.y", "True + 'a'", "[x][0]", "x - 1", "1.5"])
+@st.composite
+def patchworks(draw):
+    """A table whose halves along any axis, and halves of these, are different sums of digits."""
+    shape = draw(st.lists(st.sampled_from([1, 2, 4, 8, 6]), min_size=1, max_size=3))
+    table = np.zeros(shape, int)
+    for axis in draw(st.lists(st.integers(0, len(shape) - 1), max_size=3)):
+        index = np.indices(shape, sparse=True)[axis]
+        table = np.where(index * 2 >= shape[axis], table * draw(st.integers(-1, 3)) + index, table)
+    return table
+
+
+@given(patchworks(), st.integers(1, 16))
+def test_cases_cover_a_table_once_and_each_is_worth_its_part(table, most):
+    try:
+        cases = as_cases(table, most)
+    except NotASumError as error:
+        assert error.value == table[error.index] != error.expected
+        return
+    assert len(cases) <= most
+    names = ("x", "y", "z")[: table.ndim]
+    covered = np.zeros(table.shape, int)
+    for case in cases:
+        part = np.ix_(*case.parts)
+        covered[part] += 1
+        indices = dict(zip(names, part, strict=True))
+        assert np.array_equal(np.broadcast_to(evaluate(bits(case, names), indices), table[part].shape), table[part])
+    assert (covered == 1).all()
+
+
+@pytest.mark.parametrize("text", ["x ** 2", "f(x)", "y", "x.y", "True + 'a'", "[x][0]", "x | 1", "x < 1 < 2", "1.5"])
 def test_nothing_but_sums_of_digits_is_evaluated(text):
     with pytest.raises(ValueError, match="cannot read"):
         evaluate(text, {"x": np.arange(4)})
