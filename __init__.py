@@ -205,15 +205,17 @@ def import_layouts(
     path: str | PathLike[str] | None = None,
     *,
     name: str | None = None,
+    python: str | None = None,
     url: str | PathLike[str] | None = None,
     progress: Callable[[Source], object] | None = None,
 ) -> Sequence[Imported]:
     """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
 
     Args:
-        kind: ``capture``, ``cute``, ``tensor-layouts`` or ``table``.
-        path: a capture file, a CUTLASS source tree or header, or a CSV, Parquet or Arrow file.
+        kind: ``capture``, ``cute``, ``tensor-layouts``, ``python`` or ``table``.
+        path: a capture file, a CUTLASS source tree or header, a mapping, or a CSV, Parquet or Arrow file.
         name: what to call the source. Default: the library with its version, or what the table says.
+        python: the Python that has the library of a mapping. Default: this one.
         url: see ``open``.
         progress: called with each source before it is loaded.
 
@@ -223,7 +225,7 @@ def import_layouts(
     Raises:
         LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
     """
-    found = _read(kind, path, name)
+    found = _read(kind, path, name, python)
     add([each.source for each in found], url, progress=progress)
     return found
 
@@ -271,17 +273,19 @@ def read_file(path: str | PathLike[str]) -> Source:
     return found[0]
 
 
-def _read(kind: str, path: str | PathLike[str] | None, name: str | None) -> Sequence[Imported]:
+def _read(
+    kind: str, path: str | PathLike[str] | None, name: str | None, python: str | None
+) -> Sequence[Imported]:
     from .db.fragment import check_name
-    from .ingest.importing import KINDS, read
+    from .ingest.importing import IMPORTERS, read
 
     if name is not None:
         check_name(name)
     file = None if path is None else named_file(path, "what is to be imported")
-    if isinstance(kind, str) and kind in KINDS:
-        return read(kind, None if file is None else str(file), name)
+    if isinstance(kind, str) and kind in IMPORTERS:
+        return read(kind, None if file is None else str(file), name, python=python)
     if kind != "capture":
-        raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(KINDS)}")
+        raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(IMPORTERS)}")
     from .capture import recording
     from .ingest.imported import Imported
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..ingest.importing import IMPORTERS
 from .numbers import integer
 
 
@@ -78,15 +79,6 @@ class ReportFormat(StrEnum):
     JUNIT = "junit"
 
 
-class Importable(StrEnum):
-    """What ``import`` reads."""
-
-    CAPTURE = "capture"
-    CUTE = "cute"
-    TENSOR_LAYOUTS = "tensor-layouts"
-    TABLE = "table"
-
-
 def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:
     """A completer for the names in one column of what the database has, or the usual ones before there is one."""
 
@@ -124,6 +116,16 @@ def _roles(incomplete: str) -> list[str]:
     return [role for role in "ABCDE" if role.startswith(incomplete.upper())]
 
 
+_KINDS = ("capture", *IMPORTERS)
+
+
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete.lower())]
+
+
+Kind = Annotated[
+    str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)
+]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]

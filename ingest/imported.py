@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ..db.fragment import Fragment, Source
-from ..db.fragment import merge as merge_fragments
+if TYPE_CHECKING:
+    from ..db.fragment import Fragment, Source
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,14 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Imported:
-    """A source, and what was left out of it. Nothing is left out silently."""
+    """A source, and what was left out of it. Nothing is left out silently.
+
+    ``findings`` name fragments that came in without some of their elements, and say which.
+    """
 
     source: Source
     skipped: Sequence[Skipped] = ()
+    findings: Sequence[Skipped] = ()
 
     @property
     def rows(self) -> int:
@@ -30,17 +35,28 @@ class Imported:
         return sum(len(each.elements) for each in self.source.fragments if each.elements is not None)
 
 
-def merge(named: Iterable[tuple[str, Fragment]]) -> tuple[list[Fragment], list[Skipped]]:
-    """One fragment per key. Where two of a key disagree, the first keeps it and the other is skipped, naming both.
+def claim_sets(
+    source: Source, units: Iterable[tuple[str, Sequence[Fragment]]], *, whole: bool = False
+) -> Iterator[Source]:
+    """The source with the fragments of some units, and one more for each unit that contradicts those before it.
+
+    A unit is what a library keeps together, such as an atom. What contradicts others is compared by itself: pooled with
+    them, operands that are only renumbered alike would look wrong.
 
     Args:
-        named: fragments with the name of the atom that each is from.
+        source: without fragments.
+        units: the fragments of each unit, with its name.
+        whole: whether a source that a unit begins has the rest of the first one too, for units of a single operand.
     """
-    pairs = list(named)
-    names = {id(fragment): name for name, fragment in pairs}
-    kept, repeated = merge_fragments(fragment for _, fragment in pairs)
-    return kept, [
-        Skipped(f"{names[id(other)]} {other.role}", f"disagrees with {names[id(first)]}, which gives {first} first")
-        for first, other in repeated
-        if not first.same_layout(other)
-    ]
+    groups: list[tuple[str, dict[object, Fragment]]] = [(source.name, {})]
+    for name, fragments in units:
+        own = {each.key: each for each in fragments}
+        for _, group in groups:
+            if all(key not in group or group[key].same_layout(each) for key, each in own.items()):
+                group.update({key: each for key, each in own.items() if key not in group})
+                break
+        else:
+            groups.append((f"{source.name}:{name}", {**groups[0][1], **own} if whole else own))
+    for name, group in groups:
+        title = source.title + name.removeprefix(source.name).replace(":", ", ")
+        yield replace(source, name=name, title=title, fragments=list(group.values()))

@@ -1,63 +1,89 @@
-"""The kinds of things that can be imported, by name."""
+"""The kinds of things that can be imported. A new one is a module and an entry here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..db.errors import LanemapError
 from .imported import Imported
 
 
-def read(kind: str, path: str | None = None, name: str | None = None) -> Sequence[Imported]:
+@dataclass(frozen=True)
+class Importer:
+    """One kind: what it reads, what its path is where it needs one, and the function that reads it.
+
+    ``options`` are the arguments besides the path that it takes.
+    """
+
+    reads: str
+    path: str | None
+    load: Callable[..., Sequence[Imported]]
+    options: tuple[str, ...] = ()
+
+
+def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
     """Read the layouts of something else than a document, without loading them into a database.
 
     Args:
-        kind: one of KINDS.
+        kind: one of IMPORTERS.
         path: the file or folder, for the kinds that need one.
         name: what to call the source. Default: as the import says.
+        options: of the kind; None counts as not given.
 
     Raises:
         LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
     """
-    if kind not in KINDS:
-        raise LanemapError(f"cannot import {kind!r}: there is {', '.join(KINDS)}")
-    read_kind, needs = KINDS[kind]
-    if needs and path is None:
-        raise LanemapError(f"name {needs}: lanemap import {kind} PATH")
-    if not needs and path is not None:
+    if kind not in IMPORTERS:
+        raise LanemapError(f"cannot import {kind!r}: there is {', '.join(IMPORTERS)}")
+    importer = IMPORTERS[kind]
+    if importer.path and path is None:
+        raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
+    if not importer.path and path is not None:
         raise LanemapError(f"{kind} is read from where it is installed: leave out {path}")
-    found = read_kind(Path(path or ""))
+    given = {option: value for option, value in options.items() if value is not None}
+    if unknown := [option for option in given if option not in importer.options]:
+        raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
+    found = importer.load(*([path] if importer.path else []), **given)
     if name is None:
         return found
     if len(found) > 1:
         names = ", ".join(each.source.name for each in found)
-        raise LanemapError(f"{path} holds the sources {names}: a name of its own is for a table of one")
+        raise LanemapError(f"{path} holds the sources {names}: a name of its own is for one source")
     return [replace(each, source=replace(each.source, name=name)) for each in found]
 
 
-def _cute(path: Path) -> list[Imported]:
+def _cute(path: str) -> Sequence[Imported]:
     from .cute import load
 
-    return [load(path)]
+    return load(Path(path))
 
 
-def _tensor_layouts(_: Path) -> list[Imported]:
+def _tensor_layouts() -> Sequence[Imported]:
     from .tensor_layouts import load
 
-    return [load()]
+    return load()
 
 
-def _table(path: Path) -> list[Imported]:
+def _python(mapping: str, python: str | None = None) -> Sequence[Imported]:
+    from .python import load
+
+    return load(mapping, python)
+
+
+def _table(path: str) -> Sequence[Imported]:
     from .table import read_table
 
-    return [Imported(source) for source in read_table(path)]
+    return [Imported(source) for source in read_table(Path(path))]
 
 
-#: How each kind is read, and what its path is where it needs one.
-KINDS: Mapping[str, tuple[Callable[[Path], list[Imported]], str | None]] = {
-    "cute": (_cute, "a CUTLASS source tree, its include folder, or a header of it"),
-    "tensor-layouts": (_tensor_layouts, None),
-    "table": (_table, "a CSV, Parquet or Arrow file"),
+IMPORTERS: Mapping[str, Importer] = {
+    "cute": Importer(
+        "CuTe's atoms in the headers of CUTLASS", "a CUTLASS source tree, its include folder, or a header of it", _cute
+    ),
+    "tensor-layouts": Importer("the atoms of the installed package", None, _tensor_layouts),
+    "python": Importer("layout functions of Python libraries", "a mapping", _python, ("python",)),
+    "table": Importer("anyone's rows, with the first eight columns of layout", "a CSV, Parquet or Arrow file", _table),
 }

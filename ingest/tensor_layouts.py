@@ -18,7 +18,7 @@ from typing import Any
 from ..db.errors import LanemapError
 from ..db.fragment import LANES, Fragment, Source
 from .atom import Instruction, Operand, fragment, instruction, lanes
-from .imported import Imported, Skipped, merge
+from .imported import Imported, Skipped, claim_sets
 from .shape_stride import Layout, layout, size
 
 _BITS = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
@@ -27,8 +27,8 @@ _FAMILY = re.compile(r"v_[a-z]+|\w+")
 _NOTE = re.compile(r"\((.*)\)$")
 
 
-def load() -> Imported:
-    """Every warp-level NVIDIA atom of the installed package.
+def load() -> list[Imported]:
+    """Every warp-level NVIDIA atom of the installed package: one source, and one more for each that contradicts others.
 
     Raises:
         LanemapError: the package is not installed, or has no such atom.
@@ -41,14 +41,15 @@ def load() -> Imported:
     modules = [import_module(f"tensor_layouts.{name}") for name in names]
     found = {id(value): value for module in modules for value in vars(module).values() if _is_atom(value)}
     skipped: list[Skipped] = []
-    fragments, disagreeing = merge(_fragments(list(found.values()), skipped))
+    units = list(_fragments(list(found.values()), skipped))
     version = metadata.version("tensor-layouts")
-    if not fragments:
+    if not any(fragments for _, fragments in units):
         raise LanemapError(f"tensor-layouts {version} has no warp-level NVIDIA atom: a version from 0.3 on has")
     files = {Path(str(module.__file__)).name: _fingerprint(module) for module in modules}
     provenance = {"library": "tensor-layouts", "version": version, "files": files}
     title = f"tensor-layouts {version}"
-    return Imported(Source(f"tensor-layouts-{version}", "import", title, fragments, provenance), skipped + disagreeing)
+    first, *others = claim_sets(Source(f"tensor-layouts-{version}", "import", title, (), provenance), units)
+    return [Imported(first, skipped), *map(Imported, others)]
 
 
 def _is_atom(value: object) -> bool:
@@ -59,7 +60,7 @@ def _fingerprint(module: Any) -> str:
     return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 
-def _fragments(atoms: list[Any], skipped: list[Skipped]) -> Iterator[tuple[str, Fragment]]:
+def _fragments(atoms: list[Any], skipped: list[Skipped]) -> Iterator[tuple[str, list[Fragment]]]:
     for atom in atoms:
         try:
             known = _instruction(atom)
@@ -68,11 +69,13 @@ def _fragments(atoms: list[Any], skipped: list[Skipped]) -> Iterator[tuple[str, 
         except LanemapError as error:
             skipped.append(Skipped(atom.name, str(error)))
             continue
+        made = []
         for role in "ABCD":
             try:
-                yield atom.name, fragment(known, role, _operand(atom, known, role), threads)
+                made.append(fragment(known, role, _operand(atom, known, role), threads))
             except LanemapError as error:
                 skipped.append(Skipped(f"{atom.name} {role}", str(error)))
+        yield atom.name, made
 
 
 def _instruction(atom: Any) -> Instruction:

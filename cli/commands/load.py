@@ -11,7 +11,7 @@ import typer
 from ... import LanemapError
 from ...db.location import named_file
 from ..app import DISAGREES, app, complain, open_database, progress
-from ..options import Db, Format, Importable, Output, Selector, Shape, SomeShape, SomeSource, SomeType, Type, What
+from ..options import Db, Format, Kind, Output, Selector, Shape, SomeShape, SomeSource, SomeType, Type, What
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
@@ -60,23 +60,34 @@ def ingest(
         raise typer.Exit(DISAGREES)
 
 
-@app.command("import", epilog="Example: lanemap import tensor-layouts")
+@app.command("import", epilog="Example: lanemap import python tinygrad --python ~/venv/bin/python")
 def import_(
-    kind: Annotated[Importable, typer.Argument(help="What to read.", case_sensitive=False, show_default=False)],
-    path: Annotated[str | None, typer.Argument(help="Where it is; tensor-layouts is found where installed.")] = None,
+    kind: Kind,
+    path: Annotated[
+        str | None, typer.Argument(help="A file or folder, or a mapping's name; tensor-layouts needs none.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    python: Annotated[
+        str | None, typer.Option("--python", help="The Python that has the library of a mapping.", metavar="PATH")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the mappings that ship.")] = False,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
     """Load a capture file, another toolchain's layouts, or anyone's table; list what was left out and why.
 
-    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout.
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout;
+    python is a mapping, a TOML file that names layout functions and what each claims.
     A table of reasons counts what each left out; the other formats name every atom.
     """
     from ... import import_layouts
-    from ..importing import write_imported
+    from ..importing import list_mappings, write_imported
 
-    write_imported(import_layouts(kind.value, path, name=name, url=db, progress=progress), format)
+    if show:
+        list_mappings(kind, format)
+        return
+    found = import_layouts(kind.lower(), path, name=name, python=python, url=db, progress=progress)
+    write_imported(found, format)
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")

@@ -12,15 +12,15 @@ from pathlib import Path
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
 from ..atom import lanes
-from ..imported import Imported, Skipped, merge
+from ..imported import Imported, Skipped, claim_sets
 from .header import Header, Struct, parse_header
 from .operation import atom, threads
 from .traits import Library, Traits, written
 from .tree import fingerprint, locate, read
 
 
-def load(path: Path) -> Imported:
-    """Every warp-level atom of CuTe's headers.
+def load(path: Path) -> list[Imported]:
+    """Every warp-level atom of CuTe's headers: one source, and one more for each atom that contradicts others.
 
     Args:
         path: a CUTLASS source tree, its include folder, or one header, whose includes are followed.
@@ -37,15 +37,17 @@ def load(path: Path) -> Imported:
     warp_level = [(header, struct) for header in asked for struct in reading.warp_level(header)]
     for header, _ in warp_level:
         reading.included(header, "cute/arch/mma")
-    fragments, disagreeing = merge(reading.atoms(struct for _, struct in warp_level))
-    skipped = [*reading.skipped, *disagreeing]
-    if not fragments:
+    units = list(reading.atoms(struct for _, struct in warp_level))
+    skipped = reading.skipped
+    if not any(fragments for _, fragments in units):
         why = f"{skipped[0].name}: {skipped[0].reason}" if skipped else "it has no struct MMA_Traits<...>"
         raise LanemapError(f"{path} gives no warp-level atom of CuTe: {why}")
     version = tree.version()
     provenance = {"library": "CUTLASS", "version": version, "files": reading.files}
     title = f"CuTe of CUTLASS {version}" if version else "CuTe"
-    return Imported(Source(f"cute-{version}" if version else "cute", "import", title, fragments, provenance), skipped)
+    source = Source(f"cute-{version}" if version else "cute", "import", title, (), provenance)
+    first, *others = claim_sets(source, units)
+    return [Imported(first, skipped), *map(Imported, others)]
 
 
 class _Reading:
@@ -89,8 +91,8 @@ class _Reading:
             else:
                 yield struct
 
-    def atoms(self, structs: Iterable[Struct]) -> Iterator[tuple[str, Fragment]]:
-        """The fragments of all operations that the traits are for, with the operation's name."""
+    def atoms(self, structs: Iterable[Struct]) -> Iterator[tuple[str, list[Fragment]]]:
+        """The fragments of each operation that the traits are for, with its name."""
         for struct in structs:
             operations = self.library.operations(struct)
             if not operations:
@@ -98,10 +100,8 @@ class _Reading:
                 self.skipped.append(Skipped(written(struct), reason))
             for name, operation in operations:
                 called = str(name) if struct.parameters else written(struct)
-                for made in atom(self.library, name, operation, called):
-                    if isinstance(made, Skipped):
-                        self.skipped.append(made)
-                    else:
-                        yield called, made
+                made = list(atom(self.library, name, operation, called))
+                self.skipped += [each for each in made if isinstance(each, Skipped)]
+                yield called, [each for each in made if not isinstance(each, Skipped)]
         lonely = (Skipped(str(name), "there are no MMA_Traits for it") for name in self.library.lonely())
         self.skipped += lonely

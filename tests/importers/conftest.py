@@ -18,7 +18,7 @@ def cutlass() -> Path:
 @pytest.fixture(scope="session")
 def release(cutlass):
     """What the importer makes of the release."""
-    return cute.load(cutlass)
+    return cute.load(cutlass)[0]
 
 
 @pytest.fixture(scope="session")
@@ -26,4 +26,4 @@ def transcribed():
     """What the importer makes of tensor-layouts."""
     if importlib.util.find_spec("tensor_layouts") is None:
         pytest.skip("tensor-layouts is not installed")
-    return tensor_layouts.load()
+    return tensor_layouts.load()[0]

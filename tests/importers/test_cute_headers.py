@@ -57,7 +57,7 @@ def load(tmp_path):
     def load(text):
         file = tmp_path / "atoms.hpp"
         file.write_text(text)
-        return cute.load(file)
+        return cute.load(file)[0]
 
     return load
 
@@ -67,7 +67,7 @@ def plain(tmp_path_factory):
     """The fragments of the plainest header, by role."""
     file = tmp_path_factory.mktemp("plain") / "plain.hpp"
     file.write_text(operation() + traits())
-    return by_role(cute.load(file))
+    return by_role(cute.load(file)[0])
 
 
 def by_role(imported):
@@ -160,12 +160,16 @@ def test_a_specialisation_goes_before_a_pattern(load, plain):
     assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is not there, or has other MMA_Traits"}
 
 
-def test_two_that_agree_are_one_and_two_that_disagree_are_told(load):
+def test_two_that_agree_are_one_and_one_that_disagrees_is_compared_by_itself(tmp_path, plain):
     twin = operation("Twin") + traits("OpTwin")
     other = operation("Other") + traits("OpOther", BLayout="Layout<Shape<_32,_4>,Stride<_1,_32>>")
-    found = load(operation() + traits() + twin + other)
-    assert len(found.source.fragments) == 4
-    assert reasons(found) == {"OpOther B": "disagrees with Op, which gives B of mma m16n8k16 f16 first"}
+    (tmp_path / "one.hpp").write_text(operation() + traits() + twin + other)
+    first, second = cute.load(tmp_path / "one.hpp")
+    assert [first.source.name, second.source.name] == ["cute", "cute:OpOther"]
+    assert by_role(first)["B"].digest == plain["B"].digest
+    assert by_role(second)["B"].digest != plain["B"].digest
+    assert [len(each.source.fragments) for each in (first, second)] == [4, 4]
+    assert first.skipped == []
 
 
 @pytest.mark.parametrize(
@@ -298,7 +302,7 @@ def test_a_tree_is_read_by_architecture_and_its_includes_followed(tmp_path, plai
     (root / "cute/atom/mma_traits_sm100.hpp").write_text(include + traits("OpLate", "", ": MMA_Traits<Op>"))
     (root / "cute/atom/mma_traits_sm90.hpp").write_text("{")
     for path in (tmp_path / "cutlass", root):
-        found = cute.load(path)
+        found = cute.load(path)[0]
         assert found.source.name == "cute-9.8.7"
         assert list(reasons(found)) == ["cute/atom/mma_traits_sm90.hpp"]
         assert {role: each.digest for role, each in by_role(found).items()} == {
@@ -310,7 +314,7 @@ def test_a_tree_is_read_by_architecture_and_its_includes_followed(tmp_path, plai
             "cute/atom/mma_traits_sm100.hpp",
             "cute/arch/mma_sm80.hpp",
         ]
-    one = cute.load(root / "cute/atom/mma_traits_sm100.hpp")
+    one = cute.load(root / "cute/atom/mma_traits_sm100.hpp")[0]
     assert len(one.source.fragments) == 4
     assert one.source.fragments[0].digest == plain["A"].digest
 

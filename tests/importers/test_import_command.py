@@ -7,8 +7,7 @@ import json
 import pytest
 
 import lanemap
-from lanemap.ingest import importing
-from lanemap.ingest.importing import KINDS, read
+from lanemap.ingest.importing import IMPORTERS
 
 TABLE = "shape,type,role,lane,reg,slot,row,col\nm16n8k16,f16,A,5,1,0,9,2\n"
 
@@ -148,12 +147,14 @@ def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
 def test_from_python(file, mine):
     (imported,) = lanemap.import_layouts("table", str(mine), url=str(file))
     assert (imported.source.name, imported.rows, list(imported.skipped)) == ("mine", 1, [])
-    with pytest.raises(lanemap.LanemapError, match="there is capture, cute, tensor-layouts, table"):
+    with pytest.raises(lanemap.LanemapError, match="there is capture, cute, tensor-layouts, python, table"):
         lanemap.import_layouts("triton", url=str(file))
 
 
-def test_the_command_offers_every_kind():
-    from lanemap.cli.options import Importable
+def test_the_command_offers_every_kind(run):
+    from lanemap.cli import options
 
-    assert [kind.value for kind in Importable] == ["capture", *KINDS]
-    assert importing.read is read
+    assert options._kinds("") == ["capture", *IMPORTERS]
+    assert options._kinds("T") == ["tensor-layouts", "table"]
+    shown = " ".join(run("import", "--help").out.split())
+    assert ", ".join(["capture", *IMPORTERS]) in shown

@@ -1,0 +1,205 @@
+"""Mappings: TOML files that say which callables of a library claim what of which operands.
+
+A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``Entry``), each with a list ``claims`` (``Claim``).
+An entry names one callable or object; a claim says of which operand it is the layout.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping as Table
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ...db.errors import LanemapError
+from ...db.instructions import INSTRUCTIONS, dimensions, instruction
+
+FORMS = ("place", "cell", "address", "bases", "strides")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One operand that an entry says it is the layout of.
+
+    Attributes:
+        shape: as in m16n8k16.
+        types: PTX types with the same claim, such as ``f16 bf16``.
+        role: of the operand.
+        instruction: as PTX spells it.
+        axes: what the entry's pair counts: ``nk`` is (n, k). Default: the rows and columns of the operand.
+        major: of A and B, where both exist.
+        selector: of the metadata E.
+        origin: the cell of the entry's tile, in its own axes, where the operand begins.
+        first: the value of a thread that is the operand's first.
+        thread: the thread that is the operand's lane 0.
+        quad: the lanes of each four that count, for operands that the others do not supply.
+        move: ``ldmatrix.x4``, ``stmatrix.x2.trans`` and so on: what turns addresses into registers.
+        bits: width of one value of E, which holds several indices.
+        logical: whether a sparse A counts the columns of the whole A, not those that are stored.
+        set: the claim set, where it is not that of the entry.
+    """
+
+    shape: str
+    types: str
+    role: str
+    instruction: str = "mma"
+    axes: str = ""
+    major: str | None = None
+    selector: int | None = None
+    origin: tuple[int, int] = (0, 0)
+    first: int = 0
+    thread: int = 0
+    quad: tuple[int, ...] = (0, 1, 2, 3)
+    move: str = ""
+    bits: int = 16
+    logical: bool = False
+    set: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One callable or object of a library.
+
+    Attributes:
+        name: in its module, with dots for what is inside a class.
+        form: one of FORMS. ``place`` takes (lane, value) to a pair, ``cell`` a pair to (lane, value), ``address`` a
+            lane to the pair at which its 16 bytes begin; ``bases`` are vectors for the bits of register, lane and
+            warp; ``strides`` is CuTe's shape:stride text.
+        claims: what it is the layout of.
+        module: where it is; alternatives for versions in which it has moved.
+        adapter: whether it is in the Python file of the mapping's name, which is beside it.
+        set: the claim set. Sets are compared one by one.
+        make: arguments of a call that gives the callable or the object.
+        with_: arguments of each call, by name; ``with`` in the file.
+        stride: where a number comes out instead of a pair: how many of the second axis one step of the first has.
+        tile: how many cells a ``cell`` takes. Default: as many as its claims need.
+        origin: the name of what defines it in the library, where that is not the entry itself.
+    """
+
+    name: str
+    form: str
+    claims: tuple[Claim, ...]
+    module: tuple[str, ...] = ()
+    adapter: bool = False
+    set: str = ""
+    make: Table[str, Any] | None = None
+    with_: Table[str, Any] = field(default_factory=dict)
+    stride: int = 0
+    tile: tuple[int, int] = (0, 0)
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A file: the library and its distribution, the versions that it was seen to work with, and its entries.
+
+    ``refused`` has the entries that cannot be used, each with the reason.
+    """
+
+    path: Path
+    library: str
+    package: str
+    seen: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def read_mapping(path: Path) -> Mapping:
+    """Read a mapping. An entry that cannot be used is refused by name, and the others stay.
+
+    Raises:
+        LanemapError: the file cannot be read, is not TOML, or has a wrong key outside its entries.
+    """
+    try:
+        with path.open("rb") as stream:
+            table = tomllib.load(stream)
+    except OSError as error:
+        raise LanemapError(f"cannot read {path}: {error.strerror}: name a mapping, or one that ships") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LanemapError(f"{path} is not TOML: {error}") from None
+    tables = table.pop("entry", [])
+    if not isinstance(tables, list) or not tables:
+        raise LanemapError(f"{path} has no entry: write [[entry]] with a module, a name, a form and claims")
+    entries, refused = [], []
+    for number, each in enumerate(tables, start=1):
+        called = f"entry {number}" + (f" ({each['name']})" if isinstance(each, dict) and "name" in each else "")
+        try:
+            entries.append(_entry(each))
+        except LanemapError as error:
+            refused.append((called, str(error)))
+    try:
+        head = _build(Mapping, {**table, "path": path})
+    except LanemapError as error:
+        raise LanemapError(f"{path}: {error}") from None
+    return Mapping(path, head.library, head.package, head.seen, tuple(entries), tuple(refused))
+
+
+def _entry(table: object) -> Entry:
+    if not isinstance(table, dict):
+        raise LanemapError("it is not a table: write [[entry]]")
+    claims = table.get("claims")
+    if not isinstance(claims, list) or not claims:
+        raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
+    renamed = {"with_" if name == "with" else name: value for name, value in table.items()}
+    entry = _build(Entry, {**renamed, "claims": tuple(map(_claim, claims))})
+    if entry.form not in FORMS:
+        raise LanemapError(f"invalid form {entry.form!r}: it is one of {', '.join(FORMS)}")
+    if not entry.module and not entry.adapter:
+        raise LanemapError("it has no module: name the one that the callable is in")
+    if entry.form == "address" and not all(claim.move for claim in entry.claims):
+        raise LanemapError('a claim on addresses says what loads them: move = "ldmatrix.x4"')
+    return entry
+
+
+def _claim(table: object) -> Claim:
+    if not isinstance(table, dict):
+        raise LanemapError(f'claim {table!r} is not a table: write {{shape = "m16n8k16", types = "f16", role = "A"}}')
+    claim = _build(Claim, table)
+    if claim.instruction not in INSTRUCTIONS:
+        raise LanemapError(f"invalid instruction {claim.instruction!r}: there is {', '.join(INSTRUCTIONS)}")
+    dimensions(claim.shape, claim.role, claim.instruction)
+    natural = instruction(claim.instruction).axes[claim.role]
+    if claim.axes and sorted(claim.axes) != sorted(natural):
+        raise LanemapError(f"invalid axes {claim.axes!r}: {claim.role} has {natural} or {natural[::-1]}")
+    return claim
+
+
+def _build(kind: Any, table: Table[str, Any]) -> Any:
+    """An instance of a dataclass, with lists as tuples and one text where several may be given as a tuple of one."""
+    known = {each.name: each for each in fields(kind)}
+    for name in table:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise LanemapError(f"unknown key {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    for name, each in known.items():
+        required = each.default is MISSING and each.default_factory is MISSING
+        if required and name not in table:
+            raise LanemapError(f"it has no {name}")
+    return kind(**{name: _value(known[name].type, name, value) for name, value in table.items()})
+
+
+_KINDS: Table[str, type | tuple[type, ...]] = {"str": str, "str | None": str, "int": int, "int | None": int, "bool": bool}
+
+
+def _value(kind: Any, name: str, value: Any) -> Any:
+    if kind == "tuple[str, ...]" and isinstance(value, str):
+        return (value,)
+    if kind.startswith("tuple") and isinstance(value, list | tuple):
+        inner = str if "str" in kind else int if "int" in kind else object
+        pair = "..." not in kind
+        if all(isinstance(each, inner) for each in value) and not (pair and len(value) != 2):
+            return tuple(value)
+    elif kind.startswith("Table") and isinstance(value, dict):
+        return value
+    elif kind == "Path" or (kind in _KINDS and isinstance(value, _KINDS[kind]) and not (kind != "bool" and value is True)):
+        return value
+    what = {"str": "text", "str | None": "text", "int": "a whole number", "int | None": "a whole number"}
+    what |= {"bool": "true or false", "tuple[int, int]": "two whole numbers", "tuple[str, ...]": "text, or a list of it"}
+    raise LanemapError(f"{name} is {value!r}: it must be {what.get(kind, 'a table' if kind.startswith('Table') else 'a list')}")
+
+
+def shipped() -> Iterator[Mapping]:
+    """The mappings that ship, by name."""
+    yield from map(read_mapping, sorted((Path(__file__).parent / "mappings").glob("*.toml")))

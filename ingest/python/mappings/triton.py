@@ -1,0 +1,17 @@
+"""Triton's layouts of tensor-core operands as bases, which it computes without a GPU."""
+
+from triton._C import libtriton
+from triton.experimental.gluon import language as gluon
+
+_context = libtriton.ir.context()
+libtriton.ir.load_dialects(_context)
+_builder = libtriton.gluon_ir.GluonOpBuilder(_context)
+
+
+def bases(shape, version, warps, instruction, operand=None, width=0):
+    """The bases of an accumulator, or of the operand 0 (A) or 1 (B) with ``width`` elements in a register."""
+    layout = gluon.NVMMADistributedLayout(version=[version, 0], warps_per_cta=warps, instr_shape=instruction)
+    if operand is not None:
+        layout = gluon.DotOperandLayout(operand, layout, width)
+    linear = _builder.to_linear_layout(layout._to_ir(_builder), shape)
+    return {"register": linear.reg_bases, "lane": linear.lane_bases, "warp": linear.warp_bases}

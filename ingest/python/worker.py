@@ -1,0 +1,127 @@
+"""Enumerates the callables of a mapping, in a process and a Python of its own. It needs the standard library only.
+
+It reads a request as JSON from standard input: folders to import from, the distribution whose version is wanted, and
+tasks. To the file descriptor that it is given it writes one line of JSON for the version, then one for each task.
+What the libraries print is left to standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import itertools
+import json
+import operator
+import os
+import sys
+from types import ModuleType
+from typing import Any, Callable
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    sys.path[0:1] = request["path"]  # in the place of this script's own folder
+    with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answers:
+        for answer in itertools.chain([{"version": _version(request)}], map(_answer, request["tasks"])):
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+
+
+def _version(request: dict[str, Any]) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(request["package"])
+    return None
+
+
+def _answer(task: dict[str, Any]) -> dict[str, Any]:
+    """The values of a task's function over its domain, or why there are none."""
+    try:
+        found, module = _found(task)
+        function = found(**task["make"]) if task["make"] is not None else found
+        origin = _origin(found if not task["origin"] else _attribute(module, task["origin"]))
+        if task["domain"] is None:
+            return {"value": _plain(function), "origin": origin}
+        return {**_enumerated(function, task["domain"], task["with"]), "origin": origin}
+    except BaseException as error:
+        return {"error": _words(error)}
+
+
+def _found(task: dict[str, Any]) -> tuple[Any, ModuleType]:
+    """The object that a task names, and the module that it is in: the first of the alternatives that has it."""
+    refusals = []
+    for name in task["modules"]:
+        try:
+            module = importlib.import_module(name) if task["adapter"] is None else _adapter(task["adapter"])
+            return _attribute(module, task["name"]), module
+        except (ImportError, AttributeError) as error:
+            refusals.append(f"{name}: {error}")
+    raise LookupError("; ".join(refusals))
+
+
+def _adapter(path: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location("lanemap_adapter", path)
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def _attribute(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _enumerated(function: Callable[..., Any], domain: list[int], constants: dict[str, Any]) -> dict[str, Any]:
+    """Each value in the order of the domain, None where there is none, and the places of each error."""
+    values: list[Any] = []
+    errors: dict[str, list[int]] = {}
+    for place, arguments in enumerate(itertools.product(*map(range, domain))):
+        try:
+            values.append(_plain(function(*arguments, **constants)))
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever it is, it is not defined there
+            values.append(None)
+            errors.setdefault(_words(error), []).append(place)
+    if sum(map(len, errors.values())) == len(values):
+        return {"error": next(iter(errors))}
+    return {"values": values, "undefined": errors}
+
+
+def _plain(value: Any) -> Any:
+    """Whole numbers, text, and lists and dictionaries of them."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    if hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
+        return [_plain(each) for each in value]
+    if isinstance(getattr(value, "value", None), int):  # a constant of TVM's
+        return value.value
+    raise TypeError(f"gives a {type(value).__name__}, which is not a whole number")
+
+
+def _origin(found: Any) -> str | None:
+    """Where an object is defined: the file from the folder that it is imported from, the line and the name."""
+    found = inspect.unwrap(getattr(found, "func", found))
+    try:
+        file = inspect.getsourcefile(found)
+        line = getattr(getattr(found, "__code__", None), "co_firstlineno", None) or inspect.getsourcelines(found)[1]
+    except (OSError, TypeError):
+        return getattr(found, "__module__", None)
+    folders = [folder for folder in map(os.path.abspath, sys.path) if file.startswith(folder + os.sep)]
+    inside = os.path.relpath(file, max(folders, key=len)) if folders else os.path.basename(file)
+    return f"{inside}:{line} {getattr(found, '__qualname__', '')}".rstrip()
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+if __name__ == "__main__":
+    main()

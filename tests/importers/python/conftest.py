@@ -1,0 +1,117 @@
+import sys
+from textwrap import dedent
+
+import pytest
+
+from lanemap.ingest.catalogue import load as documents
+from lanemap.ingest.python import load
+
+#: A library with layout functions of its own: right ones, and one of every way to be wrong.
+LIBRARY = """
+    import os, sys, time
+
+    print("a library may print")
+
+    def a_place(lane, value):
+        return lane // 4 + value % 4 // 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8
+
+    def a_cell(m, k):
+        return m % 8 * 4 + k % 8 // 2, k % 2 + m // 8 * 2 + k // 8 * 4
+
+    def b_place(lane, value):
+        return lane % 4 * 2 + value % 2 + value // 2 * 8, lane // 4
+
+    def c_place(lane, value):
+        return lane // 4 + value // 2 * 8, lane % 4 * 2 + value % 2
+
+    def turned(lane, value):
+        return a_place(lane, value)[::-1]
+
+    def wide_b(lane, value):  # two instructions side by side
+        k, n = b_place(lane, value % 4)
+        return k, n + value // 4 * 8
+
+    def two_warps(lane, value):
+        m, n = c_place(lane % 32, value)
+        return m + lane // 32 * 16, n
+
+    def address(lane):
+        return lane % 16, lane // 16 * 8
+
+    def offset(lane, stride):
+        return lane % 8 * stride + lane // 8 * 8
+
+    def askew(lane):
+        return lane % 16, lane // 16 * 8 + (lane == 3) * 4
+
+    def makes(shift):
+        return lambda lane, value: (a_place(lane, value)[0] + shift, a_place(lane, value)[1])
+
+    def holes(lane, value):
+        if lane == 3:
+            raise ValueError("no lane 3")
+        return a_place(lane, value)
+
+    def leaves(lane, value):
+        m, k = a_place(lane, value)
+        return (16 if (lane, value) == (5, 1) else m), k
+
+    def doubled(m, k):
+        return a_cell(m & ~1, k)
+
+    def half(lane, value):
+        return lane / 2, value
+
+    def one(lane):
+        return lane, 0
+
+    def dies(lane, value):
+        os.abort()
+
+    def leaves_the_process(lane, value):
+        sys.exit(3)
+
+    def hangs(lane, value):
+        time.sleep(1000)
+
+    TEXT = "((4,8),(2,2,2)):((32,1),(16,8,128))"
+    BASES = {"register": [[0, 1], [8, 0], [0, 8]], "lane": [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
+
+    class Atom:
+        @staticmethod
+        def place(lane, value):
+            return a_place(lane, value)
+"""
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A folder with the library, in which the tests run: the folder that modules are imported from."""
+    (tmp_path / "mylib.py").write_text(dedent(LIBRARY))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def imported(library):
+    """A function that imports entries, given as TOML, and returns what came in."""
+
+    def imported(*entries, python=sys.executable, head='library = "Mine"\npackage = "mine"\n'):
+        mapping = library / "mine.toml"
+        module = 'module = "mylib"\n'
+        tables = ("[[entry]]\n" + ("" if "module =" in entry else module) + dedent(entry) for entry in entries)
+        mapping.write_text(head + "\n".join(tables))
+        return load(str(mapping), python)
+
+    return imported
+
+
+@pytest.fixture(scope="session")
+def documented():
+    """The corrected document's fragments by key."""
+    return {each.key: each for each in list(documents())[1].fragments}
+
+
+@pytest.fixture(scope="session")
+def right(documented):
+    """Whether a fragment is what the document says."""
+    return lambda fragment: documented[fragment.key].same_layout(fragment)

@@ -1,0 +1,148 @@
+"""Each form of layout becomes the rows that the document has, and nothing else does."""
+
+import numpy as np
+import pytest
+
+from lanemap.db.structure import check
+
+A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
+
+FORMS = {
+    "place": ('name = "a_place"\nform = "place"', A),
+    "cell": ('name = "a_cell"\nform = "cell"', A),
+    "bases": ('name = "BASES"\nform = "bases"', A),
+    "strides": ('name = "TEXT"\nform = "strides"', A),
+    "address": ('name = "address"\nform = "address"', A.replace(" }", ', move = "ldmatrix.x4" }')),
+    "a method": ('name = "Atom.place"\nform = "place"', A),
+    "made": ('name = "makes"\nform = "place"\nmake = { shift = 0 }', A),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_documents_a(imported, right, form):
+    entry, claim = FORMS[form]
+    ((found,),) = [each.source.fragments for each in imported(f"{entry}\nclaims = [{claim}]")]
+    assert right(found)
+    assert check(found) == []
+
+
+@pytest.mark.parametrize("form", ["place", "bases"])
+def test_axes_turn_the_pair(imported, right, form):
+    """The same numbers as (k, m) are not A; a function that gives (k, m) is."""
+    entry, claim = FORMS[form]
+    turned = claim.replace(" }", ', axes = "km" }')
+    ((found,),) = [each.source.fragments for each in imported(f"{entry}\nclaims = [{turned}]")]
+    assert not right(found)
+    ((found,),) = [each.source.fragments for each in imported(f'name = "turned"\nform = "place"\nclaims = [{turned}]')]
+    assert right(found)
+
+
+def test_one_claim_for_several_types_and_roles(imported, right):
+    (found,) = imported(
+        f'name = "a_place"\nform = "place"\nclaims = [{A.replace("f16", "f16 bf16")}]',
+        'name = "c_place"\nform = "place"\nclaims = [{ shape = "m16n8k16", types = "f32 f16", role = "C" }, '
+        '{ shape = "m16n8k8", types = "f32", role = "D" }]',
+    )
+    assert [(each.type, each.role) for each in found.source.fragments] == [
+        ("f16", "A"),
+        ("bf16", "A"),
+        ("f32", "C"),
+        ("f16", "C"),
+        ("f32", "D"),
+    ]
+    assert all(map(right, found.source.fragments))
+
+
+def test_a_tile_is_cut_at_an_origin_and_a_first_value(imported, right):
+    halves = [
+        '{ shape = "m16n8k16", types = "f16", role = "B" }',
+        '{ shape = "m16n8k16", types = "f16", role = "B", origin = [0, 8], first = 4 }',
+    ]
+    for claim in halves:
+        (found,) = imported(f'name = "wide_b"\nform = "place"\nclaims = [{claim}]')
+        assert right(found.source.fragments[0])
+        assert found.findings == []
+    (found,) = imported(f'name = "wide_b"\nform = "place"\nclaims = [{", ".join(halves)}]')
+    assert len(found.source.fragments) == 1
+
+
+@pytest.mark.parametrize("shift", ["origin = [0, 8], first = 0", "origin = [0, 0], first = 4"])
+def test_the_wrong_part_of_a_tile_leaves_the_matrix(imported, shift):
+    with pytest.raises(Exception, match=r"lane 0 value [04] is at \(0, [08]\), outside the operand, and 127 more"):
+        imported(
+            f'name = "wide_b"\nform = "place"\nclaims = [{{ shape = "m16n8k16", types = "f16", role = "B", {shift} }}]'
+        )
+
+
+def test_the_threads_of_another_warp(imported, right):
+    second = '{ shape = "m16n8k16", types = "f32", role = "C", thread = 32, origin = [16, 0] }'
+    (found,) = imported(f'name = "two_warps"\nform = "place"\nclaims = [{second}]')
+    assert right(found.source.fragments[0])
+
+
+MOVES = {
+    # memory is M x K row by row, K x M row by row, N x K row by row, K x N row by row
+    "A": ("address", "mk", "ldmatrix.x4", "m16n8k16", "f16"),
+    "A transposed": ("offset", "km", "ldmatrix.x2.trans", "m16n8k8", "f16"),
+    "B": ("offset", "nk", "ldmatrix.x2", "m16n8k16", "f16"),
+    "B transposed": ("address", "kn", "ldmatrix.x2.trans", "m16n8k16", "f16"),
+    "D": ("address", "mn", "stmatrix.x2", "m16n8k16", "f16"),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_addresses_are_composed_with_the_move(imported, right, name):
+    function, axes, move, shape, type_ = MOVES[name]
+    stride = "stride = 32\nwith = { stride = 32 }\n" if function == "offset" else ""
+    claim = f'{{ shape = "{shape}", types = "{type_}", role = "{name[0]}", axes = "{axes}", move = "{move}" }}'
+    (found,) = imported(f'name = "{function}"\nform = "address"\n{stride}claims = [{claim}]')
+    assert found.findings == []
+    assert right(found.source.fragments[0])
+    turned = claim.replace(".trans", "") if "trans" in move else claim.replace(move, move + ".trans")
+    (wrong,) = imported(f'name = "{function}"\nform = "address"\n{stride}claims = [{turned}]')
+    assert not right(wrong.source.fragments[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "type_", "bits"), [("m16n8k8", "tf32", 32), ("m16n8k32", "s8", 8), ("m16n8k64", "s4", 4)]
+)
+def test_sixteen_bytes_are_as_many_elements_as_the_type_has(library, imported, right, shape, type_, bits):
+    (library / "wide.py").write_text(
+        f"def address(lane):\n    return lane % 16, lane // 16 * {128 // bits}\n", encoding="utf-8"
+    )
+    claim = f'{{ shape = "{shape}", types = "{type_}", role = "A", move = "ldmatrix.x4" }}'
+    (found,) = imported(f'module = "wide"\nname = "address"\nform = "address"\nclaims = [{claim}]')
+    assert right(found.source.fragments[0])
+
+
+def test_an_address_between_16_bytes_is_a_finding(imported):
+    claim = A.replace(" }", ', move = "ldmatrix.x4" }')
+    (found,) = imported(f'name = "askew"\nform = "address"\nclaims = [{claim}]')
+    assert [each.reason for each in found.findings] == ["lane 3 gives an address that is not a multiple of 16 bytes"]
+
+
+@pytest.mark.parametrize("shape_type", ["m16n8k16 f16", "m16n8k8 tf32", "m16n8k32 s8", "m16n8k64 s4"])
+def test_stored_columns_of_a_sparse_a_become_windows(library, imported, documented, shape_type):
+    """The k-th stored column stands for the chunk that it is chosen from: inside the window that PTX names."""
+    shape, type_ = shape_type.split()
+    said = next(
+        each
+        for each in documented.values()
+        if (each.instruction, each.shape, each.type, each.role) == ("mma.sp", shape, type_, "A")
+    )
+    table = said.elements.reshape(32, -1)
+    order = np.lexsort((np.arange(table.size), table["col"].ravel(), table["row"].ravel()))
+    stored = np.empty(table.size, int)
+    rows = table["row"].ravel()
+    for row in range(16):
+        mine = order[rows[order] == row]
+        stored[mine] = range(len(mine))
+    pairs = np.stack([rows, stored], axis=1).reshape(*table.shape, 2).tolist()
+    (library / "sparse.py").write_text(f"PAIRS = {pairs}\ndef place(lane, value):\n    return PAIRS[lane][value]\n")
+    claim = f'{{ instruction = "mma.sp", shape = "{shape}", types = "{type_}", role = "A" }}'
+    (found,) = imported(f'module = "sparse"\nname = "place"\nform = "place"\nclaims = [{claim}]')
+    made = found.source.fragments[0].elements
+    assert (made["row"] == said.elements["row"]).all()
+    assert (made["col"] >= said.elements["col"]).all()
+    assert (made["col_last"] <= said.elements["col_last"]).all()
+    assert check(found.source.fragments[0]) == []

@@ -1,0 +1,202 @@
+"""Whatever a mapping or a library has wrong, one line says which entry and why, and everything else comes in."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from lanemap.db.errors import LanemapError
+from lanemap.db.structure import check
+from lanemap.ingest.python import process
+
+A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
+GOOD = f'name = "a_place"\nform = "place"\nclaims = [{A}]'
+
+
+def entry(name, form="place", claim=A, more=""):
+    return f'name = "{name}"\nform = "{form}"\n{more}\nclaims = [{claim}]'
+
+
+TROUBLES = {
+    "no such module": (entry("a_place", more='module = "nothere"'), "nothere: No module named 'nothere'"),
+    "no such name": (entry("nothing"), "mylib: module 'mylib' has no attribute 'nothing'"),
+    "another signature": (entry("one"), "TypeError: one() takes 1 positional argument but 2 were given"),
+    "unknown argument": (entry("a_place", more="with = { warp = 1 }"), "unexpected keyword argument 'warp'"),
+    "no number": (entry("half"), "TypeError: gives 0.0, which is not a whole number"),
+    "aborts": (entry("dies"), "its process was ended by signal 6"),
+    "exits": (entry("leaves_the_process"), "SystemExit: 3"),
+    "not bases": (entry("TEXT", "bases"), "what it gives is not of the form 'bases'"),
+    "not strides": (entry("BASES", "strides"), "what it gives is not of the form 'strides'"),
+    "unknown key": (entry("a_place", more="stried = 3"), "unknown key 'stried': did you mean 'stride'?"),
+    "unknown key of a claim": (entry("a_place", claim='{ shap = "m16n8k16" }'), "unknown key 'shap': did you mean 'shape'?"),
+    "unknown form": (entry("a_place", "plaice"), "invalid form 'plaice': it is one of place, cell, address"),
+    "no claims": ('name = "a_place"\nform = "place"', "it has no claims: write claims ="),
+    "no role": (entry("a_place", claim='{ shape = "m16n8k16", types = "f16" }'), "it has no role"),
+    "a wrong shape": (entry("a_place", claim=A.replace("m16n8k16", "16x8x16")), "'16x8x16' is not a shape"),
+    "a wrong role": (entry("a_place", claim=A.replace('"A"', '"Q"')), "invalid role 'Q'"),
+    "wrong axes": (entry("a_place", claim=A.replace(" }", ', axes = "kn" }')), "invalid axes 'kn': A has mk or km"),
+    "a wrong instruction": (entry("a_place", claim=A.replace(" }", ', instruction = "hmma" }')), "there is mma, mma.sp"),
+    "a number for text": (entry("a_place", more="set = 3"), "set is 3: it must be text"),
+    "text for a number": (entry("a_place", more='stride = "3"'), "stride is '3': it must be a whole number"),
+    "one number for two": (entry("a_place", claim=A.replace(" }", ", origin = [1] }")), "it must be two whole numbers"),
+    "addresses without a move": (entry("address", "address"), 'move = "ldmatrix.x4"'),
+    "an unknown move": (
+        entry("address", "address", claim=A.replace(" }", ', move = "ldmatrix.x3" }')),
+        "invalid move 'ldmatrix.x3': write ldmatrix.x4",
+    ),
+    "a move that tears": (
+        entry(
+            "address",
+            "address",
+            claim='{ shape = "m16n8k8", types = "tf32", role = "A", move = "ldmatrix.x4.trans" }',
+        ),
+        "moves units of 16 bits, and tf32 has 32",
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_one_entry_says_why_and_the_others_go_on(imported, right, trouble):
+    text, words = TROUBLES[trouble]
+    (found,) = imported(text, GOOD)
+    assert [right(each) for each in found.source.fragments] == [True]
+    (skipped,) = found.skipped
+    assert words in skipped.reason
+    assert "\n" not in skipped.reason
+    assert text.split('"')[1].split('"')[0] in skipped.name or text.split('name = "')[1].split('"')[0] in skipped.name
+
+
+def test_several_that_die_are_each_named(imported, right):
+    (found,) = imported(entry("dies"), GOOD, entry("dies"), entry("leaves_the_process"))
+    assert [each.name for each in found.skipped] == ["dies", "dies", "leaves_the_process"]
+    assert right(found.source.fragments[0])
+
+
+def test_one_that_hangs_is_ended(imported, right, monkeypatch):
+    monkeypatch.setattr(process, "LIMIT", 1.5)
+    started = time.monotonic()
+    (found,) = imported(entry("hangs"), GOOD)
+    assert time.monotonic() - started < 20
+    assert [(each.name, each.reason) for each in found.skipped] == [("hangs", "its process took longer than 1.5 s")]
+    assert right(found.source.fragments[0])
+
+
+PARTIAL = {
+    "holes": ("place", "lane 3 value 0 is not defined, and 7 more: ValueError: no lane 3", 8),
+    "leaves": ("place", "lane 5 value 1 is at (16, 3), outside the operand", 1),
+    "doubled": ("cell", "lane 0 value 0 stands for several cells, and 127 more", 128),
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_what_is_not_defined_or_outside_is_a_finding_and_the_rest_is_compared(imported, documented, name):
+    form, words, lost = PARTIAL[name]
+    (found,) = imported(entry(name, form))
+    (finding,) = found.findings
+    assert finding.reason == words
+    assert "mylib.py:" in finding.name
+    assert found.source.provenance["remarks"] == [f"{finding.name}: {words}"]
+    (fragment,) = found.source.fragments
+    said = documented[fragment.key].elements
+    assert len(fragment.elements) == len(said) - lost
+    if form == "place":
+        assert set(fragment.elements.tolist()) < set(said.tolist())
+    assert any("stand for no cell" in each for each in check(fragment))
+
+
+def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
+    first, second = imported(GOOD + '\nset = "loads"', entry("turned", more='set = "stores"'))
+    assert [first.source.name, second.source.name] == ["mine:loads", "mine:stores"]
+    assert first.source.fragments[0].origin == "mylib.py:6 a_place"
+    assert second.source.provenance["set"] == "stores"
+
+
+def test_what_contradicts_its_set_is_compared_by_itself_with_the_rest_of_it(imported, right):
+    c = entry("c_place", claim='{ shape = "m16n8k16", types = "f32", role = "C" }')
+    first, second = imported(GOOD, entry("turned"), c, GOOD)
+    assert [each.source.name for each in (first, second)] == ["mine", "mine:turned"]
+    assert [right(each) for each in first.source.fragments] == [True, True]
+    assert {each.role: right(each) for each in second.source.fragments} == {"A": False}
+
+
+def test_the_first_of_several_modules_that_has_it(imported, right):
+    (found,) = imported(entry("a_place", more='module = ["nothere", "mylib"]'))
+    assert right(found.source.fragments[0])
+
+
+def test_an_adapter_is_beside_the_mapping(imported, library, right):
+    (library / "mine.py").write_text("import mylib\n\ndef place(name):\n    return getattr(mylib, name)\n")
+    text = 'adapter = true\nmodule = []\nname = "place"\nmake = { name = "a_place" }\nform = "place"\norigin = "mylib.a_place"'
+    (found,) = imported(f"{text}\nclaims = [{A}]")
+    assert right(found.source.fragments[0])
+    assert found.source.fragments[0].origin == "mylib.py:6 a_place"
+
+
+def test_another_python_runs_it(imported, library, right):
+    """A stand-in for another environment: it notes that it was called."""
+    other = library / "other"
+    other.write_text(f'#!/bin/sh\necho called > {library}/called\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    (found,) = imported(GOOD, python=str(other))
+    assert right(found.source.fragments[0])
+    assert (library / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [("/nowhere/python", "cannot start /nowhere/python: No such file"), ("/bin/true", "/bin/true is not a Python 3")],
+)
+def test_what_is_no_python_is_refused(imported, python, words):
+    with pytest.raises(LanemapError, match=words):
+        imported(GOOD, python=python)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[entry", "mine.toml is not TOML"),
+        ('library = "Mine"\npackage = "mine"\n', "has no entry: write"),
+        ('library = "Mine"\n[[entry]]\nname = "x"\n', "it has no package"),
+        ('library = "Mine"\npackage = "mine"\nversion = 3\n[[entry]]\nname = "x"\n', "unknown key 'version'"),
+    ],
+)
+def test_a_file_that_is_no_mapping(library, text, words):
+    from lanemap.ingest.python import load
+
+    (library / "mine.toml").write_text(text)
+    with pytest.raises(LanemapError, match=words):
+        load("mine.toml")
+    with pytest.raises(LanemapError, match="no mapping 'yours': name a TOML file, or one that ships: "):
+        load("yours")
+
+
+def test_nothing_usable_is_an_error_that_says_why(imported):
+    with pytest.raises(LanemapError, match="gives nothing: nothing: LookupError: mylib: module 'mylib' has no attribute"):
+        imported(entry("nothing"))
+
+
+def test_the_worker_needs_no_lanemap_and_keeps_the_output_clean(imported, capfd):
+    """The library prints while it is imported; none of it reaches the user."""
+    imported(GOOD)
+    assert capfd.readouterr() == ("", "")
+    assert "lanemap" not in (process._WORKER.read_text().replace("lanemap_adapter", "").lower())
+    assert os.environ.get("PYTHONPATH", "") == os.environ.get("PYTHONPATH", "")
+
+
+def test_the_command(run, file, library):
+    (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{entry("holes")}\n')
+    result = run("import", "PYTHON", "mine.toml", db=file)
+    assert result.code == 0
+    assert result.out.splitlines()[0] == "mine: 1 fragments, 248 rows; 0 left out, 1 findings"
+    assert "ValueError: no lane 3" in " ".join(result.out.split())
+    (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n')
+    assert run("import", "python", "mine.toml", "--name", "ours", db=file).code == 0
+    result = run("diff", "ours", "ptx-isa-9.1", "--type", "f16", "--role", "A", "--shape", "m16n8k16", db=file)
+    assert "identical" in result.out.split("\n")[0]
+
+
+def test_bad_usage_of_the_command(refused):
+    refused("import", "python", words=("name a mapping: lanemap import python PATH",))
+    refused("import", "table", "x.csv", "--python", "python3", words=("table takes no python: leave it out",))
+    refused("import", "table", "--list", words=("table has no mappings",))
