@@ -273,9 +273,7 @@ def read_file(path: str | PathLike[str]) -> Source:
     return found[0]
 
 
-def _read(
-    kind: str, path: str | PathLike[str] | None, name: str | None, python: str | None
-) -> Sequence[Imported]:
+def _read(kind: str, path: str | PathLike[str] | None, name: str | None, python: str | None) -> Sequence[Imported]:
     from .db.fragment import check_name
     from .ingest.importing import IMPORTERS, read
 

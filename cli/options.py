@@ -123,9 +123,7 @@ def _kinds(incomplete: str) -> list[str]:
     return [kind for kind in _KINDS if kind.startswith(incomplete.lower())]
 
 
-Kind = Annotated[
-    str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)
-]
+Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..db.fragment import Fragment, Source
+    from ..db.instructions import Key
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def claim_sets(
         units: the fragments of each unit, with its name.
         whole: whether a source that a unit begins has the rest of the first one too, for units of a single operand.
     """
-    groups: list[tuple[str, dict[object, Fragment]]] = [(source.name, {})]
+    groups: list[tuple[str, dict[Key, Fragment]]] = [(source.name, {})]
     for name, fragments in units:
         own = {each.key: each for each in fragments}
         for _, group in groups:

@@ -60,7 +60,7 @@ def ingest(
         raise typer.Exit(DISAGREES)
 
 
-@app.command("import", epilog="Example: lanemap import python tinygrad --python ~/venv/bin/python")
+@app.command("import", epilog="Example: lanemap import python triton")
 def import_(
     kind: Kind,
     path: Annotated[

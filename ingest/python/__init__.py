@@ -7,7 +7,8 @@ installed there. Each claim set becomes a source.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping as Table
+from collections.abc import Iterator
+from collections.abc import Mapping as Table
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from .layout import domain, fragment, places
 from .mapping import Entry, Mapping, read_mapping, shipped
 from .process import answers
 
-__all__ = ["load", "shipped"]
+__all__ = ["called", "load", "shipped"]
 
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
@@ -44,9 +45,9 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     version, answered = answers(tasks, read.package, path, python or sys.executable)
     claimed: dict[str, list[tuple[str, Fragment]]] = {}
     remarks: dict[int, list[str]] = {}
-    for entry, answer in zip(usable, answered, strict=True):
+    for entry, task, answer in zip(usable, tasks, answered, strict=True):
         if "error" in answer:
-            refused.append(Skipped(entry.name, answer["error"]))
+            refused.append(Skipped(called(task), answer["error"]))
             continue
         for name, made, words in _fragments(entry, answer):
             if isinstance(made, Skipped):
@@ -84,6 +85,12 @@ def _task(entry: Entry, path: Path) -> dict[str, Any]:
     }
 
 
+def called(task: Table[str, Any]) -> str:
+    """What a task is called: the function and the arguments that it is made with."""
+    made = ", ".join(f"{name}={value!r}" for name, value in {**(task["make"] or {}), **task["with"]}.items())
+    return f"{task['name']}({made})" if made else str(task["name"])
+
+
 def _fragments(entry: Entry, answer: Table[str, Any]) -> Iterator[tuple[str, Skipped | Fragment, list[str]]]:
     """The operands of an entry, each with its claim set and what is wrong with it."""
     for claim in entry.claims:
@@ -107,9 +114,11 @@ def _sources(
     base = f"{read.path.stem}-{version}" if version else read.path.stem
     for name, units in claimed.items():
         title = " ".join(part for part in (read.library, version, name) if part)
-        provenance = {"library": read.library, "version": version, "set": name}
+        provenance: dict[str, Any] = {"library": read.library, "version": version, "set": name}
         source = Source(f"{base}:{name}" if name else base, "import", title, (), provenance)
         for each in claim_sets(source, [(entry, [made]) for entry, made in units], whole=True):
-            findings = [Skipped(f"{made}, {made.origin}", words) for made in each.fragments for words in remarks[id(made)]]
-            provenance = {**each.provenance, "remarks": [f"{found.name}: {found.reason}" for found in findings]}
-            yield Imported(replace(each, provenance=provenance), findings=findings)
+            findings = [
+                Skipped(f"{made}, {made.origin}", words) for made in each.fragments for words in remarks[id(made)]
+            ]
+            said = {**provenance, "remarks": [f"{found.name}: {found.reason}" for found in findings]}
+            yield Imported(replace(each, provenance=said), findings=findings)

@@ -29,7 +29,7 @@ from ...db.instructions import (
     register_bits,
     sparsity,
 )
-from ..shape_stride import indices, layout, thread_value
+from ..shape_stride import layout, thread_value
 from .mapping import Claim, Entry
 
 _MOVE = re.compile(r"(?:ld|st)matrix[.]x([124])([.]trans)?")
@@ -84,7 +84,7 @@ def domain(entry: Entry) -> list[int] | None:
         case "cell" if any(entry.tile):
             return list(entry.tile)
         case "cell":
-            return [max(claim.origin[axis] + _extents(claim, each)[axis] for claim, each in sizes) for axis in (0, 1)]
+            return [max(claim.origin[axis] + _extents(claim)[axis] for claim in entry.claims) for axis in (0, 1)]
         case "address":
             return [threads]
     return None
@@ -101,7 +101,7 @@ def places(entry: Entry, claim: Claim, type_: str, answer: Mapping[str, Any]) ->
             case "place" | "cell":
                 return _enumerated(entry, answer)
             case "address":
-                return _loaded(entry, claim, type_, _enumerated(entry, answer))
+                return _loaded(claim, type_, _enumerated(entry, answer))
             case "bases":
                 return _spanned(answer["value"])
             case _:
@@ -171,7 +171,7 @@ def _enumerated(entry: Entry, answer: Mapping[str, Any]) -> Places:
     return Places(at[known, 0], at[known, -1] if at.shape[1] > 1 else np.zeros(len(known), np.int64), pairs, undefined)
 
 
-def _loaded(entry: Entry, claim: Claim, type_: str, addresses: Places) -> Places:
+def _loaded(claim: Claim, type_: str, addresses: Places) -> Places:
     """The registers that come out of ``ldmatrix``, or go into ``stmatrix``, where each lane gives an address.
 
     Lane 8 i + r gives row r of matrix i: 16 bytes. Register i of lane t holds four bytes of it: of row t / 4 from byte
@@ -187,9 +187,7 @@ def _loaded(entry: Entry, claim: Claim, type_: str, addresses: Places) -> Places
     start = np.full((of.threads, 2), -1)
     start[addresses.thread] = addresses.pair
     known = np.isin(np.arange(of.threads), addresses.thread)
-    thread, register, slot = (
-        each.ravel() for each in np.indices((of.threads, int(matched[1]), of.slots))
-    )
+    thread, register, slot = (each.ravel() for each in np.indices((of.threads, int(matched[1]), of.slots)))
     half = max(1, of.slots // 2)
     matrix_row = 2 * (thread % 4) + slot // half if trans else thread // 4
     along = thread // 4 * half + slot % half if trans else thread % 4 * of.slots + slot
@@ -237,7 +235,7 @@ def _values(claim: Claim, of: Size) -> int:
     return 32 // claim.bits if claim.role == "E" else of.values
 
 
-def _extents(claim: Claim, of: Size) -> tuple[int, int]:
+def _extents(claim: Claim) -> tuple[int, int]:
     """How many steps the operand has on each axis of the entry."""
     natural = instruction(claim.instruction).axes[claim.role]
     rows, cols = dimensions(claim.shape, claim.role, claim.instruction)
@@ -254,7 +252,7 @@ def _cut(entry: Entry, claim: Claim, of: Size, found: Places) -> tuple[dict[str,
     """The places of a claim's operand, counted from its own origin, and those that are outside."""
     several = computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
     thread, value = found.thread - claim.thread, found.value - claim.first
-    pair, extents = found.pair - np.array(claim.origin), np.array(_extents(claim, of))
+    pair, extents = found.pair - np.array(claim.origin), np.array(_extents(claim))
     pair = pair % extents if several else pair
     held = (thread >= 0) & (thread < of.threads) & (value >= 0) & (value < _values(claim, of))
     held &= np.isin(thread % 4, claim.quad)

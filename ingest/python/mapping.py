@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping as Table
+from collections.abc import Callable, Iterator
+from collections.abc import Mapping as Table
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...db.errors import LanemapError
 from ...db.instructions import INSTRUCTIONS, dimensions, instruction
+
+_Built = TypeVar("_Built")
 
 FORMS = ("place", "cell", "address", "bases", "strides")
 
@@ -130,10 +133,14 @@ def read_mapping(path: Path) -> Mapping:
         except LanemapError as error:
             refused.append((called, str(error)))
     try:
-        head = _build(Mapping, {**table, "path": path})
+        return _build(Mapping, table, path=path, entries=tuple(entries), refused=tuple(refused))
     except LanemapError as error:
         raise LanemapError(f"{path}: {error}") from None
-    return Mapping(path, head.library, head.package, head.seen, tuple(entries), tuple(refused))
+
+
+def shipped() -> Iterator[Mapping]:
+    """The mappings that ship, by name."""
+    yield from map(read_mapping, sorted((Path(__file__).parent / "mappings").glob("*.toml")))
 
 
 def _entry(table: object) -> Entry:
@@ -142,8 +149,8 @@ def _entry(table: object) -> Entry:
     claims = table.get("claims")
     if not isinstance(claims, list) or not claims:
         raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
-    renamed = {"with_" if name == "with" else name: value for name, value in table.items()}
-    entry = _build(Entry, {**renamed, "claims": tuple(map(_claim, claims))})
+    renamed = {"with_" if name == "with" else name: value for name, value in table.items() if name != "claims"}
+    entry = _build(Entry, renamed, claims=tuple(map(_claim, claims)))
     if entry.form not in FORMS:
         raise LanemapError(f"invalid form {entry.form!r}: it is one of {', '.join(FORMS)}")
     if not entry.module and not entry.adapter:
@@ -166,40 +173,43 @@ def _claim(table: object) -> Claim:
     return claim
 
 
-def _build(kind: Any, table: Table[str, Any]) -> Any:
-    """An instance of a dataclass, with lists as tuples and one text where several may be given as a tuple of one."""
-    known = {each.name: each for each in fields(kind)}
-    for name in table:
+def _build(kind: type[_Built], table: Table[str, Any], **made: Any) -> _Built:
+    """An instance of a dataclass from a table and, for the fields that are not in the table, from ``made``."""
+    known = {each.name: each for each in fields(kind) if each.name not in made}  # type: ignore[arg-type]
+    for name, value in table.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             raise LanemapError(f"unknown key {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+        accepts, words = _KINDS[str(known[name].type).removesuffix(" | None")]
+        if not accepts(value):
+            raise LanemapError(f"{name} is {value!r}: it must be {words}")
+        one_for_many = known[name].type == "tuple[str, ...]" and isinstance(value, str)
+        made[name] = (value,) if one_for_many else tuple(value) if isinstance(value, list) else value
     for name, each in known.items():
-        required = each.default is MISSING and each.default_factory is MISSING
-        if required and name not in table:
+        if each.default is MISSING and each.default_factory is MISSING and name not in table:
             raise LanemapError(f"it has no {name}")
-    return kind(**{name: _value(known[name].type, name, value) for name, value in table.items()})
+    return kind(**made)
 
 
-_KINDS: Table[str, type | tuple[type, ...]] = {"str": str, "str | None": str, "int": int, "int | None": int, "bool": bool}
+def _whole(value: object) -> bool:
+    return type(value) is int
 
 
-def _value(kind: Any, name: str, value: Any) -> Any:
-    if kind == "tuple[str, ...]" and isinstance(value, str):
-        return (value,)
-    if kind.startswith("tuple") and isinstance(value, list | tuple):
-        inner = str if "str" in kind else int if "int" in kind else object
-        pair = "..." not in kind
-        if all(isinstance(each, inner) for each in value) and not (pair and len(value) != 2):
-            return tuple(value)
-    elif kind.startswith("Table") and isinstance(value, dict):
-        return value
-    elif kind == "Path" or (kind in _KINDS and isinstance(value, _KINDS[kind]) and not (kind != "bool" and value is True)):
-        return value
-    what = {"str": "text", "str | None": "text", "int": "a whole number", "int | None": "a whole number"}
-    what |= {"bool": "true or false", "tuple[int, int]": "two whole numbers", "tuple[str, ...]": "text, or a list of it"}
-    raise LanemapError(f"{name} is {value!r}: it must be {what.get(kind, 'a table' if kind.startswith('Table') else 'a list')}")
-
-
-def shipped() -> Iterator[Mapping]:
-    """The mappings that ship, by name."""
-    yield from map(read_mapping, sorted((Path(__file__).parent / "mappings").glob("*.toml")))
+#: What a value of each type of field must be in the file, as a test and in words.
+_KINDS: Table[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str), "text"),
+    "int": (_whole, "a whole number"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "tuple[int, int]": (
+        lambda value: isinstance(value, list) and [*map(_whole, value)] == [True] * 2,
+        "two whole numbers",
+    ),
+    "tuple[int, ...]": (lambda value: isinstance(value, list) and all(map(_whole, value)), "whole numbers"),
+    "tuple[str, ...]": (
+        lambda value: (
+            isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+        ),
+        "text, or a list of it",
+    ),
+    "Table[str, Any]": (lambda value: isinstance(value, dict), "a table"),
+}

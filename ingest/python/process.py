@@ -51,7 +51,7 @@ class _Worker:
 
     def __init__(self, request: object, python: str) -> None:
         self.ending = ""
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user names the Python

@@ -17,11 +17,13 @@ import json
 import operator
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable  # noqa: UP035 - other Pythons are older
 
 
 def main() -> None:
+    """Answer the request on standard input."""
     request = json.load(sys.stdin)
     sys.path[0:1] = request["path"]  # in the place of this script's own folder
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answers:
@@ -63,7 +65,8 @@ def _found(task: dict[str, Any]) -> tuple[Any, ModuleType]:
 
 def _adapter(path: str) -> ModuleType:
     specification = importlib.util.spec_from_file_location("lanemap_adapter", path)
-    assert specification and specification.loader
+    if specification is None or specification.loader is None:
+        raise ImportError(path)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
@@ -82,7 +85,7 @@ def _enumerated(function: Callable[..., Any], domain: list[int], constants: dict
     for place, arguments in enumerate(itertools.product(*map(range, domain))):
         try:
             values.append(_plain(function(*arguments, **constants)))
-        except Exception as error:  # noqa: BLE001, PERF203 - whatever it is, it is not defined there
+        except Exception as error:
             values.append(None)
             errors.setdefault(_words(error), []).append(place)
     if sum(map(len, errors.values())) == len(values):
@@ -109,12 +112,12 @@ def _origin(found: Any) -> str | None:
     """Where an object is defined: the file from the folder that it is imported from, the line and the name."""
     found = inspect.unwrap(getattr(found, "func", found))
     try:
-        file = inspect.getsourcefile(found)
+        file = inspect.getsourcefile(found) or ""
         line = getattr(getattr(found, "__code__", None), "co_firstlineno", None) or inspect.getsourcelines(found)[1]
     except (OSError, TypeError):
         return getattr(found, "__module__", None)
     folders = [folder for folder in map(os.path.abspath, sys.path) if file.startswith(folder + os.sep)]
-    inside = os.path.relpath(file, max(folders, key=len)) if folders else os.path.basename(file)
+    inside = os.path.relpath(file, max(folders, key=len)) if folders else Path(file).name
     return f"{inside}:{line} {getattr(found, '__qualname__', '')}".rstrip()
 
 

@@ -1,4 +1,4 @@
-"""IREE's layout of each fragment of an intrinsic: how many there are of outer, thread and element, and their strides."""
+"""IREE's layout of each fragment of an intrinsic: outer tiles, threads with their strides, and elements."""
 
 from itertools import product
 

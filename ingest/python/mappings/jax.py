@@ -1,9 +1,12 @@
 """The tiled layouts of JAX's Mosaic GPU, evaluated as its own code generator does."""
 
+from importlib import import_module
 from itertools import product
 
-from jax.experimental.mosaic.gpu import fragmented_array, mma
+from jax.experimental.mosaic.gpu import fragmented_array
 from jaxlib.mlir import ir
+
+mma = import_module("jax.experimental.mosaic.gpu.mma")  # the package has a function of this name
 
 
 def place(layout, shape, type=None):  # noqa: A002 - MLIR's word

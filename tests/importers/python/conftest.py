@@ -83,6 +83,7 @@ LIBRARY = """
             return a_place(lane, value)
 """
 
+
 @pytest.fixture
 def library(tmp_path, monkeypatch):
     """A folder with the library, in which the tests run: the folder that modules are imported from."""
