@@ -20,7 +20,7 @@ from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.reader import ClosedReader, Reader, Rows, connect
+from .db.reader import Reader, Rows, connect, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -154,7 +154,6 @@ class Database:
     def close(self) -> None:
         """Release the connection. A closed database answers nothing more."""
         self.reader.close()
-        self.reader = ClosedReader()
 
     def __enter__(self) -> Database:
         """Use the database in a ``with`` statement."""
@@ -176,8 +175,6 @@ def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source],
     Raises:
         LanemapError: the place cannot be read or written, or holds something else or another version's database.
     """
-    from .db.state import state
-
     location = locate(url)
     there = state(location)
     shipped = _fingerprint()
@@ -191,7 +188,6 @@ def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source],
 
 def refresh(url: str | PathLike[str] | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
     """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
-    from .db.state import state
     from .db.store import ship
 
     location = locate(url)

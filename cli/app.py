@@ -9,6 +9,7 @@ import typer
 
 from .. import Database, __version__
 from .. import open as open_lanemap
+from ..db.errors import masked, printable
 
 app = typer.Typer(
     name="lanemap",
@@ -23,9 +24,9 @@ OK, DISAGREES, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 def complain(words: str) -> int:
-    """One line on stderr; the exit code of bad input."""
-    line = " ".join(words.split())
-    sys.stderr.write(f"lanemap: {line}\n")
+    """One line on stderr, without passwords and control characters; the exit code of bad input."""
+    line = masked(" ".join(words.split()))
+    sys.stderr.write(f"lanemap: {printable(line)}\n")
     return BAD_INPUT
 
 
@@ -34,14 +35,14 @@ def open_database(db: str | None) -> Database:
     database = open_lanemap(db, progress=progress)
     if database.stale:
         command = f"lanemap ingest --db {db}" if db else "lanemap ingest"
-        sys.stderr.write(f"lanemap: {database.location} was built from other shipped sources: {command} updates it\n")
+        complain(f"{database.location} was built from other shipped sources: {command} updates it")
     return database
 
 
 def progress(source: object) -> None:
     """Say on a terminal which source is being loaded."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"lanemap: loading {getattr(source, 'name', '')}\n")
+        complain(f"loading {getattr(source, 'name', '')}")
 
 
 def _print_version(query: bool) -> None:

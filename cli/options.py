@@ -84,15 +84,14 @@ def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]
 
     def complete(incomplete: str) -> list[str]:
         from ..db.location import locate
-        from ..db.reader import connect
-        from ..db.state import state
+        from ..db.reader import connect, state
 
         names = list(fallback)
         try:
             location = locate()
             if state(location) is not None:
                 reader = connect(location)
-                names = [str(row[0]) for row in reader.sql(_COMPLETIONS[column]).rows]
+                names = [str(row[0]) for row in reader.select(_COMPLETIONS[column], {}).rows]
         except Exception:  # noqa: S110 - a completer must never disturb the shell
             pass
         return [name for name in names if name.lower().startswith(incomplete.lower())]

@@ -1,5 +1,24 @@
-"""The one kind of error that users are meant to read."""
+"""The one kind of error that users are meant to read, and what makes a text fit to be shown."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category
+
+_PASSWORD = re.compile(r"(//?[^\s:/@]*:)\S*@|(password=)[^&\s]*", re.IGNORECASE)
 
 
 class LanemapError(Exception):
     """Bad input or a bad environment. The message is one line that says what was wrong and what would be right."""
+
+
+def masked(text: str) -> str:
+    """A text in which the passwords of addresses are replaced by ``***``."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+
+
+def printable(text: str) -> str:
+    """A line in which what would act on a terminal, or change the order of what is read, is spelled out."""
+    return "".join(
+        each if each.isprintable() else " " if category(each) == "Zs" else ascii(each)[1:-1] for each in text
+    )

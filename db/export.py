@@ -27,17 +27,17 @@ def layout_table(reader: Reader, query: Query, version: str) -> pa.Table:
     Raises:
         LanemapError: nothing matches, or what matches has no rows.
     """
-    matching = [each for each in read_fragments(reader, query) if each.has_rows]
-    if not matching:
-        raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
+    with reader.snapshot():
+        matching = [each for each in read_fragments(reader, query) if each.has_rows]
+        if not matching:
+            raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
+        metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in matching}, version)}
     parts = [each.elements for each in matching if each.elements is not None]
     counts = [len(part) for part in parts]
     numbers = np.concatenate(parts).view("<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
     columns |= {name: _dictionary([getattr(fragment, name) for fragment in matching], counts) for name in _TEXT}
     columns["selector"] = _repeated([fragment.selector for fragment in matching], counts)
-    used = {str(fragment.source) for fragment in matching}
-    metadata = {METADATA_KEY: _provenance(reader, used, version)}
     return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 
 

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from .errors import LanemapError
 
 #: Raised by every change of the tables and views. A database of another version is never read.
 SCHEMA_VERSION = 3
 
+_RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # in a password as %40 %3A %2F %3F %23"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class Location:
-    """A SQLite file, or the SQLAlchemy URL of a server. ``default``: nobody named one, so it follows the package."""
+    """A SQLite file, or the address of a PostgreSQL server, which may hold a password.
+
+    ``default``: nobody named one, so it follows the package.
+    """
 
     file: Path | None
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     default: bool = False
 
     def __str__(self) -> str:
+        """The file, or the address without its password and options."""
         if self.file is not None:
             return str(self.file)
-        from sqlalchemy import make_url
-
-        return make_url(self.url or "").render_as_string(hide_password=True)
+        parts = urlsplit(self.url or "")
+        user = f"{parts.username}@" if parts.username else ""
+        host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
+        return f"postgresql://{user}{host}{parts.path}"
 
 
 def named_file(path: str | os.PathLike[str], what: str) -> Path:
@@ -36,7 +46,8 @@ def named_file(path: str | os.PathLike[str], what: str) -> Path:
         what: what it should have been, as in ``a capture file``.
 
     Raises:
-        LanemapError: it is none, or neither a file nor a folder: a pipe is read but once, and might never end.
+        LanemapError: it is empty, no text, or neither a file nor a folder: a pipe is read once only, and might never
+            end.
     """
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
@@ -59,22 +70,46 @@ def locate(url: str | os.PathLike[str] | None = None) -> Location:
 
     Without one, the environment variable LANEMAP_DB, and without that a file in the user's data directory. Its name
     carries the schema version, so that two versions of Lanemap never read each other's.
+
+    Raises:
+        LanemapError: it is neither, or nearly one of them.
     """
     url = (os.environ.get("LANEMAP_DB") or None) if url is None else url
     if url is None:
         from platformdirs import user_data_path
 
         return Location(user_data_path("lanemap", appauthor=False) / f"lanemap-{SCHEMA_VERSION}.db", default=True)
-    scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
-    if not separator or scheme == "sqlite":
-        return Location(_database(url, rest[1:] if separator else url))
-    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
-        return Location(None, f"postgresql+psycopg://{rest}")
-    raise LanemapError(f"cannot use a database of kind {scheme!r}: give a file, sqlite:///FILE or postgresql://...")
+    if not isinstance(url, str):
+        return Location(_file(url))
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if scheme == "sqlite" and rest.startswith("/"):
+        return Location(_file(rest[1:]))
+    if separator and scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        return Location(None, _server(f"postgresql://{rest}"))
+    if _SCHEME.match(url) or re.search(r":.*@", url):
+        kind = url.partition(":")[0] if _SCHEME.match(url) else ""
+        raise LanemapError(f"cannot use a database address {kind!r}: give a file, sqlite:///FILE or postgresql://...")
+    return Location(_file(url))
 
 
-def _database(url: str | os.PathLike[str], name: str | os.PathLike[str]) -> Path:
+def _file(name: str | os.PathLike[str]) -> Path:
     file = named_file(name, "a database file, as in layouts.db or sqlite:///layouts.db")
-    if str(file) == ":memory:" or str(file).startswith("file:"):
-        raise LanemapError(f"{str(url)!r} names no file: write sqlite:///layouts.db, or just layouts.db")
+    if str(file) == ":memory:":
+        raise LanemapError(f"{str(file)!r} names no file: write sqlite:///layouts.db, or just layouts.db")
     return file
+
+
+def _server(url: str) -> str:
+    """The address of a server, if no part of it could be taken for another one.
+
+    A character that should have been written in percent cuts a password in two, and one half would be shown as a host.
+    """
+    try:
+        parts: SplitResult = urlsplit(url)
+        clear = url.count("@") == parts.netloc.count("@") <= 1 and not parts.fragment and (parts.port or True)
+    except ValueError:
+        clear = False
+    if not clear or not url.isprintable():
+        raise LanemapError(f"cannot read the database address: {_RIGHT}")
+    return url

@@ -48,8 +48,6 @@ WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
   AND (CAST(:qualifiers AS TEXT) IS NULL OR qualifiers = :qualifiers)
 """
 _FRAGMENTS = f"SELECT fragment.*, source.name AS source, digest {_MATCHING} ORDER BY fragment.id"
-_PACKED = "SELECT elements FROM mapping WHERE id = :mapping"
-_ALL_PACKED = "SELECT id, elements FROM mapping"
 
 _FINDINGS = """
 SELECT source.name AS source, instruction, shape, type, role, major, selector, qualifiers, section, words AS finding
@@ -100,8 +98,9 @@ def findings(reader: Reader, query: Query) -> Rows:
     Raises:
         LanemapError: no fragment does.
     """
-    there = {(each.source, *each.key) for each in fragments(reader, query)}
-    found = reader.select(_FINDINGS, {})
+    with reader.snapshot():
+        there = {(each.source, *each.key) for each in fragments(reader, query)}
+        found = reader.select(_FINDINGS, {})
     named = 1 + len(Key._fields)
     return Rows(found.columns, [row for row in found.rows if row[:named] in there])
 
@@ -125,10 +124,11 @@ def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
     Raises:
         LanemapError: see ``fragments``.
     """
-    packed = dict(reader.select(_ALL_PACKED, {}).rows)
-    records = reader.select(_FRAGMENTS, _stored(query.parameters())).records()
-    read = [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
-    return read or fragments(reader, query)
+    with reader.snapshot():
+        records = reader.select(_FRAGMENTS, _stored(query.parameters())).records()
+        packed = reader.packed({record["mapping_id"] for record in records} - {None})
+        read = [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
+        return read or fragments(reader, query)
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
@@ -137,10 +137,7 @@ def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
 
 
 def _read(reader: Reader, mapping: int) -> bytes:
-    rows = reader.select(_PACKED, {"mapping": mapping}).rows
-    if not rows:
-        raise LanemapError("the database has changed since this fragment was looked up: look it up again")
-    return bytes(rows[0][0])
+    return reader.packed([mapping])[mapping]
 
 
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:
@@ -199,9 +196,11 @@ def find(reader: Reader, query: Query, **where: int | None) -> Rows:
         LanemapError: no such fragment, a coordinate outside it, or a fragment without rows.
     """
     rows: list[tuple[Any, ...]] = []
-    for each in with_rows(reader, one_operand(reader, query)):
-        names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
-        rows += [tuple((names | element._asdict())[name] for name in COLUMNS) for element in elements(each, **where)]
+    with reader.snapshot():
+        for each in with_rows(reader, one_operand(reader, query)):
+            names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
+            found = [names | element._asdict() for element in elements(each, **where)]
+            rows += [tuple(record[name] for name in COLUMNS) for record in found]
     return Rows(COLUMNS, rows)
 
 

@@ -3,10 +3,12 @@
 source    where layouts come from
 fragment  one row per layout of a source, with what its source says of it
 mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one. It holds them packed, for
-          reading many at once; ``element`` holds the same, for SQL
+          reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL
 element   its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding   what the structural checks found when a fragment was loaded
 meta      the version of this schema and what the shipped sources were built from
+
+The number of a source, fragment or mapping is never used again for another one.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ source = Table(
     Column("kind", String, nullable=False),
     Column("title", String, nullable=False),
     Column("provenance", String, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 mapping = Table(
@@ -51,6 +54,7 @@ mapping = Table(
     Column("id", Integer, primary_key=True),
     Column("digest", String, nullable=False, unique=True),
     Column("elements", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 fragment = Table(
@@ -83,6 +87,7 @@ fragment = Table(
     Column("erratum", String),
     Column("evidence", String),
     Column("origin", String),
+    sqlite_autoincrement=True,
 )
 Index(
     "fragment_key",

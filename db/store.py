@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from .errors import LanemapError
 from .fragment import Element, Fragment, Source, check_names
 from .location import SCHEMA_VERSION, Location
 from .schema import CHAIN, LAYOUT, finding, fragment, mapping, meta, metadata, source
-from .server import engine, exclude_writers, in_words
+from .server import engine, in_words
 from .structure import check
 
 Progress = Callable[[Source], object]
@@ -57,31 +58,34 @@ def load(location: Location, sources: Iterable[Source], progress: Progress | Non
         _load(connection, sources, progress)
 
 
-class _transaction:  # noqa: N801 - used as a function
-    """One transaction that excludes other writers; the database's own errors leave it in words."""
+@contextmanager
+def _transaction(location: Location) -> Iterator[Connection]:
+    """One transaction that excludes other writers.
 
-    def __init__(self, location: Location) -> None:
-        self.location = location
-        self.engine = engine(location)
+    Raises:
+        LanemapError: an error of the database.
+    """
+    made = engine(location)
+    try:
+        with made.begin() as connection:
+            yield connection
+    except DBAPIError as error:
+        raise in_words(error, location) from None
+    finally:
+        made.dispose()
 
-    def __enter__(self) -> Connection:
-        try:
-            self.scope = self.engine.begin()
-            connection = self.scope.__enter__()
-            exclude_writers(connection)
-        except DBAPIError as error:
-            raise in_words(error, self.location) from None
-        return connection
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        try:
-            self.scope.__exit__(kind, error, trace)
-        except DBAPIError as failure:
-            raise in_words(failure, self.location) from None
-        finally:
-            self.engine.dispose()
-        if isinstance(error, DBAPIError):
-            raise in_words(error, self.location) from None
+def remove(location: Location, name: str) -> None:
+    """Remove a source from a database that exists.
+
+    Raises:
+        LanemapError: it has no source of this name.
+    """
+    with _transaction(location) as connection:
+        if not connection.execute(delete(source).where(func.lower(source.c.name) == name.lower())).rowcount:
+            known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
+            raise LanemapError(f"no source {name}: there is {', '.join(known)}")
+        _drop_unused(connection)
 
 
 def _make_folder(location: Location) -> None:
@@ -89,9 +93,7 @@ def _make_folder(location: Location) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LanemapError(
-            f"cannot make the folder {folder}: {error.strerror}: name another database with --db"
-        ) from None
+        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}: name another database") from None
 
 
 def _tables(connection: Connection) -> list[str]:
@@ -102,7 +104,7 @@ def _tables(connection: Connection) -> list[str]:
 
 def _create(connection: Connection, location: Location) -> None:
     if _tables(connection):
-        raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database with --db")
+        raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
     metadata.create_all(connection, checkfirst=False)
     for view in (LAYOUT, CHAIN):
         connection.execute(text(view))
@@ -129,6 +131,11 @@ def _replace(connection: Connection, new: Source) -> None:
         inserted = insert(fragment).returning(fragment.c.id, sort_by_parameter_order=True)
         ids = connection.scalars(inserted, rows).all()
         _store_findings(connection, new.fragments, ids)
+    _drop_unused(connection)
+
+
+def _drop_unused(connection: Connection) -> None:
+    """Delete the layouts that no fragment has."""
     used = select(fragment.c.mapping_id).where(fragment.c.mapping_id.is_not(None))
     connection.execute(delete(mapping).where(mapping.c.id.not_in(used)))
 
@@ -149,12 +156,9 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
     }
     if not tables:
         return known
-    first = 1 + (connection.scalar(select(func.max(mapping.c.id))) or 0)
-    new = {digest: id_ for id_, digest in enumerate(tables, start=first)}
-    connection.execute(
-        insert(mapping),
-        [{"id": new[digest], "digest": digest, "elements": table.tobytes()} for digest, table in tables.items()],
-    )
+    inserted = insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
+    packed = [{"digest": digest, "elements": table.tobytes()} for digest, table in tables.items()]
+    new = dict(zip(tables, connection.scalars(inserted, packed), strict=True))
     rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
     columns = ("mapping_id", *Element._fields)
     if connection.dialect.name == "postgresql":

@@ -1,10 +1,22 @@
-"""The reader: whatever the statement, it cannot write, and says so in one line."""
+"""The reader: whatever the statement, it cannot write, has limits, and sees one state of the database."""
 
+import os
+import random
+import resource
+import signal
 import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 import lanemap
+from lanemap.db import store
+from lanemap.db.fragment import Source
 from lanemap.db.location import locate
 from lanemap.db.reader import connect
 
@@ -94,15 +106,313 @@ def test_a_cell_is_found_through_the_index(place):
     assert "element_cell" in plan
 
 
-def test_a_query_can_be_interrupted(place):
-    """Ctrl-C ends a query that would never end."""
-    if place.startswith("postgresql"):
-        pytest.skip("the PostgreSQL driver waits in Python, where Ctrl-C is noticed anyway")
-    import signal
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c"
 
-    reader = connect(locate(place))
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c"
-    with pytest.raises((KeyboardInterrupt, lanemap.LanemapError)):
-        reader.sql(endless)
+
+def test_a_query_that_takes_too_long_ends(place):
+    with lanemap.open(place) as database:
+        for seconds, query in ((0.05, ENDLESS), (0.2, ENDLESS), (0.2, "SELECT COUNT(*) FROM layout a, layout b")):
+            began = time.monotonic()
+            with pytest.raises(lanemap.LanemapError, match=f"longer than {seconds} s"):
+                database.reader.sql(query, seconds=seconds)
+            assert time.monotonic() - began < 2
+        assert database.reader.sql("SELECT 1").rows == [(1,)]
+
+
+def test_what_sqlite_cannot_interrupt_is_left_behind(built):
+    blob = "SELECT instr(zeroblob(2000000), CAST(zeroblob(900000) || 'x' AS BLOB))"
+    with lanemap.open(built) as database:
+        began = time.monotonic()
+        with pytest.raises(lanemap.LanemapError, match="longer than"):
+            database.reader.sql(blob, seconds=0.1)
+        assert time.monotonic() - began < 3
+        assert database.reader.sql("SELECT 1").rows == [(1,)]
+
+
+def test_more_rows_than_allowed_are_refused(place):
+    with lanemap.open(place) as database:
+        assert len(database.reader.sql("SELECT * FROM layout LIMIT 20", rows=20).rows) == 20
+        for query in ("SELECT * FROM layout LIMIT 21", ENDLESS.replace("COUNT(*)", "x")):
+            with pytest.raises(lanemap.LanemapError, match="more than 20 rows"):
+                database.reader.sql(query, rows=20)
+        for limits in ({"rows": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"seconds": float("inf")}):
+            with pytest.raises(lanemap.LanemapError, match="the limits are"):
+                database.reader.sql("SELECT 1", **limits)
+
+
+def test_a_query_that_fills_the_memory_ends_in_an_error(place, monkeypatch):
+    monkeypatch.setattr("lanemap.db.reader._RESULT_BYTES", 10_000_000)
+    kind = "postgresql" if place.startswith("postgresql") else "sqlite"
+    with lanemap.open(place) as database:
+        for query in BOMBS[kind]:
+            with pytest.raises(lanemap.LanemapError, match="^sql: "):
+                database.reader.sql(query)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20
+
+
+BOMBS = {
+    "sqlite": [
+        "SELECT zeroblob(1000000000)",
+        "SELECT hex(randomblob(500000000))",
+        "SELECT replace(hex(zeroblob(900000)), '0', hex(zeroblob(1000)))",
+        f"SELECT {', '.join(['zeroblob(2000000)'] * 300)}",
+        ENDLESS.replace("COUNT(*)", "zeroblob(2000000)"),
+        "SELECT group_concat(hex(zeroblob(100000))) FROM (SELECT 1 FROM layout LIMIT 100)",
+        "SELECT 1" + " + 1" * 100_000,
+    ],
+    "postgresql": [
+        "SELECT repeat('x', 100000000)",
+        "SELECT repeat('x', 1000000) FROM generate_series(1, 100000)",
+        "SELECT 1" + " + 1" * 100_000,
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_query_can_be_interrupted(place, name, code):
+    command = [sys.executable, "-c", "from lanemap.cli import main; main()", "sql", ENDLESS, "--db", place]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    running.send_signal(getattr(signal, name))
+    out, err = running.communicate(timeout=10)
+    assert (running.returncode, out, err) == (code, "", "")
+
+
+def test_an_interruption_stays_one_in_python(place):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with lanemap.open(place) as database:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                database.sql(ENDLESS)
+            assert database.sql("SELECT 1 AS one").one.tolist() == [1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_functions_that_do_more_than_read_are_refused(place, tmp_path):
+    if not place.startswith("postgresql"):
+        pytest.skip("SQLite has none that are not refused with the rest of what writes")
+    target = tmp_path / "written"
+    with lanemap.open(place) as other, lanemap.open(place) as database:
+        (pid,) = other.reader.select("SELECT pg_backend_pid()", {}).rows[0]
+        for query in [
+            f"SELECT lo_export(lo_from_bytea(0, 'x'), '{target}')",
+            "SELECT pg_read_file('/etc/passwd')",
+            f"SELECT pg_terminate_backend({pid})",
+            f'SELECT 1 LIMIT "pg_terminate_backend"({pid})::int',
+            f"VALUES (PG_Cancel_Backend({pid}))",
+            f"SELECT query_to_xml('select pg_terminate' || '_backend({pid})', true, true, '')",
+            f'SELECT U&"pg\\005fterminate_backend"({pid})',
+            "SELECT set_config('transaction_read_only', 'off', true)",
+            "SELECT pg_advisory_lock(1)",
+            "SELECT nextval('source_id_seq')",
+            "SELECT pg_sleep(100)",
+        ]:
+            with pytest.raises(lanemap.LanemapError, match="only reads tables"):
+                database.reader.sql(query)
+        for query in (
+            "SELECT random() < 2",
+            "SELECT COUNT(*) > 0 FROM generate_series(1, 3)",
+            "SELECT now() > 'epoch'",
+        ):
+            assert database.reader.sql(query).rows == [(True,)]
+        assert other.reader.select("SELECT pg_backend_pid()", {}).rows == [(pid,)]
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT value FROM json_each('[1, 2]')", [(1,), (2,)]),
+        ("SELECT key FROM json_tree('{\"a\": 1}') WHERE key NOT NULL", [("a",)]),
+        ("SELECT name FROM pragma_table_info('meta')", [("key",), ("value",)]),
+        ("SELECT COUNT(*) > 0 FROM pragma_table_list", [(1,)]),
+    ],
+)
+def test_table_functions_that_only_read_are_allowed(built, query, expected):
+    with lanemap.open(built) as database:
+        assert database.reader.sql(query).rows == expected
+        for refused in (
+            "UPDATE sqlite_master SET sql = ''",
+            "SELECT * FROM pragma_journal_mode",
+            "PRAGMA user_version",
+        ):
+            with pytest.raises(lanemap.LanemapError, match="only reads"):
+                database.reader.sql(refused)
+
+
+def version(fragments, number):
+    """A source of some fragments that all say which version of it they are of."""
+    changed = []
+    for each in fragments[:3]:
+        table = each.elements.copy()
+        table["row"] = (table["row"] + number) % each.dimensions[0]
+        changed.append(replace(each, elements=table))
+    return Source("mine", "import", f"version {number}", changed)
+
+
+def read_version(reader, fragments):
+    """The number that everything says in one snapshot, read in five statements."""
+    with reader.snapshot():
+        ((title,),) = reader.select("SELECT title FROM source WHERE name = 'mine'", {}).rows
+        number = int(title.split()[1])
+        stored = "SELECT mapping_id FROM fragment JOIN source ON source.id = source_id WHERE source.name = 'mine'"
+        mappings = [mapping for (mapping,) in reader.select(f"{stored} ORDER BY fragment.id", {}).rows]
+        for mapping, expected in zip(mappings, version(fragments, number).fragments, strict=True):
+            assert reader.packed([mapping])[mapping] == expected.elements.tobytes()
+    return number
+
+
+def test_two_readers_and_a_writer_interleaved(own, fragments):
+    """Random steps of three actors: whoever waits for whom, a reader sees one whole state from begin to end."""
+    seed = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000))
+    versions = 60 if "LANEMAP_LONG" in os.environ else 5
+    print(f"LANEMAP_SEED={seed}")
+    chance = random.Random(seed)
+    location = locate(own)
+    store.load(location, [version(fragments, 0)])
+    done, begun, seen = [0], [0], []
+
+    def write():
+        begun.append(begun[-1] + 1)
+        store.load(location, [version(fragments, begun[-1])])
+        done.append(begun[-1])
+
+    def read(reader, held, step):
+        if step == "begin" and not held:
+            held[:] = [reader.snapshot(), done[-1], None]
+            held[0].__enter__()
+        elif step == "end" and held:
+            held.pop(0).__exit__(None, None, None)
+            held.clear()
+        else:
+            least = held[1] if held else done[-1]
+            number = read_version(reader, fragments)
+            assert least <= number <= begun[-1]
+            if held:
+                assert held[2] in (None, number)
+                held[2] = number
+            seen.append(number)
+
+    readers = [(connect(location), []) for _ in range(2)]
+    actors = [ThreadPoolExecutor(1) for _ in range(3)]
+    last = [None] * 3
+    while done[-1] < versions:
+        while all(each and not each.done() for each in last):
+            time.sleep(0.001)
+        who = chance.choice([index for index, each in enumerate(last) if not each or each.done()])
+        if last[who]:
+            last[who].result()
+        if who == 2:
+            last[who] = actors[who].submit(write)
+        else:
+            last[who] = actors[who].submit(read, *readers[who], chance.choice(["begin", "read", "read", "end"]))
+        time.sleep(chance.choice([0, 0.002, 0.01]))
+    for index in range(2):
+        actors[index].submit(read, *readers[index], "end")
+    for each in last:
+        each.result(timeout=30)
+    for actor in actors:
+        actor.shutdown()
+    assert len(set(seen)) > 1
+    assert read_version(readers[0][0], fragments) == done[-1]
+    for reader, _ in readers:
+        reader.close()
+
+
+def test_many_threads_share_a_database(own, fragments):
+    """Each answer is that of one thread alone, while a source comes and goes."""
+    asked = [("m16n8k16", "f16", "A"), ("m8n8k4", "f64", "C"), ("m16n8k8", "tf32", "B")]
+    store.load(locate(own), [version(fragments, 0)])
+    with lanemap.open(own) as database:
+        expected = [database.find(*each, lane=5).to_csv() for each in asked]
+        stop = threading.Event()
+
+        def look_up(number):
+            chance, answered = random.Random(number), 0
+            while not stop.is_set() or not answered:
+                index = chance.randrange(len(asked))
+                assert database.find(*asked[index], lane=5).to_csv() == expected[index]
+                read_version(database.reader, fragments)
+                answered += 1
+            return answered
+
+        with ThreadPoolExecutor(8) as pool:
+            running = [pool.submit(look_up, number) for number in range(8)]
+            try:
+                for number in range(1, 6):
+                    store.load(locate(own), [version(fragments, number)])
+            finally:
+                stop.set()
+            assert all(each.result() for each in running)
+        with pytest.raises(lanemap.LanemapError, match="no source nobody"):
+            database.find(*asked[0], lane=5, source="nobody")
+    with pytest.raises(lanemap.LanemapError, match="closed"):
+        database.find(*asked[0], lane=5)
+
+
+def test_a_server_connection_that_was_cut_is_replaced(new_database, built_on_server):
+    place = new_database(built_on_server)
+    with lanemap.open(place) as database, lanemap.open(place) as other:
+        (pid,) = database.reader.select("SELECT pg_backend_pid()", {}).rows[0]
+        other.reader.select("SELECT pg_terminate_backend(:pid)", {"pid": pid})
+        assert len(database.sources())
+        with pytest.raises(lanemap.LanemapError) as error, database.reader.snapshot():
+            (pid,) = database.reader.select("SELECT pg_backend_pid()", {}).rows[0]
+            other.reader.select("SELECT pg_terminate_backend(:pid)", {"pid": pid})
+            database.sources()
+        assert "\n" not in str(error.value)
+        assert len(database.sources())
+
+
+def test_a_flipped_bit_is_noticed_when_elements_are_read(file):
+    with sqlite3.connect(file) as connection:
+        number, packed = connection.execute("SELECT id, elements FROM mapping ORDER BY id LIMIT 1").fetchone()
+        chance = random.Random(4)
+        for _ in range(30):
+            damaged = bytearray(packed)
+            damaged[chance.randrange(len(packed))] ^= 1 << chance.randrange(8)
+            connection.execute("UPDATE mapping SET elements = ? WHERE id = ?", (bytes(damaged), number))
+            connection.commit()
+            with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError) as error:
+                database.reader.packed([number])
+            assert f"{file} is damaged" in str(error.value)
+        connection.execute("DELETE FROM fragment")
+        connection.execute("DELETE FROM mapping")
+        connection.commit()
+        with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="run it again"):
+            database.reader.packed([number])
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_lock_is_waited_for_with_a_word_and_until_ctrl_c(file, writes):
+    waits = f"import lanemap; lanemap.{'refresh' if writes else 'open'}({str(file)!r}).sources()"
+    with sqlite3.connect(file, isolation_level=None) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        waiting = subprocess.Popen([sys.executable, "-c", waits], stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr.readline() == f"lanemap: waiting for another program that uses {file}\n"
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.communicate(timeout=5)[1].endswith("KeyboardInterrupt\n")
+        connection.execute("ROLLBACK")
+
+
+def test_a_reader_goes_on_after_a_writer_was_killed(file):
+    """The journal of a writer that was killed is undone by the next one who reads."""
+    write = (
+        "import os, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('PRAGMA cache_size = 1')\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        "connection.execute('UPDATE element SET row = row + 1')\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    with lanemap.open(file) as database:
+        before = database.sql("SELECT SUM(row) AS n FROM element").n[0]
+        subprocess.run([sys.executable, "-c", write, str(file)], check=False)
+        assert file.with_name(file.name + "-journal").stat().st_size > 0
+        assert database.sql("SELECT SUM(row) AS n FROM element").n[0] == before
+    assert not file.with_name(file.name + "-journal").exists()

@@ -28,15 +28,8 @@ from lanemap.db.server import reading_engine
 def place(request, tmp_path):
     """The URL of an empty database, of both kinds in turn."""
     if request.param == "sqlite":
-        yield str(tmp_path / "new" / "layouts.db")
-        return
-    server = request.getfixturevalue("server")
-    name = f"test_{abs(hash(request.node.nodeid))}"
-    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    admin.dispose()
-    yield server.replace("/postgres?", f"/{name}?")
+        return str(tmp_path / "new" / "layouts.db")
+    return request.getfixturevalue("new_database")()
 
 
 def rows(place, query):
@@ -118,6 +111,34 @@ def test_loading_again_replaces_and_leaves_nothing_behind(place, fragments, ship
         assert rows(place, orphans.format(table, *parent)) == [(0,)]
     lanemap.refresh(place).close()
     assert rows(place, "SELECT name FROM source ORDER BY name") == sorted((name,) for name in [*shipped, "mine"])
+
+
+def test_a_source_can_be_removed(place, fragments, shipped):
+    lanemap.open(place).close()
+    before = rows(place, "SELECT COUNT(*) FROM element")
+    changed = fragments[0].elements.copy()
+    changed["row"] = 7 - changed["row"]
+    store.load(locate(place), [small(replace(fragments[0], elements=changed))])
+    store.remove(locate(place), "MINE")
+    assert rows(place, "SELECT name FROM source ORDER BY name") == sorted((name,) for name in shipped)
+    assert rows(place, "SELECT COUNT(*) FROM element") == before
+    with pytest.raises(lanemap.LanemapError, match="no source mine: there is ptx-isa-9.1, "):
+        store.remove(locate(place), "mine")
+
+
+def test_numbers_are_never_used_again(place, fragments):
+    """What a reader noted of a source that is gone never means another one."""
+    lanemap.open(place).close()
+    changed = fragments[0].elements.copy()
+    seen = {table: set() for table in ("source", "fragment", "mapping")}
+    for shift in range(3):
+        changed["row"] = (fragments[0].elements["row"] + 1 + shift) % 8
+        store.load(locate(place), [small(replace(fragments[0], elements=changed.copy()))])
+        for table, numbers in seen.items():
+            (number,) = rows(place, f"SELECT MAX(id) FROM {table}")[0]
+            assert number not in numbers
+            numbers.add(number)
+        store.remove(locate(place), "mine")
 
 
 def test_findings_are_recorded_and_do_not_stop_the_load(place):
@@ -235,6 +256,36 @@ def test_another_schema_is_never_read(file):
         lanemap.refresh(str(file))
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "DELETE FROM meta",
+        "DELETE FROM meta WHERE key = 'shipped'",
+        "DROP TABLE meta; CREATE TABLE meta (a, b, c)",
+        "DROP TABLE meta; CREATE TABLE meta (key, value); INSERT INTO meta VALUES ('schema', 'theirs')",
+    ],
+)
+def test_a_table_meta_of_another_application_is_one_line(file, statements):
+    with sqlite3.connect(file) as connection:
+        connection.executescript(statements)
+    for verb in (lanemap.open, lanemap.refresh):
+        with pytest.raises(lanemap.LanemapError, match="is not a Lanemap database"):
+            verb(str(file))
+
+
+@pytest.mark.parametrize("there", [None, b"", b"SQLite format 3"])
+def test_a_journal_of_somebody_else_stays(tmp_path, there):
+    file, journal = tmp_path / "layouts.db", tmp_path / "layouts.db-journal"
+    journal.write_text("Dear diary")
+    if there is not None:
+        file.write_bytes(there)
+    for verb in (lanemap.open, lanemap.refresh):
+        with pytest.raises(lanemap.LanemapError, match="layouts.db-journal is not the journal of"):
+            verb(str(file))
+    assert journal.read_text() == "Dear diary"
+    assert file.exists() == (there is not None)
+
+
 def test_someone_elses_database_is_not_touched(tmp_path):
     file = tmp_path / "theirs.db"
     with sqlite3.connect(file) as connection:
@@ -271,14 +322,40 @@ def test_a_file_may_be_named_in_two_ways(url, expected):
     assert locate(url).file == expected
 
 
-@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "http://x"])
-def test_a_url_of_another_kind_is_refused(url):
-    with pytest.raises(lanemap.LanemapError):
-        locate(url)
+SECRET = "hunter2"
 
 
-def test_a_password_is_not_shown():
-    assert "secret" not in str(locate("postgresql://me:secret@host/name"))
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("mysql://x/y", "sqlite://", "sqlite://layouts.db", "sqlite:layouts.db", "sqlite:///:memory:", "http://x"),
+        *(f"postgresql:/u:{SECRET}@h/x", f"postgresql:u:{SECRET}@h/x", f"postgresq://u:{SECRET}@h/x"),
+        *(f"u:{SECRET}@h/x", f"u:{SECRET}/x@h", f"PostgreSQL:/u:{SECRET}@h/x", f"//u:{SECRET}@h/x"),
+        *(f"postgresql://u:{SECRET}@h:abc/x", f"postgresql://u:p@{SECRET}:w@h/x", f"postgresql://u:p/{SECRET}@h/x"),
+        *(f"postgresql://u:1?{SECRET}@h/x", f"postgresql://u:1#{SECRET}@h/x", f"postgresql://u:{SECRET}\n@h/x"),
+    ],
+)
+def test_an_address_that_is_nearly_right_is_refused_without_its_password(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(lanemap.LanemapError) as error:
+        lanemap.open(url)
+    assert SECRET not in str(error.value)
+    assert "postgresql://" in str(error.value) or "sqlite:///" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", [f"postgresql://me:{SECRET}@localhost:1/name", f"POSTGRES://me@localhost:1/name?password={SECRET}"]
+)
+def test_a_password_is_shown_nowhere(url, run):
+    location = locate(url)
+    assert SECRET not in f"{location} {location!r}"
+    assert str(location) == "postgresql://me@localhost:1/name"
+    result = run("list", db=url)
+    assert (result.code, result.out) == (2, "")
+    assert SECRET not in result.err
+    assert SECRET not in run("list", "--db", url).err
+    assert SECRET not in run(url).err
 
 
 def test_a_server_that_does_not_answer_is_one_line(tmp_path):
@@ -311,7 +388,7 @@ def test_tables_of_other_schemas_are_not_ours(server, shipped, path):
 
 @pytest.mark.parametrize("place", ["/proc/nowhere/layouts.db", "/dev/null/layouts.db"])
 def test_a_folder_that_cannot_be_made_is_one_line(place):
-    with pytest.raises(lanemap.LanemapError, match="--db"):
+    with pytest.raises(lanemap.LanemapError, match="name another database"):
         lanemap.open(place)
 
 
