@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..db.picture import FORMATS
 from ..ingest.importing import IMPORTERS
 from .numbers import integer
 
@@ -45,12 +46,7 @@ class FileFormat(StrEnum):
         return self.value in ("cute", "linear", "affine", "python", "cpp", "ptx-formula")
 
 
-class PictureFormat(StrEnum):
-    """What a picture can be."""
-
-    SVG = "svg"
-    PNG = "png"
-    PDF = "pdf"
+PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
 
 
 class By(StrEnum):

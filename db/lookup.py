@@ -8,13 +8,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 from .errors import LanemapError
 from .fragment import Element, Fragment, Packed
-from .instructions import Key, instruction
+from .instructions import FORMS, Key, instruction
 from .reader import Reader, Rows, Value
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
@@ -166,6 +166,39 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     raise LanemapError(f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}")
 
 
+def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:
+    """A, B, C and D of an instruction, one fragment of each: of two majors the row of A and the column of B.
+
+    Args:
+        reader: where to look.
+        query: the type is that of A.
+        accumulator: the type of C and D. Default: the most exact that the instruction has.
+
+    Raises:
+        LanemapError: an operand is not there or has no rows, or the instruction has no such accumulator.
+    """
+
+    def only(query: Query) -> Fragment:
+        return with_rows(reader, one_operand(reader, query))[0]
+
+    a = only(replace(query, role="A", major=query.major or "row"))
+    same = replace(query, instruction=a.instruction)
+    majors = {each.major for each in fragments(reader, replace(same, role="B"))}
+    b = only(replace(same, role="B", major=query.major if query.major in majors else "col"))
+    result = replace(same, type=_accumulator(a, accumulator), major=None)
+    return [a, b, *(only(replace(result, role=role)) for role in "CD")]
+
+
+def _accumulator(a: Fragment, asked: str | None) -> str:
+    key = (a.instruction, a.shape, a.type)
+    known = sorted({each.d for each in FORMS if (each.name, each.shape, each.a) == key})
+    wanted = _word("accumulator", asked) or max(known, default="")
+    if wanted not in known:
+        name = f"{a.instruction} {a.shape} {a.type}"
+        raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(known) or 'none'}")
+    return wanted
+
+
 def elements(fragment: Fragment, **where: int | None) -> list[Element]:
     """The elements of a fragment at the given lane, reg, slot, row, col or computation, by lane, reg and slot.
 
@@ -229,6 +262,7 @@ def _word(name: str, value: object) -> str | None:
 _EXAMPLES = {
     "shape": "m16n8k16",
     "type": "f16",
+    "accumulator": "f32",
     "role": "A",
     "instruction": "mma.sp",
     "major": "row",

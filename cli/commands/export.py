@@ -105,10 +105,5 @@ def draw(
     if diff and role is None:
         raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
     with open_database(db) as database:
-        if diff:
-            drawing = picturing.difference(database.reader, query, diff)
-        elif role is not None:
-            drawing = picturing.operand(database.reader, query)
-        else:
-            drawing = picturing.instruction(database.reader, query, accumulator)
-    picturing.write(drawing, format, output)
+        picture = picturing.draw(database.reader, query, accumulator, diff)
+    picturing.write(picture, format, output)

@@ -87,9 +87,9 @@ def show(
 
             write_rows(lookup.find(database.reader, query), format)
             return
-        from ..showing import show as draw
+        from ..terminal import show as show_fragments
 
-        draw(database.reader, query, by)
+        show_fragments(lookup.one_operand(database.reader, query), by)
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")

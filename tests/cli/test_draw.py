@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import lanemap
-from lanemap.cli.palette import BLACK, WHITE, ink, shade
+from lanemap.db.picture.palette import BLACK, WHITE, ink, shade
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -173,15 +173,15 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
     monkeypatch.setitem(sys.modules, module, None)
     path = tmp_path / f"a.{ending}"
     path.write_text("old")
-    refused("draw", "m8n8k4", "f64", "A", "-o", path, words=(ending.upper(), 'pip install "lanemap[draw]"'))
+    refused("draw", "m8n8k4", "f64", "A", "-o", path, words=(ending.upper(), "pip install pillow reportlab"))
     assert [each.read_text() for each in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("m16n8k16 f16 A -o a.gif", ("a.gif", ".svg, .png or .pdf")),
-        ("m16n8k16 f16 A -o a", ("'a'", "--format")),
+        ("m16n8k16 f16 A -o a.gif", ("a.gif", ".svg, .png, .pdf")),
+        ("m16n8k16 f16 A -o a", ("'a'", "name a format")),
         ("m16n8k16 f16 A --format gif", ("gif", "svg")),
         ("m16n8k16 f16 A -o no/such/a.svg", ("no/such/a.svg", "No such file")),
         ("m16n8k16 f16 X", ("no role X",)),

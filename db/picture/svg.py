@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 from xml.sax.saxutils import escape
 
-from ..palette import BLACK, WHITE, ink, shade
 from .layout import SIZES, Anchor, Block, Box, Style, Words
 from .marks import Line, brackets, frame
+from .palette import BLACK, WHITE, ink, shade
 
 _DARK = "1b1b1f"
 _BOLD = (Style.TITLE, Style.NAME)
 
 
-def write_svg(picture: Block, title: str, stream: IO[bytes]) -> None:
+def write(picture: Block, title: str, stream: IO[bytes]) -> None:
     """Write it. Colours are rules of a style sheet: one path and one group of labels for each lane."""
     stream.write("".join(line + "\n" for line in _lines(picture, title)).encode())
 

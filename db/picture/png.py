@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import IO
 
-from ..palette import BLACK, WHITE, ink, shade
 from .layout import SIZES, Anchor, Block, Style
 from .marks import brackets, frame
+from .palette import BLACK, WHITE, ink, shade
 
 #: Dots per CSS pixel.
 _SCALE = 2
@@ -14,7 +14,7 @@ _FAINT = "555555"
 _ANCHORS = {Anchor.START: "ls", Anchor.MIDDLE: "ms", Anchor.END: "rs"}
 
 
-def write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
+def write(picture: Block, title: str, stream: IO[bytes]) -> None:
     """Write it."""
     from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..db.fragment import Fragment
+from ..fragment import Fragment
 from .runs import Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
 
 

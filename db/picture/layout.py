@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 
-from ..grid import Cell, Grid
+from .grid import Cell, Grid
 
 _HEIGHT = 22.0
 _PADDING = 12.0

@@ -8,16 +8,15 @@ from rich.console import Console
 from rich.text import Text
 
 from ..db.fragment import Fragment
-from .grid import Cell, Grid
-from .palette import ink, shade
+from ..db.picture.compose import heading
+from ..db.picture.grid import Cell, Grid, by_element, by_lane
+from ..db.picture.palette import ink, shade
+from .options import By
 
 
 def describe(fragment: Fragment) -> Iterator[str]:
     """What the source says of the fragment, as lines."""
-    rows, cols = fragment.dimensions
-    major = f", {fragment.major} major" if fragment.major else ""
-    selector = f", selector {fragment.selector}" if fragment.selector is not None else ""
-    yield f"{fragment.key._replace(major=None, selector=None)}: {rows} x {cols}{major}{selector}"
+    yield heading(fragment)
     registers, slots = fragment.registers, fragment.slots
     yield (
         f"per lane: {registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
@@ -36,7 +35,21 @@ def describe(fragment: Fragment) -> Iterator[str]:
         yield from ("", *(f"    {line}" for line in fragment.formula.splitlines()))
 
 
-def draw(grids: Sequence[Grid], console: Console) -> None:
+def show(fragments: Sequence[Fragment], by: By) -> None:
+    """Print each fragment, one after the other."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for index, fragment in enumerate(fragments):
+        if index:
+            console.print()
+        for line in describe(fragment):
+            console.print(line, soft_wrap=True)
+        if not fragment.has_rows:
+            console.print("\nno rows: the document only draws this one")
+            continue
+        print_grids(by_element(fragment) if by is By.ELEMENT else by_lane(fragment), console)
+
+
+def print_grids(grids: Sequence[Grid], console: Console) -> None:
     """Print the grids, in as many blocks of columns as the width of the terminal needs."""
     for grid in grids:
         for block in _blocks(grid, console.width):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import IO
 
-from ..palette import BLACK, WHITE, ink, shade
 from .layout import SIZES, Anchor, Block, Style
 from .marks import Line, brackets, frame
+from .palette import BLACK, WHITE, ink, shade
 
 #: Points per CSS pixel.
 _SCALE = 0.75
 _FAINT = "555555"
 
 
-def write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
+def write(picture: Block, title: str, stream: IO[bytes]) -> None:
     """Write it. Equal pictures are equal files."""
     from reportlab.pdfgen.canvas import Canvas
 
@@ -22,7 +22,7 @@ def write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
     page.setTitle(title)
     page.setCreator("lanemap")
     page.scale(_SCALE, _SCALE)
-    write = {Anchor.START: page.drawString, Anchor.MIDDLE: page.drawCentredString, Anchor.END: page.drawRightString}
+    put = {Anchor.START: page.drawString, Anchor.MIDDLE: page.drawCentredString, Anchor.END: page.drawRightString}
 
     def up(y: float) -> float:
         return picture.height - y
@@ -56,6 +56,6 @@ def write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
         bold = each.style in (Style.TITLE, Style.NAME)
         page.setFillColor(f"#{BLACK if bold else _FAINT}")
         page.setFont("Helvetica-Bold" if bold else "Helvetica", SIZES[each.style])
-        write[each.anchor](each.x, up(each.y), each.words)
+        put[each.anchor](each.x, up(each.y), each.words)
     page.showPage()
     page.save()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ..db.fragment import Element, Fragment
+from ..fragment import Element, Fragment
 
 
 class Run(NamedTuple):
