@@ -10,22 +10,21 @@ from ..db.export import WRITERS, layout_table
 from ..db.files import atomically
 from ..db.lookup import Query
 from ..db.reader import Reader
-from .options import FileFormat
 from .output import binary_stdout
 
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".jsonl": "jsonl"}
 
 
-def export(reader: Reader, query: Query, form: FileFormat | None, output: str) -> None:
+def export(reader: Reader, query: Query, form: str | None, output: str) -> None:
     """Write the rows that match to a file, or to stdout for ``-``; a dataset to a folder."""
-    if form is FileFormat.DATASET:
+    if form == "dataset":
         from ..db.dataset import write_dataset
 
         if output == "-":
             raise LanemapError("a dataset is a folder: name it with --output, as in --output layouts")
         write_dataset(reader, query, Path(output), __version__)
         return
-    name = form.value if form else _form(output)
+    name = form or _form(output)
     table = layout_table(reader, query, __version__)
     if output == "-":
         import sys

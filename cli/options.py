@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..db.notation import NOTATIONS
 from ..db.picture import FORMATS
 from ..ingest.importing import IMPORTERS
 from .numbers import integer
@@ -25,27 +26,11 @@ class Format(StrEnum):
     ARROW = "arrow"
 
 
-class FileFormat(StrEnum):
-    """What an export can be."""
+_TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
+_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *NOTATIONS)}
+_AUDIENCES = ", ".join(f"{each.name} ({each.audience})" for each in NOTATIONS.values())
 
-    PARQUET = "parquet"
-    CSV = "csv"
-    ARROW = "arrow"
-    JSONL = "jsonl"
-    DATASET = "dataset"
-    CUTE = "cute"
-    LINEAR = "linear"
-    AFFINE = "affine"
-    PYTHON = "python"
-    CPP = "cpp"
-    PTX_FORMULA = "ptx-formula"
-
-    @property
-    def notation(self) -> bool:
-        """Whether it is another toolchain's notation, not a table."""
-        return self.value in ("cute", "linear", "affine", "python", "cpp", "ptx-formula")
-
-
+FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
 PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
 
 
@@ -139,6 +124,16 @@ Source = Annotated[
 ]
 SomeSource = Annotated[
     str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=source_names)
+]
+Exported = Annotated[
+    FileFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help=f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv.",
+        case_sensitive=False,
+        metavar="FORMAT",
+    ),
 ]
 Output = Annotated[Format, typer.Option("--format", "-f", help="How rows come out.", case_sensitive=False)]
 Report = Annotated[ReportFormat, typer.Option("--format", "-f", help="How the report comes out.", case_sensitive=False)]

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from ... import DEFAULT_SOURCE, LanemapError
+from ...db.notation import NOTATIONS
 from ..app import DISAGREES, app, complain, open_database
 from ..options import (
     Db,
-    FileFormat,
+    Exported,
     Major,
     PictureFormat,
     Selector,
@@ -27,16 +28,7 @@ from ..options import (
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
 def export(
-    format: Annotated[  # noqa: A002
-        FileFormat | None,
-        typer.Option(
-            "--format",
-            "-f",
-            help="Default: by the ending of --output, else csv.",
-            case_sensitive=False,
-            metavar="FORMAT",
-        ),
-    ] = None,
+    format: Exported = None,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     source: SomeSource = None,
     instruction: SomeInstruction = None,
@@ -49,16 +41,15 @@ def export(
 ) -> None:
     """Write the layout table, or a selection of it, to a file that appears whole or not at all.
 
-    As a table: parquet, csv, arrow, jsonl, or dataset, a folder of Parquet files by source and instruction, which
-    DuckDB, Spark and pandas read as one table. Or in a notation: cute, linear (Triton), affine (MLIR, IREE), python
-    (TVM, TileLang), cpp, ptx-formula. A notation is of one source, by default the one that look-ups read; each
-    fragment is evaluated again and compared with its rows. Exit code 1: the notation cannot express some; 2: any.
+    A dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
+    A notation is of one source, by default the one that look-ups read; each fragment is evaluated again and compared
+    with its rows. Exit code 1: the notation cannot express some; 2: any.
     """
     from ...db.lookup import Query
 
     query = Query(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
-        if format and format.notation:
+        if format and format in NOTATIONS:
             from ..notating import export as write_notation
 
             refused = write_notation(database.reader, query, format, output)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import LANES, Fragment
+from ..fragment import Fragment
 from . import Notation
 from .arithmetic import evaluate, quotients
 from .digits import Digit, Sum
@@ -54,13 +54,13 @@ def compose(fragment: Fragment, name: str) -> str:
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that the map says, as far as the nested layout, if there is one, says the same."""
     (_, results), *nested = _MAP.findall(text)
-    lane, value = np.indices((LANES, fragment.registers * fragment.slots))
+    lane, value = np.indices((fragment.threads, fragment.registers * fragment.slots))
     cells = [np.broadcast_to(_value(each, {"lane": lane, "value": value}), lane.shape) for each in results.split(", ")]
     rows = rows_of(fragment, dict(zip(_CELL[-len(cells) :], cells, strict=True)))
     if not nested:
         return rows
     agree = np.zeros(lane.shape, bool)
-    for place, again in _tiled(text, *nested[0]):
+    for place, again in _tiled(text, np.arange(fragment.threads), *nested[0]):
         agree[:, place] = np.all([each[:, place] == other for each, other in zip(cells, again, strict=True)], axis=0)
     return rows[agree.ravel()]
 
@@ -94,10 +94,9 @@ def _nested(name: str, cut: Sequence[_Tiles]) -> str:
     return layout + _map(f"{name}_nested_value", names, [quotients(steps, names)])
 
 
-def _tiled(text: str, names: str, value: str) -> list[tuple[int, list[Array]]]:
+def _tiled(text: str, lane: Array, names: str, value: str) -> list[tuple[int, list[Array]]]:
     """For each element that the nested layout has, its place in value, and its cell in each lane."""
     tiles = {part: [int(number) for number in numbers.split(", ")] for part, numbers in _TILE.findall(text)}
-    lane = np.arange(LANES)
     found = []
     for indices in np.ndindex(*tiles["outer_tile"], *tiles["element_tile"]):
         place = int(_value(value, dict(zip(names.split(", "), map(np.asarray, indices), strict=True))))

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import LANES, Fragment
-from . import Notation
+from ..fragment import Fragment
+from . import Notation, RefusedError
 from .arithmetic import bits, evaluate
 from .digits import Case, NotASumError, as_cases
-from .table import Inverse, RefusedError, by_lane, everywhere, holding, inverse, rows_of
+from .table import Inverse, by_lane, everywhere, holding, inverse, rows_of
 
 Array = NDArray[Any]
 
@@ -30,6 +30,8 @@ _BEFORE = """\
 // find(row, col, computation)  the same, where a warp does several products
 // find(row, col, nth)          the same, in sparse A and E: the nth, from 0, of the elements that are kept of the chunk
 //                              of columns that col is in
+//
+// Where two sources that are both included differ, name one: lanemap::from_SOURCE::...
 
 #ifndef LANEMAP_FUNCTION
 #if defined(__CUDACC__)
@@ -76,21 +78,22 @@ def compose(fragment: Fragment, name: str) -> str:
         find = _find(fragment, back)
     except RefusedError as error:
         find = f"// no find: {error}\n"
+    source = re.sub(r"\W", "_", f"from_{fragment.source}", flags=re.ASCII)
     guard = f"LANEMAP_{name}_{fragment.digest:.8}".upper()
     return (
-        f"#ifndef {guard}\n#define {guard}\nnamespace {name} {{\n\n"
+        f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\nnamespace {name} {{\n\n"
         f"inline constexpr int {sizes};\n\n"
-        f"{_holds(lanes)}\n{_at(fragment, everywhere(lanes, held))}\n{find}\n"
-        f"}}  // namespace {name}\n#endif\n"
+        f"{_holds(fragment, lanes)}\n{_at(fragment, everywhere(fragment, lanes, held))}\n{find}\n"
+        f"}}  // namespace {name}\n}}  // namespace {source}\n#endif\n"
     )
 
 
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that ``holds`` and ``at`` say, as far as ``find``, if there is one, leads back to them."""
     functions = {match[1]: match.groupdict() for match in _FUNCTION.finditer(text)}
-    everyone, element = np.arange(LANES), np.arange(fragment.registers * fragment.slots)
+    everyone, element = np.arange(fragment.threads), np.arange(fragment.registers * fragment.slots)
     (holds,) = _call(functions["holds"], lane=everyone)
-    lanes = everyone[np.broadcast_to(holds, LANES)]
+    lanes = everyone[np.broadcast_to(holds, everyone.shape)]
     place = {"lane": lanes[:, None], "reg": element // fragment.slots, "slot": element % fragment.slots}
     cell = dict(zip(("row", "col", "col_last", "computation"), _call(functions["at"], **place), strict=False))
     rows = rows_of(fragment, cell | {"computation": cell.get("computation", 1) - 1}, lanes)
@@ -108,10 +111,10 @@ def read(text: str, fragment: Fragment) -> Array:
     return rows[agree]
 
 
-def _holds(lanes: Array) -> str:
-    test = holding(lanes)
+def _holds(fragment: Fragment, lanes: Array) -> str:
+    test = holding(fragment, lanes)
     if test is None:
-        result = f"{_literal(np.isin(np.arange(LANES), lanes), ['lane'])} == 1"
+        result = f"{_literal(np.isin(np.arange(fragment.threads), lanes), ['lane'])} == 1"
     else:
         result = f"(lane & 0x{test[0]:X}) == {test[1]}" if test[0] else "true"
     return _function("bool", "holds", ["lane"], {}, result)
@@ -119,7 +122,7 @@ def _holds(lanes: Array) -> str:
 
 def _at(fragment: Fragment, held: Mapping[str, Array]) -> str:
     names = ["lane", "reg", "slot"]
-    grid = {name: each.reshape(LANES, fragment.registers, fragment.slots) for name, each in held.items()}
+    grid = {name: each.reshape(fragment.threads, fragment.registers, fragment.slots) for name, each in held.items()}
     lines = {name: _value(grid[name], names) for name in ("row", "col")}
     window = grid["col_last"] - grid["col"]
     if window.any():

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import LANES, Fragment
-from . import Notation, identifier
+from ..fragment import Fragment
+from . import Notation, RefusedError, identifier
 from .digits import Digit, Sum
-from .table import RefusedError, by_lane, located, refusal, rows_of, sum_of, table
+from .table import by_lane, located, refusal, rows_of, sum_of, table
 
 Array = NDArray[Any]
 
@@ -78,7 +78,7 @@ def compose(fragment: Fragment, name: str) -> str:
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that the layout says, for the threads of every product."""
     *threads, (shape, stride) = _LAYOUT.findall(text)
-    lanes = _lanes(_digits(*threads[0])) if threads else np.arange(LANES)[None]
+    lanes = _lanes(_digits(*threads[0]), fragment.threads) if threads else np.arange(fragment.threads)[None]
     values = fragment.registers * fragment.slots
     layout = Sum(0, tuple(_digits(*mode) for mode in zip(_tree(shape), _tree(stride), strict=True)))
     cells = layout(*np.indices((lanes.shape[1], values), sparse=True))
@@ -113,7 +113,7 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     lines = [
         *(f"ValType{role} = {_VALUE_TYPES[operands[role].type]}" for role in "DABC"),
         f"Shape_MNK = Shape<_{m},_{n},_{k}>",
-        f"ThrID = {identifier(a)}_thr_id" if several else f"ThrID = Layout<_{LANES}>",
+        f"ThrID = {identifier(a)}_thr_id" if several else f"ThrID = Layout<_{a.threads}>",
         *(f"{role}Layout = {identifier(operands[role])}" for role in "ABC"),
     ]
     body = "".join(f"  using {line};\n" for line in lines)
@@ -159,23 +159,24 @@ def _digits(shape: str, stride: str) -> tuple[Digit, ...]:
     return tuple(map(Digit, steps, sizes, weights))
 
 
-def _lanes(threads: Sequence[Digit]) -> Array:
-    """The lanes of each product: those of a ThrID, then those that its complement in the warp leads to."""
+def _lanes(threads: Sequence[Digit], count: int) -> Array:
+    """The lanes of each product: those of a ThrID, then those that its complement among all of them leads to."""
     complement, reached = [], 1
     for digit in sorted(threads, key=lambda digit: digit.weight):
         complement.append((digit.weight // reached, reached))
         reached = digit.weight * digit.size
-    complement.append((LANES // reached, reached))
+    complement.append((count // reached, reached))
     starts = np.zeros(1, np.int64)
     for size, weight in complement:
         starts = (starts + weight * np.arange(size)[:, None]).ravel()
-    count = math.prod(digit.size for digit in threads)
-    return starts[:, None] + Sum(0, (tuple(threads),))(np.arange(count))
+    each = np.arange(math.prod(digit.size for digit in threads))
+    return starts[:, None] + Sum(0, (tuple(threads),))(each)
 
 
 NOTATION = Notation(
     compose,
     read,
+    traits,
     before=_BEFORE,
     after="\n}  // namespace lanemap\n",
 )

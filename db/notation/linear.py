@@ -1,6 +1,7 @@
-"""Triton's linear layouts: each bit of register and lane adds, by XOR, its basis to the cell.
+"""Triton's linear layouts: each bit of register, lane and warp adds, by XOR, its basis to the cell.
 
-``register`` counts the elements i. A layout is linear where the cell of a place is the XOR of those of its bits.
+``register`` counts the elements i, ``lane`` the threads of a warp. A layout is linear where the cell of a place is the
+XOR of those of its bits.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import LANES, Fragment
-from . import Notation
-from .table import RefusedError, located, refusal, rows_of, table
+from ..fragment import Fragment
+from ..instructions import WARP
+from . import Notation, RefusedError
+from .table import located, refusal, rows_of, table
 
 Array = NDArray[Any]
 
 _CELL = ("computation", "row", "col")
-_BASES = re.compile(r"(register|lane) = \[(.*?)\](?=, \w+ =)")
+_BASES = re.compile(r"(register|lane|warp) = \[(.*?)\](?=, \w+ =)")
 
 
 def compose(fragment: Fragment, name: str) -> str:
@@ -27,22 +29,25 @@ def compose(fragment: Fragment, name: str) -> str:
     if held.values & (held.values - 1):
         raise RefusedError(f"{fragment}: {held.values} elements per lane are not counted by bits")
     cells = np.stack(list(held.coordinates.values()), axis=-1)
-    bases = {"register": cells[0, _powers(held.values)], "lane": cells[_powers(LANES), 0]}
-    again = _spread(bases["lane"])[:, None] ^ _spread(bases["register"])[None]
+    lanes, registers = cells[_powers(fragment.threads), 0], cells[0, _powers(held.values)]
+    again = _spread(lanes)[:, None] ^ _spread(registers)[None]
     if len(wrong := np.argwhere(again != cells).tolist()):
         lane, element, axis = wrong[0]
         which, value, expected = list(held.coordinates)[axis], cells[lane, element, axis], again[lane, element, axis]
         why = f"has {which} {value}, but the XOR of the bases of its bits is {expected}"
         raise refusal(fragment, located(fragment, lane, element), why)
+    within = len(_powers(WARP))
+    bases = {"register": registers, "lane": lanes[:within], "warp": lanes[within:]}
     parts = [f"{part} = {vectors.tolist()}" for part, vectors in bases.items()]
-    return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'warp = []', 'block = []'])}}}>\n"
+    return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'block = []'])}}}>\n"
 
 
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that the bases say."""
     dimensions = len(table(fragment).extents)
     bases = {part: np.array(re.findall(r"\d+", body), np.int64) for part, body in _BASES.findall(text)}
-    lane, register = (_spread(bases[part].reshape(-1, dimensions)) for part in ("lane", "register"))
+    register, lane, warp = (bases[part].reshape(-1, dimensions) for part in ("register", "lane", "warp"))
+    lane, register = _spread(np.concatenate([lane, warp])), _spread(register)
     cells = np.moveaxis(lane[:, None] ^ register[None], -1, 0)
     return rows_of(fragment, dict(zip(_CELL[-dimensions:], cells, strict=True)))
 

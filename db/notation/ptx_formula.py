@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formula import coverage, evaluate_at, parse, value_at
-from ..fragment import LANES, Fragment, elements
+from ..fragment import Fragment, elements
+from ..instructions import WARP
 from . import Notation
 from .arithmetic import bits
 from .digits import Case
@@ -23,7 +24,7 @@ Array = NDArray[Any]
 
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "E": "e"}
 
-#: What PTX calls two fields of the lane in every section.
+#: What PTX calls two fields of the lane in every section about a warp.
 _NAMES = {("%laneid", 4, 8): "groupID", ("%laneid", 1, 4): "threadID_in_group"}
 _DEFINITIONS = {"groupID": "groupID = %laneid >> 2", "threadID_in_group": "threadID_in_group = %laneid % 4"}
 
@@ -35,7 +36,7 @@ def compose(fragment: Fragment, name: str) -> str:  # noqa: ARG001 - a formula h
         RefusedError: a coordinate takes more cases than a formula should have.
     """
     lanes, coordinates = by_lane(fragment)
-    whole, test = everywhere(lanes, coordinates), _test(fragment, lanes)
+    whole, test = everywhere(fragment, lanes, coordinates), _test(fragment, lanes)
     window = whole["col_last"] - whole["col"]
     lines = _definition(fragment, "row", whole["row"], test)
     if window.any():
@@ -54,7 +55,7 @@ def compose(fragment: Fragment, name: str) -> str:  # noqa: ARG001 - a formula h
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that the formula says, of the elements that the cases of ``row`` cover."""
     formula, letter = parse(text), _LETTER[fragment.role]
-    held = np.any(coverage(formula, "row", letter, fragment.registers * fragment.slots), axis=0)
+    held = np.any(coverage(formula, "row", letter, fragment.registers * fragment.slots, fragment.threads), axis=0)
     lane, element = np.nonzero(held)
     cells = evaluate_at(formula, letter, lane, element)
     several = "computation" in formula
@@ -70,7 +71,7 @@ def read(text: str, fragment: Fragment) -> Array:
 
 def _test(fragment: Fragment, lanes: Array) -> str:
     """The condition for a lane to hold anything, empty where all do."""
-    found = holding(lanes)
+    found = holding(fragment, lanes)
     if found is None:
         why = "is held by a lane that no bits of its number tell from those that hold nothing"
         raise refusal(fragment, located(fragment, int(lanes[0]), 0), why)
@@ -84,22 +85,22 @@ def _test(fragment: Fragment, lanes: Array) -> str:
 def _definition(fragment: Fragment, name: str, values: Array, test: str = "") -> list[str]:
     """The lines that define a coordinate over (lane, element), where ``test`` holds for the lane."""
     cases = cases_of(fragment, name, values)
-    texts = [bits(case, ("%laneid", "i"), _NAMES) for case in cases]
-    clauses = [_clauses(case, values.shape[1], _LETTER[fragment.role], test) for case in cases]
+    texts = [bits(case, ("%laneid", "i"), _NAMES if fragment.threads == WARP else {}) for case in cases]
+    clauses = [_clauses(case, values.shape, _LETTER[fragment.role], test) for case in cases]
     width = max(map(len, texts)) if any(clauses) else 0
     lines = [f"{text:<{width}}{clause}" for text, clause in zip(texts, clauses, strict=True)]
     margin = " " * len(f"{name} = ")
     return [(margin if place else f"{name} = ") + line for place, line in enumerate(lines)]
 
 
-def _clauses(case: Case, count: int, letter: str, test: str) -> str:
+def _clauses(case: Case, shape: tuple[int, ...], letter: str, test: str) -> str:
     """For which lanes and elements a case holds, as PTX says it."""
-    lanes, those = case.parts
+    (lanes, those), (threads, count) = case.parts, shape
     element = _between("i", those, count)
     clause = f"  for {letter}i where {element}" if element else ""
     if len(those) == 1 < count:
         clause = f"  for {letter}{those.start}"
-    tests = [each for each in (_between("%laneid", lanes, LANES), test) if each]
+    tests = [each for each in (_between("%laneid", lanes, threads), test) if each]
     return clause + (f"  if {' && '.join(tests)}" if tests else "")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import LANES, Fragment
+from ..fragment import Fragment
 from . import Notation
 from .arithmetic import evaluate, quotients
 from .digits import NotASumError, Sum, as_sum
@@ -27,10 +27,10 @@ _FUNCTION = re.compile(
 
 
 def compose(fragment: Fragment, name: str) -> str:
-    """Two functions: ``shared_RxC_to_NAME_32xV_layout`` and ``NAME_32xV_to_shared_RxC_layout``."""
+    """Two functions: ``shared_RxC_to_NAME_TxV_layout`` and ``NAME_TxV_to_shared_RxC_layout``, of T threads."""
     held = table(fragment)
     shared = "shared_" + "x".join(map(str, held.extents.values()))
-    warp = f"{name}_{LANES}x{held.values}"
+    warp = f"{name}_{fragment.threads}x{held.values}"
     forward = _function(f"{shared}_to_{warp}_layout", tuple(held.extents), _places(held))
     backward = _function(f"{warp}_to_{shared}_layout", _PLACE, held.sums())
     return f"{forward}\n\n{backward}"
@@ -39,7 +39,7 @@ def compose(fragment: Fragment, name: str) -> str:
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that both functions say; where the inverse says otherwise, there is no such cell in them."""
     forward, backward = (match.groupdict() for match in _FUNCTION.finditer(text))
-    lane, value = np.indices((LANES, fragment.registers * fragment.slots))
+    lane, value = np.indices((fragment.threads, fragment.registers * fragment.slots))
     coordinates = _call(backward, lane, value)
     again = _call(forward, *coordinates.values())
     agree: Array = (again["lane"] == lane) & (again["value"] == value)

@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import LanemapError
-from ..fragment import LANES, Fragment, elements
+from ..fragment import Fragment, by_rule
+from . import RefusedError
 from .digits import MOST_CASES, Case, NotASumError, Sum, as_cases, as_sum
 
 Array = NDArray[Any]
-
-
-class RefusedError(LanemapError):
-    """A notation cannot express a fragment: one line that names the first element that breaks it."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ def table(fragment: Fragment) -> Table:
         first = wide[0]
         raise refusal(fragment, first, f"can stand for any column from {first['col']} to {first['col_last']}")
     lanes, coordinates = by_lane(fragment)
-    if len(idle := np.setdiff1d(np.arange(LANES), lanes)):
+    if len(idle := np.setdiff1d(np.arange(fragment.threads), lanes)):
         raise refusal(fragment, located(fragment, int(idle[0]), 0), "holds nothing")
     extents = dict(zip(("row", "col"), fragment.dimensions, strict=True))
     cells = {name: coordinates[name] for name in extents}
@@ -165,36 +161,40 @@ def inside(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -
             raise refusal(fragment, located(fragment, int(lanes[lane]), element), f"has a {name} outside the matrix")
 
 
-def holding(lanes: Array) -> tuple[int, int] | None:
+def holding(fragment: Fragment, lanes: Array) -> tuple[int, int] | None:
     """The mask and value with ``lane & mask == value`` for these lanes and no other, None where there are none."""
     first = int(lanes[0])
     varying = int(np.bitwise_or.reduce(lanes ^ first))
-    mask = (LANES - 1) & ~varying
+    mask = (fragment.threads - 1) & ~varying
     return (mask, first & mask) if len(lanes) == 1 << varying.bit_count() else None
 
 
-def everywhere(lanes: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
+def everywhere(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
     """Coordinates of ``lanes`` extended to all lanes: one that holds nothing is given what a similar one holds."""
-    found = holding(lanes)
-    similar = np.arange(LANES) if found is None else np.arange(LANES) & ~found[0] | found[1]
+    mask, value = holding(fragment, lanes) or (0, 0)
+    similar = np.arange(fragment.threads) & ~mask | value
     nearest = np.searchsorted(lanes, similar, side="right") - 1
     return {name: values[np.maximum(nearest, 0)] for name, values in coordinates.items()}
 
 
 def rows_of(
-    fragment: Fragment, coordinates: Mapping[str, Array | int], lanes: Sequence[int] | Array = range(LANES)
+    fragment: Fragment, coordinates: Mapping[str, Array | int], lanes: Sequence[int] | Array | None = None
 ) -> Array:
-    """The ELEMENT rows of coordinates over (lane, element), for the given lanes: ``by_lane`` undone.
+    """The elements of coordinates over (lane, element), for the given lanes or all: ``by_lane`` undone.
 
     ``computation`` is the first, and ``col_last`` is ``col``, where they are not among the coordinates.
     """
-    shape = (len(lanes), fragment.registers * fragment.slots)
-    lane, element = np.indices(shape)
-    full = {"computation": np.zeros(shape, np.int64), "col_last": coordinates["col"], **coordinates}
-    columns = {name: np.broadcast_to(values, shape).ravel() for name, values in full.items()}
-    columns["computation"] = columns["computation"] + 1
-    places = {"lane": np.asarray(lanes)[lane], "reg": element // fragment.slots, "slot": element % fragment.slots}
-    return elements(columns | {name: values.ravel() for name, values in places.items()})
+    shape = (fragment.threads if lanes is None else len(lanes), fragment.registers * fragment.slots)
+    row, col, col_last, computation = (
+        np.broadcast_to(each, shape)
+        for each in (
+            coordinates["row"],
+            coordinates["col"],
+            coordinates.get("col_last", coordinates["col"]),
+            coordinates.get("computation", 0),
+        )
+    )
+    return by_rule(fragment.slots, row, col, col_last, computation + 1, lanes)
 
 
 def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:

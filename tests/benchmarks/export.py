@@ -11,7 +11,6 @@ from ratio import compare
 
 import lanemap
 from lanemap.cli.exporting import export
-from lanemap.cli.options import FileFormat
 from lanemap.db.export import layout_table
 from lanemap.db.lookup import Query
 
@@ -21,7 +20,7 @@ table = layout_table(database.reader, Query(), lanemap.__version__)
 
 
 def ours() -> None:
-    export(database.reader, Query(), FileFormat.PARQUET, str(folder / "ours.parquet"))
+    export(database.reader, Query(), "parquet", str(folder / "ours.parquet"))
 
 
 def pyarrow() -> None:

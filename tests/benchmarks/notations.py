@@ -8,15 +8,20 @@ import time
 from pathlib import Path
 
 import lanemap
-from lanemap.cli.notating import NOTATIONS
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.notation.selection import select
+from lanemap.db.notation import NOTATIONS, RefusedError
+from lanemap.db.notation.export import express
 
 with lanemap.open(str(Path(tempfile.mkdtemp()) / "layouts.db")) as database:
-    found = [each for _, each in read_fragments(database.reader, Query()) if each.elements is not None]
+    found = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
 print(f"{len(found)} fragments, {sum(len(each.elements) for each in found)} elements")
-for form, notation in NOTATIONS.items():
+for name, entry in NOTATIONS.items():
+    form, refused = entry.load(), 0
     start = time.perf_counter()
-    selection = select(notation, found)
+    for each in found:
+        try:
+            express(form, each)
+        except RefusedError:
+            refused += 1
     seconds = time.perf_counter() - start
-    print(f"{form:<12}{len(found) / seconds:>7.0f} fragments per second, {len(selection.refused)} refused")
+    print(f"{name:<12}{len(found) / seconds:>7.0f} fragments per second, {refused} refused")

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment, elements
-from lanemap.db.notation import cpp, express
+from lanemap.db.notation import cpp
+from lanemap.db.notation.export import express
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
 
@@ -222,6 +223,18 @@ def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_k
     assert ".local" not in ptx
     assert "ld.global.nc" in ptx.partition(".entry fold")[0]
     assert "ld.global" not in ptx.partition(".entry fold")[2]
+
+
+def test_where_two_sources_differ_a_name_that_could_mean_either_is_an_error(everything, tmp_path):
+    both = [cpp.compose(each, "a") for source, each in everything if str(each) == "A of mma m16n8k256 b1"]
+    file = tmp_path / "both.cpp"
+    one = "static_assert(lanemap::from_{}::a::at(0, 1, 0).col == {});\n"
+    said = one.format("ptx_isa_9_1", 32) + one.format("ptx_isa_9_1_errata", 0)
+    file.write_text(header(both) + said)
+    done = compiled("g++", file)
+    assert done.returncode == 0, done.stderr[:2000]
+    file.write_text(header(both) + "static_assert(lanemap::a::at(0, 1, 0).col == 0);\n")
+    assert "ambiguous" in compiled("g++", file).stderr
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

@@ -6,9 +6,9 @@ import pytest
 import lanemap
 from lanemap.db.formula import evaluate, parse
 from lanemap.db.fragment import Fragment, elements
-from lanemap.db.notation import express
+from lanemap.db.notation import RefusedError
+from lanemap.db.notation.export import express
 from lanemap.db.notation.ptx_formula import NOTATION
-from lanemap.db.notation.table import RefusedError
 
 
 def formula(everything, source, *key):

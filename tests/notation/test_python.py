@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lanemap.db.notation import express, python
-from lanemap.db.notation.table import RefusedError
+from lanemap.db.notation import RefusedError, python
+from lanemap.db.notation.export import express
 
 
 def functions(fragment):
