@@ -7,14 +7,16 @@ installed there. Each claim set becomes a source.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Table
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
+from ...db.instructions import Key
 from ..imported import Imported, Skipped, claim_sets
 from .layout import domain, fragment, places
 from .mapping import Entry, Mapping, read_mapping, shipped
@@ -24,7 +26,7 @@ __all__ = ["called", "load", "shipped"]
 
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
-    """What a library claims, one source for each claim set.
+    """What a library claims, one source for each claim set, and what of it cannot be compared.
 
     Args:
         mapping: the name of one that ships, or a TOML file.
@@ -34,32 +36,41 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
         LanemapError: there is no such mapping, or it gives nothing.
     """
     read = read_mapping(_file(mapping))
-    usable, tasks, refused = [], [], [Skipped(*each) for each in read.refused]
+    tasks, refused = [], [Skipped(*each) for each in read.refused]
     for entry in read.entries:
         try:
-            tasks.append(_task(entry, read.path))
-            usable.append(entry)
+            tasks.append((entry, _task(entry, read.path)))
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))
-    path = [str(Path.cwd())]
-    version, answered = answers(tasks, read.package, path, python or sys.executable)
-    claimed: dict[str, list[tuple[str, Fragment]]] = {}
-    remarks: dict[int, list[str]] = {}
-    for entry, task, answer in zip(usable, tasks, answered, strict=True):
+    version, answered = answers([task for _, task in tasks], read.package, [str(Path.cwd())], python or sys.executable)
+    operands: list[_Operand] = []
+    for (entry, task), answer in zip(tasks, answered, strict=True):
         if "error" in answer:
             refused.append(Skipped(called(task), answer["error"]))
-            continue
-        for name, made, words in _fragments(entry, answer):
-            if isinstance(made, Skipped):
-                refused.append(made)
-            else:
-                claimed.setdefault(name, []).append((entry.name, made))
-                remarks[id(made)] = words
-    sources = list(_sources(read, version, claimed, remarks))
-    if not sources:
-        why = f"{refused[0].name}: {refused[0].reason}" if refused else "it has no claims"
-        raise LanemapError(f"{mapping} gives nothing: {why}")
-    return [replace(sources[0], skipped=refused), *sources[1:]]
+        else:
+            operands += _operands(entry, answer)
+    refused += [remark for each in operands if each.fragment is None for remark in each.remarks]
+    by_set = groupby(sorted(operands, key=lambda each: each.set), key=lambda each: each.set)
+    found = [each for name, of_set in by_set for each in _sources(read, version, name, list(of_set))]
+    if not found:
+        raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
+    return [replace(found[0], skipped=refused), *found[1:]]
+
+
+def called(task: Table[str, Any]) -> str:
+    """What a task is called: the function and the arguments that it is made and called with."""
+    made = ", ".join(f"{name}={value!r}" for name, value in {**(task["make"] or {}), **task["with"]}.items())
+    return f"{task['name']}({made})" if made else str(task["name"])
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """What became of a claim on one operand: its set and entry, the fragment if there is one, and what is wrong."""
+
+    set: str
+    entry: str
+    fragment: Fragment | None
+    remarks: Sequence[Skipped]
 
 
 def _file(mapping: str) -> Path:
@@ -85,40 +96,30 @@ def _task(entry: Entry, path: Path) -> dict[str, Any]:
     }
 
 
-def called(task: Table[str, Any]) -> str:
-    """What a task is called: the function and the arguments that it is made with."""
-    made = ", ".join(f"{name}={value!r}" for name, value in {**(task["make"] or {}), **task["with"]}.items())
-    return f"{task['name']}({made})" if made else str(task["name"])
-
-
-def _fragments(entry: Entry, answer: Table[str, Any]) -> Iterator[tuple[str, Skipped | Fragment, list[str]]]:
-    """The operands of an entry, each with its claim set and what is wrong with it."""
+def _operands(entry: Entry, answer: Table[str, Any]) -> Iterator[_Operand]:
     for claim in entry.claims:
         for type_ in claim.types.split():
-            name = claim.set or entry.set
+            made: Fragment | None = None
+            words: list[str] = []
             try:
-                found = places(entry, claim, type_, answer)
-                yield name, *fragment(entry, claim, type_, found, answer["origin"])
+                made, words = fragment(entry, claim, type_, places(entry, claim, type_, answer), answer["origin"])
             except LanemapError as error:
-                operand = f"{claim.role} of {claim.instruction} {claim.shape} {type_}"
-                yield name, Skipped(f"{operand} {entry.name}", str(error)), []
+                words = [str(error)]
+            key = Key(claim.instruction, claim.shape, type_, claim.role, claim.major, claim.selector)
+            remarks = [Skipped(f"{made or key}, {answer['origin'] or entry.name}", each) for each in words]
+            yield _Operand(claim.set or entry.set, entry.name, made, remarks)
 
 
-def _sources(
-    read: Mapping,
-    version: str | None,
-    claimed: Table[str, list[tuple[str, Fragment]]],
-    remarks: Table[int, list[str]],
-) -> Iterator[Imported]:
-    """A source for each claim set, and for what contradicts another claim of its set."""
-    base = f"{read.path.stem}-{version}" if version else read.path.stem
-    for name, units in claimed.items():
-        title = " ".join(part for part in (read.library, version, name) if part)
-        provenance: dict[str, Any] = {"library": read.library, "version": version, "set": name}
-        source = Source(f"{base}:{name}" if name else base, "import", title, (), provenance)
-        for each in claim_sets(source, [(entry, [made]) for entry, made in units], whole=True):
-            findings = [
-                Skipped(f"{made}, {made.origin}", words) for made in each.fragments for words in remarks[id(made)]
-            ]
-            said = {**provenance, "remarks": [f"{found.name}: {found.reason}" for found in findings]}
-            yield Imported(replace(each, provenance=said), findings=findings)
+def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
+    """A source for a claim set, and for each entry that contradicts another one of it."""
+    library = f"{read.path.stem}-{version}" if version else read.path.stem
+    title = " ".join(part for part in (read.library, version, name) if part)
+    provenance = {"library": read.library, "version": version, "set": name}
+    source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
+    units = [(each.entry, [each.fragment]) for each in operands if each.fragment]
+    lost = [remark for each in operands if each.fragment is None for remark in each.remarks]
+    for each in claim_sets(source, units, whole=True) if units else ():
+        kept = {id(fragment) for fragment in each.fragments}
+        findings = [remark for operand in operands if id(operand.fragment) in kept for remark in operand.remarks]
+        words = [f"{found.name}: {found.reason}" for found in [*(lost if each.name == source.name else []), *findings]]
+        yield Imported(replace(each, provenance={**provenance, "remarks": words}), findings=findings)

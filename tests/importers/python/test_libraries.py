@@ -6,10 +6,13 @@ here, with the reason; nothing else may be.
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import lanemap
+from lanemap.capture.recording import read
 from lanemap.db.structure import check
 from lanemap.ingest import python as mappings
 
@@ -25,6 +28,26 @@ WRONG = {
         f"tvm-0.27.0.post1:mma_trans_b{variant}": {"B of mma m16n8k16 f16"}
         | {f"B of mma m16n8k32 {type_}" for type_ in ("s8", "e4m3", "e5m2")}
         for variant in ("", ":shared_16x16_to_ldmatrix_32x8_layout")
+    },
+    # The registers of the two halves of M and of the two halves of K are exchanged; loads and ldmatrix are right.
+    **{
+        f"tilelang-0.1.15:{name}": {f"A of mma m16n8k64 {type_}" for type_ in ("s4", "u4", "e2m1")}
+        for name in ("maps", "maps, transposed")
+    },
+    "tilelang-0.1.15:emitter s4": {"A of mma m16n8k64 s4"},
+    # A lane reads four values 8 rows apart: half of them are below the tile, and half of the tile is not read.
+    "tilelang-0.1.15:metadata, 8 bits": {f"E of mma.sp m16n8k16 tf32 selector {selector}" for selector in (0, 1)},
+    # 8 * col // 4 is meant as 8 * (col // 4).
+    "tilelang-0.1.15:sm_70 maps": {"B of mma m8n8k4 f16 row major"},
+}
+
+#: By mapping: the operands of which nothing is where they are claimed to be, with the function that claims it.
+LEFT_OUT = {
+    "tilelang": {
+        # With M first, the warps below others are 4 lanes further on instead of two warps.
+        ("TensorCoreIntrinEmitter.make_mma_store_layout", "C of mma m16n8k16 f32"): 4,
+        # 4-bit B has tiles of N = 8, and is repeated as if they were 16: its threads overlap those of the next warp.
+        ("TensorCoreIntrinEmitter.make_mma_load_layout", "B of mma m16n8k64 s4"): 7,
     },
 }
 
@@ -46,14 +69,28 @@ def replayed():
     return found
 
 
+@pytest.fixture(scope="session")
+def known(documented):
+    """Every operand by key: as the corrected document has it, and where that only draws it, as an H200 has it."""
+    recording = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
+    measured = {each.key: each for each in read(recording).fragments}
+    return measured | {key: each for key, each in documented.items() if each.elements is not None}
+
+
+def agrees(mine, said):
+    """Whether every element is in the same cell, or in a window within the other's."""
+    one, other = mine.elements, said.elements
+    return (
+        len(one) == len(other)
+        and all((one[name] == other[name]).all() for name in ("lane", "reg", "slot", "row", "computation"))
+        and bool((one["col"] >= other["col"]).all() and (one["col_last"] <= other["col_last"]).all())
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_claim_is_what_the_document_says_but_for_these(replayed, documented, name):
+def test_every_claim_is_true_but_for_these(replayed, known, name):
     wrong = {
-        each.source.name: {
-            str(fragment)
-            for fragment in each.source.fragments
-            if fragment.key in documented and not documented[fragment.key].same_layout(fragment)
-        }
+        each.source.name: {str(made) for made in each.source.fragments if not agrees(made, known[made.key])}
         for each in replayed[name]
     }
     assert {source: found for source, found in wrong.items() if found} == {
@@ -62,13 +99,22 @@ def test_every_claim_is_what_the_document_says_but_for_these(replayed, documente
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_left_out_and_what_is_found_is_named(replayed, name):
+def test_what_is_missing_is_found_and_where_it_is_from_is_known(replayed, known, name):
     for each in replayed[name]:
-        assert list(each.skipped) == []
         unsound = {str(fragment) for fragment in each.source.fragments if check(fragment)}
         assert unsound <= WRONG.get(each.source.name, set())
-        assert {finding.name.split(",")[0] for finding in each.findings} == unsound
+        assert {finding.name.split(",")[0] for finding in each.findings} == {
+            str(made) for made in each.source.fragments if len(made.elements) < len(known[made.key].elements)
+        }
         assert all(fragment.origin for fragment in each.source.fragments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_left_out(replayed, name):
+    left_out = Counter(
+        (each.name.split(", ")[1].split(" ")[1], each.name.split(",")[0]) for each in replayed[name][0].skipped
+    )
+    assert left_out == LEFT_OUT.get(name, {})
 
 
 @pytest.mark.parametrize("name", NAMES)
