@@ -52,13 +52,15 @@ def check(database: Database, against: Sequence[str]) -> Check:
         return crosscheck.check(connection, against)
 
 
-def write(report: Check, form: ReportFormat, output: Path | None, *, everything: bool) -> None:
-    """Print the report, or write it to a file that appears whole or not at all."""
+def write(
+    report: Check, form: ReportFormat, output: Path | None, *, everything: bool, sides: Sequence[str] = ()
+) -> None:
+    """Print the report, or write it to a file that appears whole or not at all, and is none of ``sides``."""
     text = render(report, form, everything=everything)
     if output is None:
         sys.stdout.write(text)
         return
-    with atomically(output) as stream:
+    with atomically(output, [Path(side) for side in sides if Path(side).is_file()]) as stream:
         stream.write(text.encode())
 
 

@@ -5,7 +5,6 @@ DuckDB, Spark and pandas read it as one table and skip the files of sources that
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -28,27 +27,19 @@ def write_dataset(reader: Reader, query: Query, folder: Path, version: str) -> N
     Raises:
         LanemapError: nothing matches, the folder holds something else, or it cannot be written.
     """
-    parts = dict.fromkeys(
-        tuple(getattr(each, name) for name in PARTITIONS) for each in fragments(reader, query) if each.has_rows
-    )
-    if not parts:
-        raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
-    with folder_atomically(folder, _is_dataset, "a dataset of lanemap's") as made:
-        for source, instruction in parts:
-            chosen = replace(query, source=source, instruction=instruction)
-            table = layout_table(reader, chosen, version).drop_columns(list(PARTITIONS))
-            values = zip(PARTITIONS, (source, instruction), strict=True)
-            # Names are percent-encoded, + too, which is how every reader decodes them.
-            file = made.joinpath(*(f"{name}={quote(value, safe='')}" for name, value in values), _FILE)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("wb") as stream:
-                write_parquet(table, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-
-
-def _is_dataset(folder: Path) -> bool:
-    """Whether a folder holds nothing but what ``write_dataset`` writes."""
-    depth = [f"{name}=*" for name in PARTITIONS] + [_FILE]
-    expected = {path for last in range(len(depth)) for path in folder.glob("/".join(depth[: last + 1]))}
-    return set(folder.rglob("*")) == expected
+    with reader.snapshot():
+        parts = dict.fromkeys(
+            tuple(getattr(each, name) for name in PARTITIONS) for each in fragments(reader, query) if each.has_rows
+        )
+        if not parts:
+            raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
+        with folder_atomically(folder, "dataset") as made:
+            for source, instruction in parts:
+                chosen = replace(query, source=source, instruction=instruction)
+                table = layout_table(reader, chosen, version).drop_columns(list(PARTITIONS))
+                values = zip(PARTITIONS, (source, instruction), strict=True)
+                # Names are percent-encoded, + too, which is how every reader decodes them.
+                file = made.joinpath(*(f"{name}={quote(value, safe='')}" for name, value in values), _FILE)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with file.open("wb") as stream:
+                    write_parquet(table, stream)

@@ -1,36 +1,73 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, and never in the place of what somebody else wrote."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import json
 import os
+import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
 from pathlib import Path
+from secrets import token_hex
 from typing import IO
 
 from .errors import LanemapError
 
+try:
+    import fcntl
+except ImportError:  # where files cannot be locked, nothing is swept away
+    fcntl = None  # type: ignore[assignment]
+
+#: In every folder that Lanemap writes: the digests of the files, so that it knows its own.
+MANIFEST = ".lanemap.json"
+
+_LITTER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.lanemap~(old)?", re.DOTALL)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
 
 @contextmanager
-def atomically(path: Path) -> Iterator[IO[bytes]]:
+def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of ``path`` when the block ends well and vanishes when it does not.
 
     A device or a pipe has no whole to wait for and is written directly. Of a link, the file that it points to is
     replaced.
 
+    Args:
+        path: what to write.
+        reads: the files that are read for it.
+
     Raises:
-        LanemapError: the folder is not there, cannot be written, or the disk is full.
+        LanemapError: it is one of ``reads`` or a database; the folder is not there, cannot be written, or the disk is
+            full.
     """
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as stream:
                 yield stream
             return
-        with _beside(_resolved(path)) as stream:
-            yield stream
+        target = _resolved(path)
+        if any(target == _resolved(each) or (target.exists() and target.samefile(each)) for each in reads):
+            raise LanemapError(f"cannot write {path}: it is read for what is to be written: name another file")
+        if any(_is_database(Path(str(target).removesuffix(end))) for end in ("", "-journal", "-wal", "-shm")):
+            raise LanemapError(f"cannot write {path}: it is a database, or part of one: name another file")
+        made, handle = _new(target, lambda made: os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(handle)
+                if target.exists():
+                    made.chmod(target.stat().st_mode)
+                made.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
+        _sync(target.parent)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -38,61 +75,189 @@ def atomically(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[IO[bytes]]:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(path.stat().st_mode if path.exists() else 0o666 & ~_mask())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-@contextmanager
-def folder_atomically(path: Path, replaceable: Callable[[Path], bool], what: str) -> Iterator[Path]:
+def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
     """A folder to fill, which takes the place of ``path`` when the block ends well and vanishes when it does not.
 
     Args:
-        path: nothing, an empty folder, or one that may be replaced.
-        replaceable: whether a folder that is there may be.
-        what: those that may, in words.
+        path: nothing, an empty folder, or one of the same kind with all files as they were written.
+        kind: what it holds, as in ``dataset``.
 
     Raises:
         LanemapError: something else is there, or the folder cannot be written.
     """
     try:
-        path = _resolved(path)
-        if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or replaceable(path))):
-            raise LanemapError(f"{path} is not {what}: name a new folder, or an empty one")
-        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        target = _resolved(path)
+        _refuse_others(target, path, kind)
+        made, handle = _new(target, _make_folder)
         try:
             yield made
-            made.chmod(path.stat().st_mode if path.exists() else 0o777 & ~_mask())
-            _exchange(made, path)
+            _seal(made, kind)
+            if target.exists():
+                made.chmod(target.stat().st_mode)
+            _take_place(made, target, path, kind)
         finally:
             shutil.rmtree(made, ignore_errors=True)
+            os.close(handle)
+        _sync(target.parent)
     except OSError as error:
         raise LanemapError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _exchange(made: Path, path: Path) -> None:
-    """Put a folder in the place of another one, which comes back if that fails."""
-    if not path.exists():
-        made.rename(path)
-        return
-    old = made.with_name(f"{made.name}.old")
-    path.rename(old)
+def _is_database(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(16) == b"SQLite format 3\0"
+
+
+def _make_folder(path: Path) -> int:
+    path.mkdir()
+    return os.open(path, os.O_RDONLY)
+
+
+def _new(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
+    """A new name beside a path, locked as long as this process lives, so that nobody else sweeps it away."""
+    _sweep(path.parent)
+    while True:
+        made = path.with_name(f".{path.name}.{token_hex(4)}.lanemap~")
+        handle = create(made)
+        if _lock(handle) and made.exists():
+            return made, handle
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+    return True
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what commands that were killed left in a folder; bring back what they were about to replace."""
+    for each in os.scandir(folder) if fcntl is not None else ():
+        if not (named := _LITTER.fullmatch(each.name)) or each.is_symlink():
+            continue
+        with suppress(OSError):
+            handle = os.open(each.path, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if named[2] and not (folder / named[1]).exists():
+                    Path(each.path).rename(folder / named[1])
+                elif each.is_dir():
+                    shutil.rmtree(each.path)
+                else:
+                    Path(each.path).unlink()
+            finally:
+                os.close(handle)
+
+
+def _seal(folder: Path, kind: str) -> None:
+    """Write the manifest of a folder, and have everything in it on the disk."""
+    digests = {}
+    for root, _, names in os.walk(folder, topdown=False, onerror=_fail):
+        for name in names:
+            file = Path(root, name)
+            with file.open("rb") as stream:
+                digests[file.relative_to(folder).as_posix()] = file_digest(stream, "sha256").hexdigest()
+                os.fsync(stream.fileno())
+        if Path(root) != folder:
+            _sync(Path(root))
+    with (folder / MANIFEST).open("w") as manifest:
+        json.dump({"kind": kind, "files": digests}, manifest)
+        manifest.flush()
+        os.fsync(manifest.fileno())
+    _sync(folder)
+
+
+def _fail(error: OSError) -> None:
+    """What cannot be listed is not empty."""
+    raise error
+
+
+def manifest(folder: Path, kind: str) -> dict[str, str]:
+    """The digests of the files that Lanemap wrote into a folder, by their paths in it; empty where it wrote none."""
     try:
-        made.rename(path)
-    except BaseException:
-        old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        with (folder / MANIFEST).open("rb") as stream:
+            said = json.loads(stream.read(1 << 24))
+            files = said["files"] if said["kind"] == kind else {}
+            return {str(name): str(digest) for name, digest in files.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _refuse_others(folder: Path, path: Path, kind: str) -> None:
+    """Refuse to replace a folder that holds anything but what Lanemap wrote. The message calls it ``path``."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    known = manifest(folder, kind)
+    if not known:
+        raise LanemapError(f"{path} is not a {kind} that Lanemap wrote: name a new folder, or an empty one")
+    parents = {parent.as_posix() for name in known for parent in Path(name).parents}
+    for root, folders, files in os.walk(folder, onerror=_fail):
+        inside = Path(root).relative_to(folder)
+        for name in sorted(folders + files):
+            each = (inside / name).as_posix()
+            if each == MANIFEST or (name in folders and each in parents):
+                continue
+            if each not in known or not _as_written(folder / each, known[each]):
+                raise LanemapError(f"{path} holds {each}, which Lanemap did not write so: name another folder")
+
+
+def _as_written(file: Path, digest: str) -> bool:
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest() == digest
+
+
+def _take_place(made: Path, target: Path, path: Path, kind: str) -> None:
+    """Put a folder in the place of another one, which is left under the name of the first."""
+    if not target.exists() or not any(target.iterdir()):
+        made.rename(target)
+    elif _exchange(made, target):
+        try:
+            _refuse_others(made, path, kind)  # what was put into it meanwhile
+        except LanemapError:
+            _exchange(made, target)
+            raise
+    else:
+        _in_turn(made, target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step. False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(code, os.strerror(code))
+
+
+def _in_turn(made: Path, path: Path) -> None:
+    """The same in two steps. The name that the old folder has between them tells the next command where it belongs."""
+    old = made.with_name(f"{made.name}old")
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        _lock(handle)
+        path.rename(old)
+        try:
+            made.rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        os.close(handle)
 
 
 def _resolved(path: Path) -> Path:
@@ -104,7 +269,11 @@ def _resolved(path: Path) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -80,7 +80,7 @@ def diff(
 
     with open_database(db) as database:
         report = crosschecking.diff(database, left, right, Query(shape, type, role, instruction))
-    crosschecking.write(report, format, output, everything=everything)
+    crosschecking.write(report, format, output, everything=everything, sides=(left, right))
     if report.unexplained:
         raise typer.Exit(DISAGREES)
 

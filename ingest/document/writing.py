@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ def write(
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LanemapError(f"cannot make the folder {folder.parent}: {error.strerror}") from None
-    with folder_atomically(folder, _is_catalogue, "a catalogue") as made:
+    with folder_atomically(folder, "catalogue") as made:
         _write(made / _DOCUMENT, (f"{key} = {json.dumps(value)}" for key, value in document.items()))
         for name, sheet in sheets.items():
             _write(made / f"{name}.toml", _sheet(sheet, borrowed))
@@ -40,24 +38,7 @@ def write(
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:
-    with path.open("wb") as stream:
-        stream.write("".join(f"{line}\n" for line in lines).encode())
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _is_catalogue(folder: Path) -> bool:
-    """Whether a folder holds nothing but what ``write`` writes."""
-    files = list(folder.iterdir())
-    if folder / _DOCUMENT not in files or not all(file.is_file() and file.suffix == ".toml" for file in files):
-        return False
-    try:
-        read = {file.name: tomllib.loads(file.read_text("utf-8")) for file in files}
-    except ValueError:
-        return False
-    return all(
-        {"title", "version"} <= {*sheet} if name == _DOCUMENT else "fragment" in sheet for name, sheet in read.items()
-    )
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
 def _sheet(sheet: catalogue.Section, borrowed: Mapping[str, catalogue.Section]) -> Iterator[str]:

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lanemap
+from lanemap.db import files
 from lanemap.db.dataset import write_dataset
 from lanemap.db.export import METADATA_KEY
-from lanemap.db.files import folder_atomically
+from lanemap.db.files import MANIFEST, folder_atomically
 from lanemap.db.lookup import COLUMNS, Query
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
@@ -80,7 +81,9 @@ def test_each_file_says_where_its_rows_come_from(folder, shipped):
         described = json.loads(pq.read_schema(file).metadata[METADATA_KEY])
         assert described["lanemap"] == "9.9"
         assert len(described["sources"]) == 1
-    assert {path.name for path in folder.iterdir()} == {f"source={name.replace('+', '%2B')}" for name in shipped}
+    assert {path.name for path in folder.iterdir()} - {MANIFEST} == {
+        f"source={name.replace('+', '%2B')}" for name in shipped
+    }
 
 
 def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tmp_path):
@@ -98,7 +101,7 @@ def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tm
 
 def test_an_empty_folder_is_filled(database, tmp_path):
     write_dataset(database.reader, Query(shape="m16n8k8", source="ptx-isa-9.1"), tmp_path, "1")
-    assert [path.name for path in tmp_path.iterdir()] == ["source=ptx-isa-9.1"]
+    assert {path.name for path in tmp_path.iterdir()} == {"source=ptx-isa-9.1", MANIFEST}
 
 
 @pytest.mark.parametrize("there", ["notes.txt", "source=x/other.txt", "source=x/instruction=y/part-0.parquet/z"])
@@ -111,35 +114,68 @@ def test_a_folder_of_something_else_is_refused(refused, tmp_path, there):
     assert list(tmp_path.iterdir()) == [tmp_path / "mine"]
 
 
-def test_half_a_dataset_is_never_there(tmp_path):
+def fill(folder, **files):
+    """Write a folder of this content."""
+    with folder_atomically(folder, "test") as made:
+        for name, text in files.items():
+            (made / name).write_text(text)
+
+
+def content(folder):
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != MANIFEST}
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, lanemap.LanemapError])
+def test_half_a_dataset_is_never_there(tmp_path, failure):
     folder = tmp_path / "layouts"
-    folder.mkdir()
-    (folder / "old").touch()
-    for failure in (KeyboardInterrupt, lanemap.LanemapError):
-        with pytest.raises(failure), folder_atomically(folder, lambda _: True, "mine") as made:
+    for there in ([], [folder]):
+        with pytest.raises(failure), folder_atomically(folder, "test") as made:
             (made / "half").touch()
             raise failure
-    assert [path.name for path in tmp_path.rglob("*")] == ["layouts", "old"]
+        assert list(tmp_path.iterdir()) == there
+        fill(folder, old="old")
+    assert content(folder) == {"old": "old"}
 
 
-def test_the_older_one_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "theirs.parquet").write_text("mine"),
+        lambda folder: (folder / "new folder").mkdir(),
+        lambda folder: (folder / "old").write_text("edited"),
+        lambda folder: (folder / MANIFEST).write_text("{"),
+        lambda folder: (folder / MANIFEST).write_text('{"kind": "other", "files": {"old": ""}}'),
+        lambda folder: ((folder / "old").unlink(), (folder / "old").symlink_to("/etc/hostname")),
+    ],
+)
+def test_what_somebody_put_into_it_stays(tmp_path, monkeypatch, change, exchange):
+    if not exchange:
+        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     folder = tmp_path / "layouts"
-    folder.mkdir()
-    (folder / "old").touch()
-    rename = Path.rename
+    fill(folder, old="old", older="older")
+    fill(folder, old="old")
+    assert content(folder) == {"old": "old"}
+    change(folder)
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with pytest.raises(lanemap.LanemapError, match="layouts (holds|is not a test)"):
+        fill(folder, new="new")
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
-    def fail(self, target):
-        if target == folder and not self.name.endswith(".old"):
-            raise OSError(28, "No space left on device")
-        return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", fail)
-    with (
-        pytest.raises(lanemap.LanemapError, match="No space left"),
-        folder_atomically(folder, lambda _: True, "mine") as made,
-    ):
+def test_what_somebody_puts_into_it_meanwhile_stays(tmp_path):
+    folder = tmp_path / "layouts"
+    fill(folder, old="old")
+    with pytest.raises(lanemap.LanemapError, match="holds theirs"), folder_atomically(folder, "test") as made:
         (made / "new").touch()
-    assert [path.name for path in tmp_path.rglob("*")] == ["layouts", "old"]
+        (folder / "theirs").write_text("mine")
+    assert content(folder) == {"old": "old", "theirs": "mine"}
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_root_of_the_disk_is_refused_at_once(refused, monkeypatch):
+    monkeypatch.setattr(os, "walk", lambda *_, **__: pytest.fail("it walks the disk"))
+    refused("export", "--format", "dataset", "--output", "/", words=("/ is not a dataset", "name a new folder"))
 
 
 @pytest.mark.parametrize(

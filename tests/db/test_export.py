@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -134,6 +135,40 @@ def test_a_link_to_itself_is_one_line(tmp_path):
     link.symlink_to(link)
     with pytest.raises(lanemap.LanemapError, match="link.csv: Too many levels of symbolic links"), atomically(link):
         pass
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "--output"),
+        ("diff", "ptx-isa-9.1", "ptx-isa-9.1+errata", "--output"),
+        ("export", "--format", "csv", "--output"),
+        ("export", "--format", "cute", "--shape", "m16n8k8", "--type", "f16", "--output"),
+        ("draw", "m16n8k16", "f16", "A", "--format", "svg", "--output"),
+    ],
+    ids=" ".join,
+)
+def test_no_output_replaces_a_database(refused, file, tmp_path, command, link):
+    before, output = file.read_bytes(), file
+    if link:
+        output = tmp_path / "link"
+        link(file, output)
+    refused(*command, output, db=file, words=("cannot write", "it is a database"))
+    refused(*command, f"{file}-journal", db=file, words=("cannot write", "part of one"))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_no_report_replaces_what_it_compares(run, refused, tmp_path, link):
+    side = tmp_path / "mine.csv"
+    run("export", "--source", "ptx-isa-9.1", "--shape", "m16n8k8", "--output", side)
+    before, output = side.read_bytes(), side
+    if link:
+        output = tmp_path / "link"
+        link(side, output)
+    refused("diff", side, "ptx-isa-9.1", "--output", output, words=("cannot write", "it is read"))
+    assert side.read_bytes() == before
 
 
 def test_a_full_disk_leaves_no_file(tmp_path):

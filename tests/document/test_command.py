@@ -6,6 +6,7 @@ import os
 import pytest
 
 import lanemap
+from lanemap.db.files import MANIFEST, folder_atomically
 from lanemap.ingest import catalogue
 
 from . import pages
@@ -135,10 +136,11 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
             raise OSError(28, "No space left on device")
         write(path, lines)
 
-    for whole in (set(), {"document.toml", "old.toml"}):
-        for name in whole:
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text("title = 'old'\nversion = '1'\nfragment = []\n")
+    for whole in (set(), {"old.toml", MANIFEST}):
+        if whole:
+            folder.parent.mkdir(exist_ok=True)
+            with folder_atomically(folder, "catalogue") as made:
+                (made / "old.toml").write_text("title = 'old'\n")
         with monkeypatch.context() as patch:
             patch.setattr(writing, "_write", full)
             written.clear()
@@ -148,7 +150,7 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
         assert {path.name for path in folder.parent.rglob("*")} == (whole and {folder.name, *whole})
     assert run(*arguments, db=file).code == 0
     names = {path.name for path in folder.iterdir()}
-    assert len(names) == 5
+    assert len(names) == 6
     assert "old.toml" not in names
     assert run(*arguments, db=file).code == 0
 
@@ -160,7 +162,10 @@ def test_a_folder_that_is_no_catalogue_stays(run, file, page, tmp_path, there):
     kept.write_text("[mine]\n")
     result = run("ingest", page(pages.markdown()), "--name", "x", "--catalogue", tmp_path / "mine", db=file)
     assert result.code == 2
-    assert result.err == f"lanemap: {tmp_path}/mine is not a catalogue: name a new folder, or an empty one\n"
+    assert (
+        result.err
+        == f"lanemap: {tmp_path}/mine is not a catalogue that Lanemap wrote: name a new folder, or an empty one\n"
+    )
     assert kept.read_text() == "[mine]\n"
 
 
