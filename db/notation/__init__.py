@@ -67,6 +67,7 @@ NOTATIONS: Mapping[str, Entry] = {
             "CUTLASS",
         ),
         Entry("linear", "`#ttg.linear`, bases of register and lane bits", "Triton"),
+        Entry("triton", "`#ttg.nvidia_mma` or `#ttg.dot_op`, where one equals the layout", "Triton"),
         Entry(
             "affine",
             "`affine_map<(lane, value) -> (row, col)>`, and the nested layout where there is one",

@@ -3,9 +3,10 @@
 import pytest
 
 import lanemap
+from lanemap.db.notation import NOTATIONS
 
 F16 = ("--shape", "m16n8k16", "--type", "f16", "--instruction", "mma")
-FORMS = ("cute", "linear", "affine", "python", "cpp", "ptx-formula")
+FORMS = tuple(NOTATIONS)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.fragment import Fragment, elements
+from lanemap.db.fragment import Fragment, by_rule, elements
+from lanemap.db.instructions import INSTRUCTIONS, Instruction
 from lanemap.db.notation import NOTATIONS, RefusedError, identifier
 from lanemap.db.notation.export import express
 
@@ -24,9 +25,14 @@ WINDOWS_AND_SLIP = {
     ("h200-sm_90a", "mma.sp", "A"): 16,
     ("h200-sm_90a", "mma.sp", "E"): 32,
 }
+#: The operands of four products in a warp, of either major or of either accumulator.
+QUAD_PAIRS = Counter(
+    {(source, "mma", role): 2 for source in ("ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a") for role in "ABCD"}
+)
 REFUSED = {
     "cute": WINDOWS_AND_SLIP,
     "linear": WINDOWS_AND_SLIP,
+    "triton": Counter(WINDOWS_AND_SLIP) + QUAD_PAIRS,
     "affine": WINDOWS_AND_SLIP,
     "python": WINDOWS_AND_SLIP,
     "cpp": {},
@@ -43,7 +49,7 @@ def test_every_fragment_with_a_cell_for_each_slot_is_expressed_and_the_rest_refu
         try:
             express(notation, fragment)
         except RefusedError as error:
-            assert str(error).startswith(f"{fragment}: lane ")
+            assert str(error).startswith(f"{fragment}: ")
             refused[source, fragment.instruction, fragment.role] += 1
     assert refused == REFUSED[form]
 
@@ -53,6 +59,7 @@ def test_every_fragment_with_a_cell_for_each_slot_is_expressed_and_the_rest_refu
     [
         ("cute", "lane 0 reg 3 slot 0 has cell 2056, but the digits of lane and element add up to 2568"),
         ("linear", "lane 0 reg 3 slot 0 has col 128, but the XOR of the bases of its bits is 160"),
+        ("triton", "lane 0 reg 1 slot 0 holds another cell than row 8 col 0 of #ttg.dot_op<.*"),
         ("affine", "lane 0 reg 3 slot 0 has col 128, but the digits of lane and element add up to 160"),
         ("python", "lane 3 reg 1 slot 0 holds a cell that another slot holds too"),
     ],
@@ -97,6 +104,16 @@ def corrupted(draw):
     places = {"lane": lane, "reg": reg, "slot": np.zeros_like(lane)}
     cells = {"row": row, "col": col, "col_last": col + window, "computation": computation}
     return Fragment("mma", "m8n8k4", "f64", "C", 2, 1, elements(places | cells))
+
+
+@forms
+def test_the_128_threads_of_a_warpgroup_are_expressed(monkeypatch, form):
+    axes = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
+    monkeypatch.setitem(INSTRUCTIONS, "wgmma", Instruction("wgmma", axes, threads=128))
+    thread, i = np.indices((128, 8))
+    row, col = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8, thread % 4 * 2 + i % 2 + i // 4 * 8
+    fragment = Fragment("wgmma", "m64n16k16", "f32", "D", 8, 1, by_rule(1, row, col))
+    express(NOTATIONS[form].load(), fragment)
 
 
 @forms

@@ -1,10 +1,16 @@
-"""Triton reads the linear layouts: its own parser, its own LinearLayout, its own layouts of mma for comparison."""
+"""Triton reads both notations: its own parser, its own encodings, its own LinearLayout of each."""
 
 import re
+from collections import Counter
+from itertools import permutations, product
 
+import numpy as np
 import pytest
 
-from lanemap.db.notation import identifier, linear
+from lanemap.db.fragment import Fragment, by_rule
+from lanemap.db.instructions import INSTRUCTIONS, Instruction
+from lanemap.db.notation import RefusedError, linear, triton
+from lanemap.db.notation.export import express
 
 libtriton = pytest.importorskip("triton._C.libtriton", reason="needs the package triton")
 
@@ -21,25 +27,26 @@ def shape_of(fragment):
     return [products, *fragment.dimensions] if products > 1 else list(fragment.dimensions)
 
 
-def read_places(layout, lanes, registers):
-    """What Triton's LinearLayout says of each lane and register, one row of coordinates each."""
-    dimensions = [name for name, _ in layout.out_dims]
-    said = (layout.apply({"lane": lane, "register": each}) for lane in range(lanes) for each in range(registers))
+def read_places(read):
+    """What Triton's LinearLayout says of each thread and register, one row of coordinates each."""
+    dimensions = [f"dim{axis}" for axis in range(len(read.shape))]
+    bases = {"warp": read.warp_bases, "lane": read.lane_bases, "register": read.reg_bases}
+    layout = libtriton.linear_layout.LinearLayout.from_bases(list(bases.items()), dimensions, read.shape, True)
+    said = (
+        layout.apply(dict(zip(bases, place, strict=True)))
+        for place in product(*(range(1 << len(each)) for each in bases.values()))
+    )
     return [[cell[name] for name in dimensions] for cell in said]
 
 
-def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(
-    exported, corrected, context, tmp_path, cells
-):
-    text = exported("linear")
-    fragments = {name: corrected[name] for name in re.findall(r"^#(\w+) =", text, re.MULTILINE)}
-    assert len(fragments) > 100
+def parsed(text, fragments, context, file):
+    """Triton's own linear layout of each alias in a text, from a tensor that has it."""
     constants = "".join(
         f"    %{name} = arith.constant dense<0> : tensor<{'x'.join(map(str, shape_of(each)))}xi8, #{name}>\n"
         for name, each in fragments.items()
     )
-    attributes = '"ttg.num-warps" = 1 : i32, "ttg.num-ctas" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
-    file = tmp_path / "layouts.ttgir"
+    warps = next(iter(fragments.values())).threads // 32
+    attributes = f'"ttg.num-warps" = {warps} : i32, "ttg.num-ctas" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
     file.write_text(
         f"{text}module attributes {{{attributes}}} {{\n  tt.func @f() {{\n{constants}    tt.return\n  }}\n}}\n"
     )
@@ -48,34 +55,71 @@ def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(
     builder = libtriton.gluon_ir.GluonOpBuilder(context)
     module.walk(lambda operation: found.append(operation) if operation.get_name() == "arith.constant" else None)
     layouts = [builder.get_gluon_layout_from_tensor(operation.get_result(0)) for operation in found]
+    return {
+        name: builder.to_linear_layout(layout._to_ir(builder), shape_of(each))
+        for (name, each), layout in zip(fragments.items(), layouts, strict=True)
+    }
+
+
+@pytest.mark.parametrize("form", ["linear", "triton"])
+def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(
+    exported, corrected, context, tmp_path, cells, form
+):
+    text = exported(form)
+    fragments = {name: corrected[name] for name in re.findall(r"^#(\w+) =", text, re.MULTILINE)}
+    assert len(fragments) > 100
     checked = set()
-    for fragment, read in zip(fragments.values(), layouts, strict=True):
-        assert read.shape == shape_of(fragment)
-        key = (fragment.digest, tuple(read.shape))
-        if key in checked:
-            continue
-        checked.add(key)
-        assert read_places(linear_layout(read), 32, fragment.registers * fragment.slots) == cells(fragment)
+    for name, layout in parsed(text, fragments, context, tmp_path / "layouts.ttgir").items():
+        key = (fragments[name].digest, *shape_of(fragments[name]))
+        if key not in checked:
+            checked.add(key)
+            assert read_places(layout) == cells(fragments[name])
 
 
-def linear_layout(read):
-    bases = [("register", read.reg_bases), ("lane", read.lane_bases)]
-    names = [f"dim{axis}" for axis in range(len(read.shape))]
-    return libtriton.linear_layout.LinearLayout.from_bases(bases, names, read.shape, True)
+def made(role, threads, elements, slots=2, shape="m16n8k16", instruction="mma"):
+    """A fragment in which each bit of thread and of element adds a row and a col."""
+
+    def sums(bases, axis):
+        return np.array(
+            [sum(base[axis] for bit, base in enumerate(bases) if n >> bit & 1) for n in range(1 << len(bases))]
+        )
+
+    row, col = (sums(threads, axis)[:, None] + sums(elements, axis) for axis in (0, 1))
+    registers = len(row[0]) // slots
+    return Fragment(instruction, shape, "f16", role, registers, slots, by_rule(slots, row, col))
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("f16", 16), ("bf16", 16), ("tf32", 32), ("s8", 8), ("e4m3", 8)])
-def test_triton_has_the_same_layouts_of_its_own_mma(corrected, context, kind, bits):
-    """Triton's mma version 2 is m16n8kK, with K of 256 bits: accumulator, and operands with 32 bits per step."""
+def test_an_encoding_is_found_just_where_triton_has_an_equal_one(context, cells):
+    """Of every order of the elements, and every width of what a lane holds of a row, also that of another type."""
     gluon = pytest.importorskip("triton.experimental.gluon.language", reason="this triton has no gluon")
-    depth = 256 // bits
-    accumulator = gluon.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[1, 1], instr_shape=[16, 8])
-    operands = {role: gluon.DotOperandLayout(place, accumulator, 32 // bits) for place, role in enumerate("ab")}
-    shapes = {"a": [16, depth], "b": [depth, 8], "c": [16, 8]}
-    types = {"a": kind, "b": kind, "c": "s32" if kind == "s8" else "f32"}
     builder = libtriton.gluon_ir.GluonOpBuilder(context)
-    for role, layout in {**operands, "c": accumulator}.items():
-        fragment = corrected[f"mma_m16n8k{depth}_{types[role]}_{role}"]
-        theirs = builder.to_linear_layout(layout._to_ir(builder), shapes[role])
-        ours = re.findall(r"\[\[.*?\]\]", linear.compose(fragment, identifier(fragment)))
-        assert [str(theirs.reg_bases), str(theirs.lane_bases)] == ours
+    parents = [gluon.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[1, 1], instr_shape=[m, 8]) for m in (8, 16)]
+    encodings = [gluon.DotOperandLayout(0, parent, 1 << width) for parent in parents for width in range(6)]
+    theirs = [read_places(builder.to_linear_layout(each._to_ir(builder), [16, 16])) for each in encodings]
+    found = Counter()
+    for width in (1, 2, 4):
+        lanes = [(0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0)]
+        rest = [(0, bit) for bit in (1, 2, 4, 8) if bit not in (width, 2 * width)]
+        for order in permutations([*rest, (8, 0)]):
+            fragment = made("A", lanes, order)
+            try:
+                express(triton.NOTATION, fragment)
+            except RefusedError:
+                found[False] += 1
+                assert cells(fragment) not in theirs
+            else:
+                found[True] += 1
+                assert cells(fragment) in theirs
+    assert found[True] > 2 < found[False]
+
+
+@pytest.mark.parametrize("form", [linear, triton])
+def test_a_warpgroup_has_warps(monkeypatch, context, tmp_path, cells, form):
+    axes = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
+    monkeypatch.setitem(INSTRUCTIONS, "wgmma", Instruction("wgmma", axes, threads=128))
+    threads = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0), (16, 0), (32, 0)]
+    elements = [(0, 1), (8, 0), (0, 8)]
+    fragments = {role: made(role, threads, elements, 2, "m64n16k16", "wgmma") for role in "AD"}
+    text = "".join(form.compose(each, role) for role, each in fragments.items())
+    for role, layout in parsed(text, fragments, context, tmp_path / "layouts.ttgir").items():
+        assert read_places(layout) == cells(fragments[role])
