@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..db.chain import Chain, Move, Movement, summary
+from ..db.chain import Chain, Move, Movement, relabelled, summary
 from ..db.reader import Rows
 from ..db.spans import spans
 from .options import Format
@@ -18,22 +18,35 @@ _SUMMARY = (
 )
 
 
-def write_chain(shown: Chain, anew: Chain | None, form: Format) -> None:
+def write_chain(shown: Chain, renumbered: Chain | None, form: Format) -> None:
     """The verdict and where each register comes from; in other formats than the table, every move.
 
     Args:
         shown: what to print.
-        anew: the same with K numbered so that nothing moves, where there is such a numbering.
+        renumbered: the same with K numbered so that nothing moves, where there is such a numbering.
         form: how.
     """
     if form is not Format.TABLE:
         write_rows(Rows(Move._fields, shown.moves), form)
         return
-    sys.stdout.writelines(line + "\n" for line in _verdict(shown, anew))
+    sys.stdout.writelines(line + "\n" for line in _verdict(shown, renumbered))
     sys.stdout.write("\n" + table(_by_register(shown.moves)))
 
 
-def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
+def write_chains(found: Sequence[Chain], form: Format, *, relabel: bool) -> None:
+    """The operands that a D can be without a move between lanes; with ``relabel``, also where K is renumbered."""
+    rows = []
+    for plain in found:
+        still = plain if plain.movement is Movement.NONE else relabelled(plain) if relabel else None
+        if still is not None:
+            registers = "as they are" if still.registers_stay else "converted or packed"
+            order = "renumbered" if still.order else "as it is"
+            rows.append((*plain.second.key[:5], int(plain.transposed), order, registers))
+    columns = ("instruction", "shape", "type", "role", "major", "transposed", "K", "registers")
+    write_rows(Rows(columns, rows), form)
+
+
+def _verdict(shown: Chain, renumbered: Chain | None) -> Iterator[str]:
     given, taken = shown.first, shown.second
     yield f"{given}{', transposed,' if shown.transposed else ''} as {taken}: {shown.movement}"
     yield f"source: {shown.first.source}"
@@ -45,12 +58,12 @@ def _verdict(shown: Chain, anew: Chain | None) -> Iterator[str]:
         yield f"tiles:  one D makes {_count(parts_down, parts_across)} {role}"
     if shown.order:
         other = "rows of B" if role == "A" else "columns of A"
-        yield f"K:      numbered anew: give the second instruction the {other} in the order"
+        yield f"K:      renumbered: give the second instruction the {other} in the order"
         yield f"        {' '.join(map(str, shown.order))}"
     elif shown.movement is not Movement.NONE:
         whole = " by whole chunks of A" if shown.second.instruction == "mma.sp" else ""
-        none = f"no numbering of K{whole} avoids the movement"
-        yield "K:      " + ("numbered anew, nothing moves between lanes: --relabel shows it" if anew else none)
+        none = f"no order of K{whole} avoids the movement"
+        yield "K:      " + ("renumbered, nothing moves between lanes: --relabel shows it" if renumbered else none)
     elif shown.registers_stay:
         yield "registers: taken as they are"
     else:

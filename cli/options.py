@@ -11,6 +11,7 @@ import typer
 
 from ..db.notation import NOTATIONS
 from ..db.picture import FORMATS
+from ..db.report import FORMATS as REPORTS
 from ..ingest.importing import IMPORTERS
 from .numbers import integer
 
@@ -50,14 +51,8 @@ class What(StrEnum):
     FINDINGS = "findings"
 
 
-class ReportFormat(StrEnum):
-    """How a report comes out."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    HTML = "html"
-    JUNIT = "junit"
+ReportFormat = StrEnum("ReportFormat", {name.upper(): name for name in REPORTS})  # type: ignore[misc]
+REPORT = ReportFormat("table")
 
 
 def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:

@@ -1,17 +1,14 @@
-"""Whether the D of one instruction is the A or B of the next as it stands, or which lanes must exchange what.
-
-The view ``chain`` has the answer element by element; here it becomes a verdict.
-"""
+"""Whether the D of one instruction is the A or B of the next as it stands, or which lanes must exchange what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from .errors import LanemapError
-from .fragment import Fragment
+from .fragment import Element, Fragment
 from .lookup import Query, one_operand, with_rows
 from .reader import Reader
 
@@ -50,7 +47,7 @@ _TAKEN = Move._fields.index("from_tile_row")
 class Chain:
     """Every move that makes ``first``, a D, into ``second``, an A or B.
 
-    ``order`` says, where K is numbered anew, which K each one stands for: the other operand of the second instruction
+    ``order`` says, where K is renumbered, which K each one stands for: the other operand of the second instruction
     must be given its rows or columns in this order.
     """
 
@@ -87,40 +84,68 @@ class Chain:
         return given, taken
 
 
-_MOVES = f"""
-SELECT {", ".join(Move._fields)} FROM chain
-WHERE source = :source AND transposed = :transposed
-  AND from_instruction = :from_instruction AND from_shape = :from_shape AND from_type = :from_type
-  AND instruction = :instruction AND shape = :shape AND type = :type AND role = :role
-  AND (CAST(:major AS TEXT) IS NULL OR major = :major)
-ORDER BY tile_row, tile_col, lane, reg, slot, from_lane <> lane, from_lane, from_reg, from_slot
-"""  # noqa: S608 - the names of a record's fields
+def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Chain:
+    """The moves from a D to an A or B.
 
-
-def chain(reader: Reader, first: Query, second: Query, *, transposed: bool = False) -> Chain:
-    """The moves from a D to an A or B of the same source.
+    Tiles of D put together, or cut, are the matrix (``transposed``: its transpose) that the A or B is a tile of. Where
+    several slots of D hold a value, one of the lane that takes it is preferred.
 
     Raises:
-        LanemapError: an operand is not there, has no rows, or is none that can give or take values.
+        LanemapError: the first is not a D or the second not an A or B with elements, or they cannot be chained.
     """
-    for query, role, right in ((first, "giver", ("D",)), (second, "taker", ("A", "B"))):
-        if query.parameters()["role"] not in right:
-            raise LanemapError(f"{query.role} is no {role}: chain goes from D of the first to A or B of the second")
-    giver, taker = _only(reader, first), _only(reader, second)
-    names = ("instruction", "shape", "type")
-    asked = {name: getattr(taker, name) for name in (*names, "role", "major", "source")} | {
-        "transposed": int(transposed)
-    }
-    found = reader.select(_MOVES, asked | {f"from_{name}": getattr(giver, name) for name in names}).rows
+    _expect_chainable(first, second)
+    down, across = first.dimensions[::-1] if transposed else first.dimensions
+    rows, cols = second.dimensions
+    if max(down, rows) % min(down, rows) or max(across, cols) % min(across, cols):
+        raise LanemapError(
+            f"{first} is {down} x {across} here, {second} {rows} x {cols}: neither is a tile of the other"
+        )
+    held: dict[tuple[int, int, int], list[tuple[int, int, Element]]] = {}
+    for given in first.records():
+        row, col = (given.col, given.row) if transposed else (given.row, given.col)
+        place = given.computation, row % rows, col % cols
+        held.setdefault(place, []).append((row // rows, col // cols, given))
     moves: dict[tuple[int, ...], Move] = {}
-    for move in map(Move._make, found):
-        moves.setdefault(move[:5], move)
-    _expect_all(giver, taker, len(moves), transposed)
-    return Chain(giver, taker, transposed, list(moves.values()))
+    for taken in second.records():
+        for tile_row, tile_col, given in held.get((taken.computation, taken.row % down, taken.col % across), []):
+            tiles = taken.row // down, taken.col // across
+            cell = taken.row, taken.col, taken.computation
+            move = Move(tile_row, tile_col, *taken[:3], *cell, *tiles, *given[:3])
+            known = moves.setdefault(move[:5], move)
+            if move.from_lane == move.lane != known.from_lane:
+                moves[move[:5]] = move
+    if len(moves) != len(second.records()) * max(1, down // rows) * max(1, across // cols):
+        raise LanemapError(f"{first} lacks values that {second} takes: lanemap list findings says why")
+    return Chain(first, second, transposed, sorted(moves.values()))
+
+
+def operand(reader: Reader, query: Query) -> Fragment:
+    """The one fragment with elements that a query names.
+
+    Raises:
+        LanemapError: there is none, or it comes in both majors and the query does not say which.
+    """
+    found = with_rows(reader, one_operand(reader, query))
+    if len(found) > 1:
+        majors = " and ".join(str(each.major) for each in found)
+        raise LanemapError(f"{query.role} of {query.shape} {query.type} comes in the majors {majors}: name one")
+    return found[0]
+
+
+def chains(first: Fragment, seconds: Iterable[Fragment]) -> list[Chain]:
+    """Every chain that there is from a D to some of these fragments, as it stands and transposed."""
+    found = []
+    for second in seconds:
+        for transposed in (False, True):
+            try:
+                found.append(chain(first, second, transposed=transposed))
+            except LanemapError:
+                continue
+    return found
 
 
 def relabelled(plain: Chain) -> Chain | None:
-    """The same without movement, with K numbered anew; None where no numbering of K avoids it.
+    """The same without movement, with K renumbered; None where no numbering of K avoids it.
 
     A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
     lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones. Beside a sparse A
@@ -174,26 +199,14 @@ def _origin(move: Move) -> tuple[int, int, int]:
     return move.from_tile_row, move.from_tile_col, move.from_reg
 
 
-def _only(reader: Reader, query: Query) -> Fragment:
-    found = with_rows(reader, one_operand(reader, query))
-    if len(found) > 1:
-        majors = " or ".join(f"--major {fragment.major}" for fragment in found)
-        raise LanemapError(f"{query.role} of {query.shape} {query.type} comes in both majors: say {majors}")
-    return found[0]
-
-
-def _expect_all(giver: Fragment, taker: Fragment, count: int, transposed: bool) -> None:
-    """Refuse what the view has no answer for, or only part of one."""
-    taken = taker.records()
-    if any(each.col < each.col_last for each in taken):
-        raise LanemapError(f"{taker} takes columns that its metadata chooses: chain a dense A, or a B")
-    computations = [max(each.computation for each in side) for side in (giver.records(), taken)]
-    if computations[0] != computations[1]:
-        raise LanemapError(
-            f"{giver} is of {computations[0]} computations, {taker} of {computations[1]}: "
-            "chain two that a warp does as many of"
-        )
-    down, across = giver.dimensions[::-1] if transposed else giver.dimensions
-    rows, cols = taker.dimensions
-    if count != len(taken) * max(1, down // rows) * max(1, across // cols):
-        raise LanemapError(f"{giver} lacks values that {taker} takes: the findings of the source say why")
+def _expect_chainable(first: Fragment, second: Fragment) -> None:
+    if first.role != "D" or second.role not in ("A", "B"):
+        raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A or B of the second")
+    if lacking := [each for each in (first, second) if not each.has_rows]:
+        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
+    if any(taken.col < taken.col_last for taken in second.records()):
+        raise LanemapError(f"{second} takes columns that its metadata chooses: chain a dense A, or a B")
+    counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
+    for name, (given, taken) in counts.items():
+        if given != taken:
+            raise LanemapError(f"{first} is of {given} {name}, {second} of {taken}: chain two that have as many")

@@ -1,60 +1,54 @@
-"""Comparisons with what there is to say of them, and the whole cross-check of a database."""
+"""Sources compared with each other, and the whole cross-check of a database."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import combinations
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, and_, func, select
-
-from .compare import Pair, Verdict, compare, differing
-from .difference import summarise
+from . import lookup
+from .compare import Result, Verdict, compare
 from .errors import LanemapError
+from .fragment import Fragment, Source
 from .instructions import Key
-from .lookup import Query
-from .permutation import describe
-from .schema import finding, fragment, source
+from .lookup import Query, read_fragments
+from .reader import Reader
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a source is called that corrects another one.
 ERRATA = "+errata"
 
-#: The kind of source that errata correct.
-DOCUMENT = "document"
-
-
-@dataclass(frozen=True)
-class Told:
-    """One fragment of a comparison: in words, the elements that differ, and the erratum that explains them."""
-
-    pair: Pair
-    words: str = ""
-    rows: Sequence[Mapping[str, Any]] = ()
-    known: str | None = None
-
-    @property
-    def disagrees(self) -> bool:
-        """Different, and not explained by an erratum."""
-        return self.pair.verdict is Verdict.DIFFERENT and self.known is None
+#: Kinds of sources, the most trusted last: of two that differ, the left one is said to be off.
+_TRUST = ("import", "document", "capture")
+#: Kinds that are compared with each other.
+_COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Two sources, fragment by fragment."""
 
-    left: str
-    right: str
-    told: Sequence[Told]
+    left: Source
+    right: Source
+    results: Sequence[Result]
+
+    @property
+    def compared(self) -> int:
+        """How many fragments both sides have elements of."""
+        return sum(each.compared for each in self.results)
 
     def count(self, verdict: Verdict, *, known: bool = False) -> int:
-        """How many fragments have a verdict; of those that differ, only the known or only the unexplained ones."""
-        return sum(each.pair.verdict is verdict and (each.known is not None) is known for each in self.told)
+        """How many fragments have a verdict: only those that an erratum explains, or only the others."""
+        return sum(each.verdict is verdict and (each.known is not None) is known for each in self.results)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong in a source by itself: with a fragment, or, without a key, with a capture as it says of itself.
+    """What is wrong in a source by itself, with a fragment or (``key`` is None) as a whole.
 
     ``known`` is the erratum that explains it.
     """
@@ -67,183 +61,240 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """Everything: how many fragments each source has, what is unsound in them, and how they compare."""
+    """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with what is unsound in it.
+
+    ``made`` says how it was made, for reports: the command, versions, the date.
+    """
 
     comparisons: Sequence[Comparison]
-    fragments: Mapping[str, int] = field(default_factory=dict)
+    sources: Sequence[Source] = ()
     findings: Sequence[Finding] = ()
+    made: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def both_sides(self) -> list[Source]:
+        """Every source that is compared, once."""
+        sides = {side.name: side for each in self.comparisons for side in (each.left, each.right)}
+        return list(sides.values())
+
+    @property
+    def compared(self) -> int:
+        """How many fragments were compared, in all comparisons together."""
+        return sum(each.compared for each in self.comparisons)
 
     @property
     def unexplained(self) -> int:
         """How many fragments and findings no erratum explains."""
-        differ = sum(told.disagrees for comparison in self.comparisons for told in comparison.told)
+        differ = sum(each.disagrees for comparison in self.comparisons for each in comparison.results)
         return differ + sum(each.known is None for each in self.findings)
 
     @property
     def known(self) -> int:
         """How many fragments and findings an erratum explains."""
-        differ = sum(told.known is not None for comparison in self.comparisons for told in comparison.told)
+        differ = sum(each.known is not None for comparison in self.comparisons for each in comparison.results)
         return differ + sum(each.known is not None for each in self.findings)
 
+    def frame(self) -> pd.DataFrame:
+        """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
+        import pandas as pd
 
-def diff(connection: Connection, left: str, right: str, query: Query | None = None) -> Comparison:
-    """Compare two sources and say of each fragment what a person would.
+        return pd.DataFrame(
+            [
+                {"left": one.left.name, "right": one.right.name, **each.key._asdict()}
+                | {"verdict": str(each.verdict), "words": each.words, "known": each.known}
+                for one in self.comparisons
+                for each in one.results
+            ]
+        )
+
+    def report(self, form: str = "table", *, everything: bool = False) -> str:
+        """The report as text: ``table``, ``markdown``, ``json``, ``html`` or ``junit``. See ``db.report.render``."""
+        from .report import render
+
+        return render(self, form, everything=everything)
+
+    def _repr_html_(self) -> str:
+        from .report.html import body
+
+        return body(self)
+
+
+def diff(left: Source, right: Source, query: Query | None = None) -> Check:
+    """Compare two sources: all fragments, or those that match.
 
     Raises:
-        LanemapError: a source is not there, or nothing matches.
+        LanemapError: no fragment that matches is in both sources, so there is nothing to compare.
     """
-    return Comparison(left, right, [_tell(connection, pair) for pair in compare(connection, left, right, query)])
+    found = _compared(left, right)
+    asked = {name: value for name, value in (query or Query()).parameters().items() if value and name != "source"}
+    results = [each for each in found.results if all(getattr(each.key, name) == value for name, value in asked.items())]
+    if not any(each.compared for each in results):
+        which = f"of {' '.join(map(str, asked.values()))} " if asked else f"({_first(left)}; {_first(right)}) "
+        raise LanemapError(f"nothing to compare: {left.name} and {right.name} have no fragment {which}in common")
+    return Check([replace(found, results=results)])
 
 
-def check(connection: Connection, against: Sequence[str] = ()) -> Check:
-    """Findings on every source, every document against every capture and import, every import against every capture.
+def check(sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = ()) -> Check:
+    """Compare documents with captures, imports with both, and captures with each other.
 
-    With ``against``, only what is compared with one of these sources. What a document has wrong is known where a
-    catalogued erratum corrects that very layout and the other side agrees with the correction, or where the finding is
-    structural and the correction is sound.
+    Args:
+        sources: everything there is.
+        findings: what the structural checks found in them.
+        against: only comparisons with one of these sources. Default: all.
+
+    Returns:
+        All results. A difference from a document is known where an erratum corrects that very layout and the other
+        side agrees with the correction; a finding in a document is known where the corrected layout has none.
 
     Raises:
-        LanemapError: a source in ``against`` is not there.
+        LanemapError: a source in ``against`` is not there, or there is nothing to compare.
     """
-    sources = connection.execute(_SOURCES).all()
-    kinds = {row.name: row.kind for row in sources}
-    if unknown := [name for name in against if name not in kinds]:
-        raise LanemapError(f"no source {unknown[0]}: there is {', '.join(kinds)}")
-    comparisons = {each: diff(connection, *each) for each in _sides(kinds, against)}
-    errata = _errata(connection)
-    explained = [_explain(each, kinds, errata, comparisons) for each in comparisons.values()]
-    found = _findings(connection)
-    unsound = {mapping for _, mapping in found}
-    structural = [
-        replace(each, known=_why(each.key, mapping, errata, unsound) if kinds[each.source] == DOCUMENT else None)
-        for each, mapping in found
+    names = [each.name for each in sources]
+    if unknown := [name for name in against if name not in names]:
+        raise LanemapError(f"no source {unknown[0]!r}: there is {', '.join(names)}")
+    comparisons = {(left.name, right.name): _compared(left, right) for left, right in _pairs(sources, against)}
+    if not any(each.compared for each in comparisons.values()):
+        raise LanemapError(f"nothing to compare: no two of the sources {', '.join(names)} have a fragment in common")
+    errata = _errata(sources)
+    explained = [_explained(each, errata, comparisons) for each in comparisons.values()]
+    documents = {each.name: each for each in sources if each.kind == "document"}
+    listed = list(findings)
+    unsound = {(each.source, each.key) for each in listed}
+    found = [replace(each, known=_correction(each, documents, errata, unsound)) for each in listed]
+    found += [each for source in sources if source.kind == "capture" for each in _failures(source)]
+    found += [Finding(name, None, _ALONE) for name in _alone(sources, explained, against)]
+    return Check(explained, sources, found)
+
+
+_ALONE = "no other source has any fragment of it: its instructions, shapes or types may be misspelt"
+
+
+def read_sources(reader: Reader, names: Sequence[str] | None = None) -> list[Source]:
+    """Sources of a database with all their fragments: those of some names, or all."""
+    queries = [Query()] if names is None else [Query(source=name) for name in names]
+    fragments = [each for query in queries for each in read_fragments(reader, query)]
+    return [
+        Source(
+            each["name"],
+            each["kind"],
+            each["title"],
+            [fragment for fragment in fragments if fragment.source == each["name"]],
+            json.loads(each["provenance"]),
+        )
+        for each in lookup.sources(reader).records()
+        if names is None or each["name"] in names
     ]
-    own = [each for row in sources if row.kind == "capture" for each in _of_itself(row.name, row.provenance)]
-    return Check(explained, {row.name: row.fragments for row in sources}, [*structural, *own])
 
 
-def _sides(kinds: Mapping[str, str], against: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is compared with what. The right one is trusted more: the left one is what is said to be off."""
-    trust = ["import", DOCUMENT, "capture"]
-    names = sorted(kinds, key=lambda name: trust.index(kinds[name]) if kinds[name] in trust else 0)
-    for at, left in enumerate(names):
-        for right in names[at + 1 :]:
-            if kinds[left] != kinds[right] if not against else left in against or right in against:
-                yield left, right
+def read_findings(reader: Reader) -> list[Finding]:
+    """What the structural checks found when the sources were loaded."""
+    records = lookup.findings(reader, Query()).records()
+    return [Finding(each["source"], Key(*(each[name] for name in Key._fields)), each["finding"]) for each in records]
 
 
-def _tell(connection: Connection, pair: Pair) -> Told:
-    if pair.verdict is Verdict.DIFFERENT:
-        rows = differing(connection, pair)
-        return Told(pair, summarise(rows, pair.registers, pair.slots), rows)
-    if pair.verdict is Verdict.RELABELLED:
-        words = [f"{axis}: {describe(permutation)}" for axis, permutation in pair.permutations.items()]
-        return Told(pair, "; ".join(words))
-    if pair.verdict is Verdict.REFINED:
-        return Told(pair, f"the {pair.narrower} names columns within the windows of the other")
-    return Told(pair, pair.status or "")
+def _first(source: Source) -> str:
+    there = [each for each in source.fragments if each.digest is not None]
+    return f"{source.name} has " + (f"{there[0]}, ..." if there else "no elements")
 
 
-_SOURCES = (
-    select(source.c.name, source.c.kind, source.c.provenance, func.count(fragment.c.mapping_id).label("fragments"))
-    .select_from(source.outerjoin(fragment))
-    .group_by(source.c.id, source.c.name, source.c.kind, source.c.provenance)
-    .order_by(source.c.id)
-)
-_KEY = [fragment.c[name] for name in Key._fields]
+def _compared(left: Source, right: Source) -> Comparison:
+    return Comparison(left, right, compare(left.fragments, right.fragments))
+
+
+def _pairs(sources: Sequence[Source], against: Sequence[str]) -> Iterator[tuple[Source, Source]]:
+    trust = sorted(sources, key=lambda each: _TRUST.index(each.kind) if each.kind in _TRUST else 0)
+    for left, right in combinations(trust, 2):
+        if (left.name in against or right.name in against) if against else (left.kind, right.kind) in _COMPARED:
+            yield left, right
+
+
+def _alone(sources: Sequence[Source], comparisons: Sequence[Comparison], against: Sequence[str]) -> Iterator[str]:
+    """The sources that have fragments, of which no comparison found one on the other side."""
+    shared = {side.name for each in comparisons if each.compared for side in (each.left, each.right)}
+    asked = {side.name for each in comparisons for side in (each.left, each.right)}
+    for each in sources:
+        wanted = each.name in (against or asked)
+        if wanted and each.name not in shared and any(one.digest is not None for one in each.fragments):
+            yield each.name
 
 
 @dataclass(frozen=True)
 class _Erratum:
-    """A correction: why, and the mappings of what is printed and of what is right."""
+    """A correction: why, the layouts before and after, and the source that makes it."""
 
     reason: str
-    printed: int | None
-    corrected: int | None
+    printed: str | None
+    corrected: Fragment
+    source: str
 
 
-def _errata(connection: Connection) -> dict[Key | None, list[_Erratum]]:
+def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
     """The corrections of every fragment that a document and its errata have."""
-    printed, document = fragment.alias(), source.alias()
-    same = [fragment.c[name] == printed.c[name] for name in ("instruction", "shape", "type", "role")]
-    major = func.coalesce(fragment.c.major, "") == func.coalesce(printed.c.major, "")
-    chosen = (
-        select(fragment.c.erratum, printed.c.mapping_id.label("printed"), fragment.c.mapping_id, *_KEY)
-        .join(source, source.c.id == fragment.c.source_id)
-        .join(document, source.c.name == document.c.name + ERRATA)
-        .join(printed, and_(printed.c.source_id == document.c.id, *same, major))
-        .where(fragment.c.erratum.is_not(None))
-    )
+    named = {each.name: each for each in sources}
     errata: dict[Key | None, list[_Erratum]] = {}
-    for row in connection.execute(chosen):
-        errata.setdefault(_key(row), []).append(_Erratum(row.erratum, row.printed, row.mapping_id))
+    for source in sources:
+        document = named.get(source.name.removesuffix(ERRATA))
+        if document is None or document is source:
+            continue
+        printed = {each.key: each.digest for each in document.fragments}
+        for each in source.fragments:
+            if each.erratum is not None and each.key in printed:
+                erratum = _Erratum(each.erratum, printed[each.key], each, source.name)
+                errata.setdefault(each.key, []).append(erratum)
     return errata
 
 
-def _key(row: Any) -> Key:
-    return Key(*(getattr(row, name) for name in Key._fields))
-
-
-def _explain(
+def _explained(
     one: Comparison,
-    kinds: Mapping[str, str],
     errata: Mapping[Key | None, Sequence[_Erratum]],
     comparisons: Mapping[tuple[str, str], Comparison],
 ) -> Comparison:
     """Mark as known where a document has what an erratum corrects, and the other side agrees with the correction."""
-    sides = [
-        (one.left, "left_mapping", "right_mapping", comparisons.get((one.left + ERRATA, one.right))),
-        (one.right, "right_mapping", "left_mapping", comparisons.get((one.left, one.right + ERRATA))),
-    ]
-    told = []
-    for each in one.told:
+    results = []
+    for each in one.results:
         reasons = [
             erratum.reason
-            for document, mine, theirs, corrected in sides
-            if each.disagrees and kinds[document] == DOCUMENT
-            for erratum in errata.get(each.pair.key, [])
-            if getattr(each.pair, mine) == erratum.printed
-            and (getattr(each.pair, theirs) == erratum.corrected or _agrees(corrected, each.pair.key))
+            for erratum in errata.get(each.key, [])
+            for document, mine, theirs, pair in (
+                (one.left, each.left, each.right, (erratum.source, one.right.name)),
+                (one.right, each.right, each.left, (one.left.name, erratum.source)),
+            )
+            if each.disagrees and document.kind == "document" and mine and mine.digest == erratum.printed
+            if theirs and (theirs.digest == erratum.corrected.digest or _agree(comparisons.get(pair), each.key))
         ]
-        told.append(replace(each, known=reasons[0]) if reasons else each)
-    return replace(one, told=told)
+        results.append(replace(each, known=reasons[0]) if reasons else each)
+    return replace(one, results=results)
 
 
-def _agrees(comparison: Comparison | None, key: Key) -> bool:
-    agreeing = {Verdict.IDENTICAL, Verdict.RELABELLED, Verdict.REFINED}
-    return comparison is not None and any(
-        told.pair.key == key and told.pair.verdict in agreeing for told in comparison.told
-    )
+def _agree(comparison: Comparison | None, key: Key) -> bool:
+    results = comparison.results if comparison else []
+    return any(each.key == key and each.compared and each.verdict is not Verdict.DIFFERENT for each in results)
 
 
-def _why(
-    key: Key | None, mapping: int, errata: Mapping[Key | None, Sequence[_Erratum]], unsound: Container[int | None]
+def _correction(
+    finding: Finding,
+    documents: Mapping[str, Source],
+    errata: Mapping[Key | None, Sequence[_Erratum]],
+    unsound: set[tuple[str, Key | None]],
 ) -> str | None:
-    """The erratum that mends what a structural check found."""
-    for erratum in errata.get(key, []):
-        if mapping == erratum.printed and erratum.corrected not in unsound:
+    """The erratum that corrects the layout in which a structural check found something, if it leaves nothing."""
+    if finding.source not in documents:
+        return None
+    fragment = next((each for each in documents[finding.source].fragments if each.key == finding.key), None)
+    for erratum in errata.get(finding.key, []):
+        if fragment and fragment.digest == erratum.printed and (erratum.source, finding.key) not in unsound:
             return erratum.reason
     return None
 
 
-def _findings(connection: Connection) -> list[tuple[Finding, int]]:
-    """What the structural checks found, each with the mapping that it was found in."""
-    chosen = (
-        select(source.c.name, finding.c.words, fragment.c.mapping_id, *_KEY)
-        .join(fragment, fragment.c.id == finding.c.fragment_id)
-        .join(source, source.c.id == fragment.c.source_id)
-        .order_by(finding.c.id)
-    )
-    return [(Finding(row.name, _key(row), row.words), row.mapping_id) for row in connection.execute(chosen)]
-
-
-def _of_itself(name: str, provenance: str) -> Iterator[Finding]:
-    """What a capture says went wrong in it: instructions that failed, products that were wrong, forms at odds."""
-    said = json.loads(provenance)
-    for result in said.get("instructions", []):
+def _failures(source: Source) -> Iterator[Finding]:
+    """What a capture says went wrong in it: instructions that failed, products that were wrong, forms that differ."""
+    for result in source.provenance.get("instructions", []):
         if result["status"] == "failed":
-            yield Finding(name, None, result["message"])
+            yield Finding(source.name, None, result["message"])
         documented = result.get("documented") or {}
         if documented.get("verdict") == "disagrees":
-            yield Finding(name, None, f"{result['instruction']}: products by the document: {documented['detail']}")
-    yield from (Finding(name, None, words) for words in said.get("disagreements", []))
+            yield Finding(
+                source.name, None, f"{result['instruction']}: products by the document: {documented['detail']}"
+            )
+    yield from (Finding(source.name, None, words) for words in source.provenance.get("disagreements", []))

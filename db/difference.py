@@ -1,54 +1,198 @@
-"""What is wrong with a fragment, as a person would say it: from the elements that do not match."""
+"""Do two layouts differ, and where? Element by element, and as a person would say it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from operator import itemgetter, sub
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from .fragment import LANES
+import numpy as np
+from numpy.typing import NDArray
+
+from .fragment import Fragment
+from .permutation import Span
 from .spans import spans
 
-Row = Mapping[str, Any]
+Array = NDArray[Any]
+#: Lane, register and slot.
 Place = tuple[int, int, int]
+#: Row, column, last column and computation.
+Cell = tuple[int, int, int, int]
 
-_left = itemgetter("left_row", "left_col", "left_col_last", "left_computation")
-_right = itemgetter("right_row", "right_col", "right_col_last", "right_computation")
-_place = itemgetter("lane", "reg", "slot")
-_GROUPS = 3
+#: A first and a last number on the left, and what stands beside them on the right.
+Pair = tuple[Span, Span]
+
+_PLACE, _CELL = ("lane", "reg", "slot"), ("row", "col", "col_last", "computation")
+_SWAPPED = (("row", "col"), ("row", "col_last"), ("col", "row"), ("col_last", "row"))
+#: Up to this many groups of elements, swaps and so on are named one by one.
+_FEW = 3
 
 
-def summarise(rows: Sequence[Row], registers: int, slots: int) -> str:
-    """One or two sentences on the elements that do not match, as ``compare.differing`` gives all of them.
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """The elements of two layouts side by side.
 
-    Of two sides, ``left`` and ``right``, it says what the left one has: which registers, slots or lanes stand in for
-    each other, or by how much rows and columns are off and where.
+    ``left`` and ``right`` are arrays of elements, equally long: those that both sides have in the same lane, register
+    and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side does not have.
+    ``dimensions`` are the rows and columns of the matrix.
     """
-    absent = [words for side in ("left", "right") if (words := _absent(rows, side, registers, slots))]
-    both = [row for row in rows if row["left_row"] is not None and row["right_row"] is not None]
-    exchanged = _exchanged(both, registers, slots)
-    parts = absent + ([exchanged] if exchanged else _offsets(both, registers, slots))
-    return "; ".join(parts)
+
+    left: Array
+    right: Array
+    left_only: Array
+    right_only: Array
+    dimensions: tuple[int, int]
+
+    @cached_property
+    def unequal(self) -> Array:
+        """Which of the slots that both sides have hold different cells."""
+        unequal: Array = np.logical_or.reduce([self.left[name] != self.right[name] for name in _CELL])
+        return unequal
+
+    @property
+    def same_slots(self) -> bool:
+        """Whether both sides have the same slots."""
+        return not len(self.left_only) and not len(self.right_only)
+
+    @property
+    def total(self) -> int:
+        """How many slots there are on either side."""
+        return len(self.left) + len(self.left_only) + len(self.right_only)
+
+    @property
+    def count(self) -> int:
+        """How many slots differ: they hold different cells, or are on one side only."""
+        return int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
+
+    @cached_property
+    def pairs(self) -> tuple[set[Pair], set[Pair], set[Pair]]:
+        """The distinct rows, windows of columns, and computations that stand side by side, counted from 0."""
+        one, other = ({name: side[name].astype(np.int64) for name in _CELL} for side in (self.left, self.right))
+        found = []
+        for first, last, least in (("row", "row", 0), ("col", "col_last", 0), ("computation", "computation", 1)):
+            code = np.zeros(len(self.left), np.int64)
+            for values in (one[first], one[last], other[first], other[last]):
+                code = code << 16 | values - least
+            rows = np.unique(code)[:, None] >> np.array([48, 32, 16, 0]) & 0xFFFF
+            found.append({((a, b), (c, d)) for a, b, c, d in rows.tolist()})
+        return found[0], found[1], found[2]
+
+    @cached_property
+    def elements(self) -> list[tuple[Place, Cell | None, Cell | None]]:
+        """Every slot that differs, in order, with the cell on the left and on the right: None where there is none."""
+        both = zip(_split(self.left[self.unequal]), _split(self.right[self.unequal]), strict=True)
+        found: list[tuple[Place, Cell | None, Cell | None]] = [(place, one, other) for (place, one), (_, other) in both]
+        found += [(place, cell, None) for place, cell in _split(self.left_only)]
+        found += [(place, None, cell) for place, cell in _split(self.right_only)]
+        return sorted(found, key=lambda each: each[0])
+
+    @cached_property
+    def words(self) -> str:
+        """What is wrong with the left where the right is taken for true; empty where nothing differs."""
+        absent = [
+            f"absent on the {side}: {self._where([place for place, _ in _split(table)])}"
+            for side, table in (("left", self.right_only), ("right", self.left_only))
+            if len(table)
+        ]
+        rows = [(place, one, other) for place, one, other in self.elements if one and other]
+        whole = self._as_a_whole() if rows else ""
+        if whole or not rows:
+            return "; ".join([*absent, *([whole] if whole else [])])
+        exchanged = self._exchanged(rows)
+        return "; ".join([*absent, *self._outside(), *([exchanged] if exchanged else self._offsets(rows))])
+
+    def _as_a_whole(self) -> str:
+        """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
+        one, other = self.left, self.right
+        off = {name: one[name].astype(np.int64) - other[name] for name in _CELL}
+        if off["computation"].any():
+            return ""
+        if all((one[mine] == other[theirs]).all() for mine, theirs in _SWAPPED):
+            return "transposed: rows and columns are exchanged"
+        if (off["col"] != off["col_last"]).any():
+            return ""
+        from_one, around = [], []
+        for name, extent in zip(("row", "col"), self.dimensions, strict=True):
+            by = np.unique(off[name])
+            if by.tolist() == [1] and other[name].min() == 0:
+                from_one.append(f"{name}s")
+            elif len(np.unique(by % extent)) > 1 or (len(by) == 1 and by[0]):
+                return ""
+            elif len(by) > 1:
+                around.append(f"{name} is {by[0] % extent} too high, counted around the end")
+        counted = [f"{' and '.join(from_one)} are counted from 1"] if from_one else []
+        return "; ".join(counted + around)
+
+    def _outside(self) -> Iterator[str]:
+        """Rows and columns that the matrix does not have, and where."""
+        for side, table in (("left", self.left), ("right", self.right)):
+            for name, last, extent in zip(("row", "col"), ("row", "col_last"), self.dimensions, strict=True):
+                beyond = table[table[last] >= extent]
+                if len(beyond):
+                    where = self._where([place for place, _ in _split(beyond)])
+                    numbers = spans(beyond[last].tolist())
+                    yield f"{side} {name} {numbers} is outside 0..{extent - 1} ({where})"
+
+    def _offsets(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> list[str]:
+        groups: dict[tuple[int, ...], list[Place]] = {}
+        for place, one, other in rows:
+            groups.setdefault(tuple(np.subtract(one, other).tolist()), []).append(place)
+        largest = sorted(groups.items(), key=lambda group: -len(group[1]))
+        words = [f"{self._where(places)}: {_off(offset)}" for offset, places in largest[:_FEW]]
+        if len(largest) > _FEW:
+            rest = sum(len(places) for _, places in largest[_FEW:])
+            words.append(f"and {rest} more elements, each off in its own way")
+        return words
+
+    def _exchanged(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> str:
+        """Whole lanes, registers or slots that stand in for each other; empty where it is not that."""
+        home = {other: place for place, _, other in rows}
+        moves = [(place, home[one]) for place, one, _ in rows if one in home]
+        if not len(home) == len(moves) == len(rows):
+            return ""
+        for index, name in enumerate(_PLACE):
+            pairs = {(place[index], origin[index]) for place, origin in moves}
+            rest = all(
+                place[:index] + place[index + 1 :] == origin[:index] + origin[index + 1 :] for place, origin in moves
+            )
+            if rest and len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs}):
+                where = self._where([place for place, _ in moves], but=name)
+                return (f"{where}: " if where else "") + _exchange(name, dict(pairs))
+        return ""
+
+    def _where(self, places: Sequence[Place], but: str = "") -> str:
+        """Places in words: ``reg 1`` is all its slots in all lanes. The dimension ``but`` is left out."""
+        sides = (self.left, self.left_only, self.right_only)
+        named = []
+        chosen = {name: {place[index] for place in places} for index, name in enumerate(_PLACE)}
+        if len(places) != len(chosen["lane"]) * len(chosen["reg"]) * len(chosen["slot"]):
+            return f"{len(places)} elements in {_some('reg', chosen['reg'])}, {_some('lane', chosen['lane'])}"
+        for name in ("reg", "slot", "lane"):
+            every = np.unique(np.concatenate([side[name] for side in sides]))
+            if len(chosen[name]) < len(every) and name != but:
+                named.append(_some(name, chosen[name]))
+        return ", ".join(named) or ("" if but else "everywhere")
 
 
-def _absent(rows: Sequence[Row], side: str, registers: int, slots: int) -> str:
-    missing = [_place(row) for row in rows if row[f"{side}_row"] is None]
-    return f"absent on the {side}: {_where(missing, registers, slots)}" if missing else ""
+def difference(left: Fragment, right: Fragment) -> Difference:
+    """Two fragments of one operand, which both have elements, side by side."""
+    one, other = left.elements, right.elements
+    assert one is not None
+    assert other is not None
+    places = [
+        (side["lane"].astype(np.int64) << 32) + (side["reg"].astype(np.int64) << 16) + side["slot"]
+        for side in (one, other)
+    ]
+    if np.array_equal(*places):
+        return Difference(one, other, one[:0], other[:0], left.dimensions)
+    _, mine, theirs = np.intersect1d(*places, return_indices=True)
+    alone = np.delete(one, mine), np.delete(other, theirs)
+    return Difference(one[mine], other[theirs], *alone, left.dimensions)
 
 
-def _offsets(rows: Sequence[Row], registers: int, slots: int) -> list[str]:
-    groups: dict[tuple[int, ...], list[Place]] = {}
-    for row in rows:
-        offset = tuple(map(sub, _left(row), _right(row)))
-        groups.setdefault(offset, []).append(_place(row))
-    largest = sorted(groups.items(), key=lambda group: -len(group[1]))
-    words = [f"{_where(places, registers, slots)}: {_off(offset)}" for offset, places in largest[:_GROUPS]]
-    if len(largest) > _GROUPS:
-        words.append(
-            f"and {sum(len(places) for _, places in largest[_GROUPS:])} more elements, each off in its own way"
-        )
-    return words
+def _split(table: Array) -> list[tuple[Place, Cell]]:
+    return [(row[: len(_PLACE)], row[len(_PLACE) :]) for row in table.tolist()]
 
 
 def _off(offset: tuple[int, ...]) -> str:
@@ -60,45 +204,18 @@ def _off(offset: tuple[int, ...]) -> str:
     return " and ".join(parts)
 
 
-def _exchanged(rows: Sequence[Row], registers: int, slots: int) -> str:
-    """Whole registers, slots or lanes that stand in for each other; empty where it is not that."""
-    home: dict[tuple[int, ...], Place] = {_right(row): _place(row) for row in rows}
-    moves = [(_place(row), home.get(_left(row))) for row in rows]
-    if len(home) != len(rows) or not rows or any(other is None for _, other in moves):
-        return ""
-    for index, name in enumerate(("lane", "reg", "slot")):
-        pairs = {(one[index], other[index]) for one, other in moves if other is not None}
-        rest = [(one[:index] + one[index + 1 :], other[:index] + other[index + 1 :]) for one, other in moves if other]
-        if all(one == other for one, other in rest) and max(Counter(one for one, _ in pairs).values()) == 1:
-            where = _where([one for one, _ in moves], registers, slots, but=name)
-            return (f"{where}: " if where else "") + _exchange_in_words(name, dict(pairs))
-    return ""
-
-
-def _exchange_in_words(name: str, moves: Mapping[int, int]) -> str:
+def _exchange(name: str, moves: Mapping[int, int]) -> str:
+    """What is where, in words. ``moves`` says for each number on the left which one on the right holds the same."""
     swaps = sorted((one, other) for one, other in moves.items() if one < other and moves.get(other) == one)
-    if 2 * len(swaps) == len(moves) and len(swaps) <= _GROUPS:
+    if 2 * len(swaps) == len(moves) and len(swaps) <= _FEW:
         return ", ".join(f"{name}s {one} and {other} are exchanged" for one, other in swaps)
-    listed = ", ".join(f"{one} is {other}" for one, other in sorted(moves.items())[: 2 * _GROUPS])
-    return f"{name}s are exchanged: left {listed}" + (", ..." if len(moves) > 2 * _GROUPS else "")
-
-
-def _where(places: Sequence[Place], registers: int, slots: int, but: str = "") -> str:
-    """Places in words, the whole of a dimension left out, as is ``but``: ``reg 1`` is all its slots in all lanes."""
-    lanes, regs, within = ({place[index] for place in places} for index in range(3))
-    if len(places) != len(lanes) * len(regs) * len(within):
-        return f"{len(places)} elements in {_some('reg', regs)}, {_some('lane', lanes)}"
-    parts = (("reg", regs, registers), ("slot", within, slots), ("lane", lanes, LANES))
-    named = [_some(name, chosen) for name, chosen, total in parts if len(chosen) < total and name != but]
-    return ", ".join(named) or ("" if but else "everywhere")
+    listed = ", ".join(f"{one} is {other}" for one, other in sorted(moves.items())[: 2 * _FEW])
+    return f"{name}s are exchanged: left {listed}" + (", ..." if len(moves) > 2 * _FEW else "")
 
 
 def _some(name: str, numbers: set[int]) -> str:
     ordered = sorted(numbers)
-    if (
-        len(ordered) > 3
-        and ordered == list(range(ordered[0], ordered[-1] + 1, step := ordered[1] - ordered[0]))
-        and step > 1
-    ):
+    step = ordered[1] - ordered[0] if len(ordered) > _FEW else 0
+    if step > 1 and ordered == list(range(ordered[0], ordered[-1] + 1, step)):
         return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
     return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"

@@ -402,3 +402,19 @@ NARROW_FORMS = (
 
 #: Every form.
 FORMS = (*DENSE_FORMS, *SPARSE_FORMS, *NARROW_FORMS)
+
+#: Types that A and B of one form may have in any combination (9.7.14.5.14).
+_MIXED = (("s8", "u8"), ("s4", "u4"), ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1"))
+
+
+@cache
+def products(name: str, shape: str) -> tuple[Mapping[str, str], ...]:
+    """The type of each role in every product that an instruction of a shape can compute, also of mixed types."""
+    rows = [form for form in FORMS if (form.name, form.shape) == (name, shape)]
+    types = [
+        {**one.types, "B": other.b}
+        for one, other in product(rows, rows)
+        if (one.kind, one.c, one.d) == (other.kind, other.c, other.d)
+        and (one.b == other.b or any({one.b, other.b} <= {*mixed} for mixed in _MIXED))
+    ]
+    return tuple(map(dict, dict.fromkeys(tuple(each.items()) for each in types)))

@@ -32,16 +32,22 @@ def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
     return tuple(forward[index] if index in forward else next(free) for index in range(size))
 
 
-def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]]) -> bool:
-    """Whether every window, renumbered, is in order and lies in its partner or around it, all the same way."""
-    inside = outside = True
-    for (left, left_last), (right, right_last) in pairs:
-        first, last = permutation[left], permutation[left_last]
-        if permutation[left : left_last + 1] != tuple(range(first, last + 1)):
-            return False
-        inside &= right <= first and last <= right_last
-        outside &= first <= right and right_last <= last
-    return inside or outside
+def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]]) -> str | None:
+    """Whether the windows of one side, renumbered, lie in those of the other, each in order: ``left``, ``right``.
+
+    It is the side whose windows are narrower. None: neither does.
+    """
+    inverse = tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+    listed = list(pairs)
+    if all(_within(permutation, mine, theirs) for mine, theirs in listed):
+        return "left"
+    return "right" if all(_within(inverse, theirs, mine) for mine, theirs in listed) else None
+
+
+def _within(permutation: Permutation, narrow: Span, wide: Span) -> bool:
+    moved = permutation[narrow[0] : narrow[1] + 1]
+    first, width = (moved or (0,))[0], narrow[1] - narrow[0] + 1
+    return moved == tuple(range(first, first + width)) and wide[0] <= first and first + width - 1 <= wide[1]
 
 
 def is_identity(permutation: Permutation) -> bool:
@@ -49,15 +55,17 @@ def is_identity(permutation: Permutation) -> bool:
     return permutation == tuple(range(len(permutation)))
 
 
-def describe(permutation: Permutation) -> str:
+def describe(permutation: Permutation, first: int = 0) -> str:
     """A permutation in words: by the bits of the index where it has such a form, else by its cycles.
+
+    ``first`` is the number of the first index.
 
     >>> describe((0, 2, 1, 3))
     'swap bits 0 and 1'
     >>> describe((1, 0, 2))
     '0 and 1 swap'
     """
-    return _in_bits(permutation) or _in_cycles(permutation)
+    return (_in_bits(permutation) if first == 0 else None) or _in_cycles(permutation, first)
 
 
 def _in_bits(permutation: Permutation) -> str | None:
@@ -87,8 +95,8 @@ def _in_bits(permutation: Permutation) -> str | None:
     return ", ".join(words) or "nothing moves"
 
 
-def _in_cycles(permutation: Permutation) -> str:
-    cycles = list(_cycles(dict(enumerate(permutation))))
+def _in_cycles(permutation: Permutation, first: int) -> str:
+    cycles = list(_cycles({index: to + first for index, to in enumerate(permutation, first)}))
     words = [
         f"{cycle[0]} and {cycle[1]} swap" if len(cycle) == 2 else " to ".join(map(str, (*cycle, cycle[0])))
         for cycle in cycles[:4]

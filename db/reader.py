@@ -492,9 +492,7 @@ def _sql_words(reason: str) -> str:
     ):
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
     unknown = "no such table" in reason or "does not exist" in reason
-    return f"sql: {reason}" + (
-        " (there are layout, chain, source, fragment, mapping, element and finding)" if unknown else ""
-    )
+    return f"sql: {reason}" + (" (there are layout, source, fragment, mapping, element and finding)" if unknown else "")
 
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}

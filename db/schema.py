@@ -1,4 +1,4 @@
-"""The tables. ``layout`` and ``chain`` are the views that users query; underneath, each distinct layout is stored once.
+"""The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
 
 source    where layouts come from
 fragment  one row per layout of a source, with what its source says of it
@@ -135,33 +135,4 @@ SELECT fragment.shape, fragment.type, fragment.role,
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN element ON element.mapping_id = fragment.mapping_id
-"""
-
-#: One row per element of an A or B, as in ``layout``, and the element of a D that it would take its value from: D tiles
-#: put together are the matrix (``transposed``: its transpose) that the A or B is a tile of. One tile is as wide and as
-#: high as the other or a multiple of it, so that only the smaller one is counted, and the other is number 0.
-CHAIN = """
-CREATE VIEW chain AS
-SELECT taker.shape, taker.type, taker.role, held.down / taker.rows AS tile_row, held.across / taker.cols AS tile_col,
-       taken.lane, taken.reg, taken.slot, taken.row, taken.col,
-       giver.shape AS from_shape, giver.type AS from_type, giver.transposed,
-       taken.row / giver.down AS from_tile_row, taken.col / giver.across AS from_tile_col,
-       held.lane AS from_lane, held.reg AS from_reg, held.slot AS from_slot,
-       taker.instruction, taker.major, giver.instruction AS from_instruction, taken.computation, source.name AS source
-FROM source
-JOIN fragment AS taker ON taker.source_id = source.id AND taker.role IN ('A', 'B')
-JOIN (
-    SELECT source_id, mapping_id, instruction, shape, type, rows AS down, cols AS across, 0 AS transposed
-    FROM fragment WHERE role = 'D'
-    UNION ALL
-    SELECT source_id, mapping_id, instruction, shape, type, cols, rows, 1 FROM fragment WHERE role = 'D'
-) AS giver ON giver.source_id = source.id
-JOIN element AS taken ON taken.mapping_id = taker.mapping_id AND taken.col = taken.col_last
-JOIN (
-    SELECT mapping_id, computation, lane, reg, slot, row AS down, col AS across, 0 AS transposed FROM element
-    UNION ALL
-    SELECT mapping_id, computation, lane, reg, slot, col, row, 1 FROM element
-) AS held ON held.mapping_id = giver.mapping_id AND held.transposed = giver.transposed
-     AND held.computation = taken.computation
-     AND held.down % taker.rows = taken.row % giver.down AND held.across % taker.cols = taken.col % giver.across
 """

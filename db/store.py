@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from .errors import LanemapError
 from .fragment import Element, Fragment, Source, check_names
 from .location import SCHEMA_VERSION, Location
-from .schema import CHAIN, LAYOUT, finding, fragment, mapping, meta, metadata, source
+from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .server import engine, in_words
 from .structure import check
 
@@ -106,8 +106,7 @@ def _create(connection: Connection, location: Location) -> None:
     if _tables(connection):
         raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
     metadata.create_all(connection, checkfirst=False)
-    for view in (LAYOUT, CHAIN):
-        connection.execute(text(view))
+    connection.execute(text(LAYOUT))
 
 
 def _load(connection: Connection, sources: Iterable[Source], progress: Progress | None) -> None:

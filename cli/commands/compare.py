@@ -9,6 +9,7 @@ import typer
 from ... import DEFAULT_SOURCE
 from ..app import DISAGREES, app, open_database
 from ..options import (
+    REPORT,
     Db,
     Everything,
     Format,
@@ -16,7 +17,6 @@ from ..options import (
     Output,
     Report,
     ReportFile,
-    ReportFormat,
     Role,
     Shape,
     SomeInstruction,
@@ -35,7 +35,7 @@ def check(
         list[str] | None,
         typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
     ] = None,
-    format: Report = ReportFormat.TABLE,  # noqa: A002
+    format: Report = REPORT,  # noqa: A002
     output: ReportFile = None,
     everything: Everything = False,
     strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
@@ -63,7 +63,7 @@ def diff(
     shape: SomeShape = None,
     type: SomeType = None,  # noqa: A002
     role: SomeRole = None,
-    format: Report = ReportFormat.TABLE,  # noqa: A002
+    format: Report = REPORT,  # noqa: A002
     output: ReportFile = None,
     everything: Everything = False,
     db: Db = None,
@@ -90,11 +90,13 @@ def chain(
     first_shape: Shape,
     first_type: Type,
     first_role: Role,
-    shape: Shape,
-    type: Type,  # noqa: A002
-    role: Role,
+    shape: Annotated[
+        str | None, typer.Argument(metavar="SHAPE", help="Of the second operand, if only one is asked for.")
+    ] = None,
+    type: Annotated[str | None, typer.Argument(metavar="TYPE", help="As in bf16.")] = None,  # noqa: A002
+    role: Annotated[str | None, typer.Argument(metavar="ROLE", help="A or B.")] = None,
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
-    relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Number K anew where that avoids movement.")] = False,
+    relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Renumber K where that avoids movement.")] = False,
     first: Annotated[str | None, typer.Option("--first", help="mma or mma.sp, where both have the first.")] = None,
     second: Annotated[str | None, typer.Option("--second", help="mma or mma.sp, where both have the second.")] = None,
     major: Major = None,
@@ -104,20 +106,28 @@ def chain(
 ) -> None:
     """Can D of one instruction be A or B of the next as it is, or which lanes must exchange what?
 
-    Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Exit code
-    0: no value moves to another lane; 1: some do.
+    Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Without a
+    second operand, every A and B is listed that D can be without a move between lanes. Exit code 0: no value moves to
+    another lane; 1: some do.
     """
-    from ...db.chain import Movement, relabelled
+    from ...db.chain import Movement, chains, operand, relabelled
     from ...db.chain import chain as moves
-    from ...db.lookup import Query
-    from ..chaining import write_chain
+    from ...db.errors import LanemapError
+    from ...db.lookup import Query, read_fragments
+    from ..chaining import write_chain, write_chains
 
-    given = Query(first_shape, first_type, first_role, first, source=source)
     taken = Query(shape, type, role, second, major, source=source)
+    named = [name is not None for name in (shape, type, role)]
+    if any(named) and not all(named):
+        raise LanemapError("name the shape, type and role of the second operand, as in m16n8k16 f16 A, or none of them")
     with open_database(db) as database:
-        plain = moves(database.reader, given, taken, transposed=transpose)
-    anew = relabelled(plain)
-    shown = anew if relabel and anew else plain
-    write_chain(shown, anew, format)
+        given = operand(database.reader, Query(first_shape, first_type, first_role, first, source=source))
+        if not all(named):
+            write_chains(chains(given, read_fragments(database.reader, taken)), format, relabel=relabel)
+            return
+        plain = moves(given, operand(database.reader, taken), transposed=transpose)
+    renumbered = relabelled(plain)
+    shown = renumbered if relabel and renumbered else plain
+    write_chain(shown, renumbered, format)
     if shown.movement is not Movement.NONE:
         raise typer.Exit(DISAGREES)

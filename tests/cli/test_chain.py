@@ -34,6 +34,22 @@ def test_every_element_in_other_formats(run):
     assert all(row["lane"] == row["from_lane"] for row in rows)
 
 
+def test_every_operand_that_a_d_can_be_is_listed(run):
+    """Those, and no others, of which the verdict on the two alone is that nothing moves."""
+    listed = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D -f csv".split()).out)))
+    keys = {tuple(row[name] for name in ("instruction", "shape", "type", "role", "transposed")) for row in listed}
+    assert ("mma", "m16n8k16", "f16", "A", "0") in keys
+    assert ("mma", "m16n8k16", "f16", "B", "1") in keys
+    for instruction, shape, type_, role in {key[:4] for key in keys} | {("mma", "m16n8k8", "tf32", "A")}:
+        for transposed in ("0", "1"):
+            words = ["m16n8k16", "f32", "D", shape, type_, role, "--second", instruction, *["-t"] * int(transposed)]
+            still = run("chain", *words).code == 0
+            assert still == ((instruction, shape, type_, role, transposed) in keys)
+    more = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D --relabel -f csv".split()).out)))
+    assert [row for row in more if row["K"] == "as it is"] == listed
+    assert len(more) > len(listed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -43,9 +59,9 @@ def test_every_element_in_other_formats(run):
         ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
         ("m16n8k16 f16 D m16n8k32 f16 B", ("figure-only", "ask the source h200-sm_90a")),
-        ("m8n8k4 f16 D m8n8k4 f16 A", ("both majors", "--major row")),
+        ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
         ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
-        ("m16n8k16 f16 D m16n8k16 f16", ("Missing argument", "lanemap chain --help")),
+        ("m16n8k16 f16 D m16n8k16 f16", ("type and role of the second", "m16n8k16 f16 A")),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):

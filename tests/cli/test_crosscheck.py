@@ -54,7 +54,7 @@ def test_check_finds_an_import_that_is_wrong(run, wrong, snapshot):
 def test_a_correction_explains_itself(run):
     result = run("check", "--against", CORRECTED)
     assert (result.code, result.err) == (0, "")
-    assert "agreed: 0 unexplained, 3 known" in result.out
+    assert "0 unexplained, 3 known" in result.out
 
 
 def test_the_printed_document_is_known_under_any_name(run, file, sources):
@@ -77,6 +77,12 @@ def test_a_capture_that_went_wrong_is_a_finding(run, file, provenance):
     assert "it did not come back" in result.out
 
 
+def stable(text):
+    """A report without what changes from run to run, and without style and pictures."""
+    text = re.sub(r"\d{4}-\d\d-\d\d|lanemap \d+\.\d+\.\d+| --output [^\s<\"]+", "...", text)
+    return re.sub(r"<(style|svg).*?</\1>", r"<\1/>", text, flags=re.DOTALL)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_reports(run, snapshot, form):
     result = run("diff", PRINTED, CARD, "--shape", "m16n8k256", "--format", form)
@@ -84,7 +90,7 @@ def test_reports(run, snapshot, form):
     text = result.out
     if form == "json":
         text = re.sub(r'"elements": \[\s+\{.*?\}\s+\]', '"elements": [...]', text, flags=re.DOTALL)
-    assert text == snapshot
+    assert stable(text) == snapshot
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -92,7 +98,7 @@ def test_a_report_goes_to_a_file_as_to_stdout(run, tmp_path, form):
     path = tmp_path / "report"
     arguments = ("diff", PRINTED, CARD, "--shape", "m16n8k8", "--format", form)
     assert run(*arguments, "--output", path).out == ""
-    assert path.read_text() == run(*arguments).out
+    assert stable(path.read_text()).replace("...", "") == stable(run(*arguments).out).replace("...", "")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -161,7 +167,7 @@ def test_a_side_may_be_anyones_table(run, tmp_path):
     exported.write_text(run("sql", query, "--format", "csv").out)
     result = run("diff", exported, CARD, "--shape", "m16n8k16", "--type", "f16", "--instruction", "mma")
     assert result.code == 0
-    assert "          4          0" in result.out
+    assert "4 identical" in result.out
 
 
 @pytest.mark.parametrize(
@@ -194,12 +200,12 @@ def test_a_truncated_file_is_one_line(refused, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("diff", PRINTED, "nobody"), ("nobody is no source and no file", CARD)),
+        (("diff", PRINTED, "nobody"), ("nobody is neither a source nor a file", CARD)),
         (("diff", PRINTED), ("Missing argument", "RIGHT")),
-        (("diff", PRINTED, CARD, "--shape", "m1n1k1"), ("neither", "has rows that match")),
+        (("diff", PRINTED, CARD, "--shape", "m1n1k1"), ("nothing to compare", "of m1n1k1 in common")),
         (("diff", PRINTED, CARD, "--format", "xml"), ("xml", "junit")),
         (("diff", PRINTED, CARD, "--output", "/no/such/report"), ("/no/such/report",)),
-        (("check", "--against", "nobody"), ("no source nobody", CARD)),
+        (("check", "--against", "nobody"), ("no source 'nobody'", CARD)),
     ],
 )
 def test_bad_input_is_one_line(refused, arguments, words):

@@ -1,18 +1,16 @@
 """Chains against a simulation: values are put where D is, moved as told, and read as A or B."""
 
 from dataclasses import replace
-from functools import cache
 from itertools import permutations, product
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, text
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db import lookup
-from lanemap.db.chain import Movement, chain, relabelled
-from lanemap.db.fragment import dimensions
-from lanemap.db.lookup import Query, fragments
+from lanemap.db.chain import Movement, chain, chains, operand, relabelled
+from lanemap.db.lookup import Query, read_fragments
 
 SOURCE = lanemap.DEFAULT_SOURCE
 
@@ -23,81 +21,99 @@ def database(built):
         yield database
 
 
-def distinct(database, role):
+def distinct(database, role, **query):
     """One operand of a role for each different layout."""
-    seen = {}
-    for each in fragments(database.reader, Query(role=role, source=SOURCE)):
-        if each.has_rows:
-            seen.setdefault((each.digest, each.dimensions), each)
-    return list(seen.values())
+    found = [each for each in read_fragments(database.reader, Query(role=role, source=SOURCE, **query)) if each.digest]
+    return list({(each.digest, each.dimensions, each.slot_bits): each for each in found}.values())
 
 
-def query(each):
-    return Query(*(getattr(each, name) for name in ("shape", "type", "role", "instruction", "major")), source=SOURCE)
-
-
-@cache
-def elements(database, operand):
-    return lookup.find(database.reader, operand).records()
-
-
-def simulated(database, found):
+def simulated(found):
     """What every slot of A or B holds after the moves, and what it should hold; by tile, lane, reg, slot."""
     first, second = found.first, found.second
-    down, across = first.dimensions
-    if found.transposed:
-        down, across = across, down
-    height, width = map(max, (down, across), second.dimensions)
-    given, taken = elements(database, query(first)), elements(database, query(second))
-    computations = max(each["computation"] for each in given)
+    down, across = first.dimensions[::-1] if found.transposed else first.dimensions
+    rows, cols = second.dimensions
+    height, width = max(down, rows), max(across, cols)
+    given, taken = first.records(), second.records()
+    computations = max(each.computation for each in given)
     whole = np.random.default_rng(1).permutation(height * width * computations).reshape(-1, height, width).tolist()
     held = {}
     for each in given:
-        row, col = (each["col"], each["row"]) if found.transposed else (each["row"], each["col"])
+        row, col = (each.col, each.row) if found.transposed else (each.row, each.col)
         for y, x in product(range(height // down), range(width // across)):
-            value = whole[each["computation"] - 1][y * down + row][x * across + col]
-            held[y, x, each["lane"], each["reg"], each["slot"]] = value
+            held[y, x, *each[:3]] = whole[each.computation - 1][y * down + row][x * across + col]
     moved = {move[:5]: held[move[-5:]] for move in found.moves}
     right = {}
     for each in taken:
-        for y, x in product(range(height // second.dimensions[0]), range(width // second.dimensions[1])):
-            row, col = y * second.dimensions[0] + each["row"], x * second.dimensions[1] + each["col"]
+        for y, x in product(range(height // rows), range(width // cols)):
+            row, col = y * rows + each.row, x * cols + each.col
             if found.order and second.role == "A":
                 col = found.order[col]
             elif found.order:
                 row = found.order[row]
-            right[y, x, each["lane"], each["reg"], each["slot"]] = whole[each["computation"] - 1][row][col]
-    return moved, right
+            right[y, x, *each[:3]] = whole[each.computation - 1][row][col]
+    return moved, right, held
+
+
+def registers_are_those_of_d(found):
+    """Whether each register of the operand holds, slot by slot, what some register of D in the same lane holds."""
+    _, right, held = simulated(found)
+    if found.first.slots != found.second.slots or found.first.register_bits != found.second.register_bits:
+        return False
+    sides = []
+    for slots in (held, right):
+        registers = {}
+        for (*register, slot), value in slots.items():
+            registers.setdefault(tuple(register), {})[slot] = value
+        sides.append({(register[2], tuple(sorted(values.items()))) for register, values in registers.items()})
+    return sides[1] <= sides[0]
 
 
 def found(database, first, second, transposed=False):
-    operands = (Query(*words.split(), source=SOURCE) for words in (first, second))
-    return chain(database.reader, *operands, transposed=transposed)
+    operands = (operand(database.reader, Query(*words.split(), source=SOURCE)) for words in (first, second))
+    return chain(*operands, transposed=transposed)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("role", ["A", "B"])
-def test_moving_as_told_makes_the_operand(database, role, transposed):
+def test_moving_as_told_makes_the_operand(database, role):
     tried = 0
-    for first, second in product(distinct(database, "D"), distinct(database, role)):
-        if second.instruction == "mma.sp" and role == "A":
-            continue
-        try:
-            told = chain(database.reader, query(first), query(second), transposed=transposed)
-        except lanemap.LanemapError as error:
-            assert "computations" in str(error)
-            continue
-        tried += 1
-        moved, right = simulated(database, told)
-        assert moved == right
-        stays = all(move.lane == move.from_lane for move in told.moves)
-        assert (told.movement is Movement.NONE) == stays
-        if anew := relabelled(told):
-            assert anew.movement is Movement.NONE
-            assert sorted(anew.order) == list(range(len(anew.order)))
-            moved, right = simulated(database, anew)
+    dense = [each for each in distinct(database, role) if not each.windowed]
+    for first in distinct(database, "D"):
+        for told in chains(first, dense):
+            tried += 1
+            moved, right, _ = simulated(told)
             assert moved == right
-    assert tried > 20
+            assert (told.movement is Movement.NONE) == all(move.lane == move.from_lane for move in told.moves)
+            assert told.registers_stay == registers_are_those_of_d(told)
+            if renumbered := relabelled(told):
+                assert renumbered.movement is Movement.NONE
+                assert sorted(renumbered.order) == list(range(len(renumbered.order)))
+                moved, right, _ = simulated(renumbered)
+                assert moved == right
+    assert tried > 40
+
+
+@given(st.permutations(range(4)))
+def test_registers_stay_only_where_every_slot_does(database, order):
+    """D of s8 packs, as it were: four slots in a register, in any order."""
+    second = operand(database.reader, Query("m16n8k16", "s8", "A", source=SOURCE))
+    table = second.elements.copy()
+    table["slot"] = np.asarray(order)[table["slot"]]
+    table = table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
+    first = replace(second, role="D", shape="m16n16k16", elements=table)
+    told = chain(first, second)
+    assert told.movement is Movement.NONE
+    assert told.registers_stay == (order == [0, 1, 2, 3]) == registers_are_those_of_d(told)
+
+
+def test_what_cannot_be_chained_is_left_out(database):
+    """Of four products, or with columns that metadata chooses."""
+    first = operand(database.reader, Query("m16n8k16", "f32", "D", source=SOURCE))
+    every = [each for each in read_fragments(database.reader, Query(source=SOURCE)) if each.digest]
+    taken = {told.second.key for told in chains(first, every)}
+    assert {(each.role, each.computations, each.windowed) for each in every if each.key in taken} == {
+        ("A", 1, False),
+        ("B", 1, False),
+    }
 
 
 @pytest.mark.parametrize(
@@ -134,7 +150,7 @@ def test_the_order_for_8_bits_is_that_of_fused_attention(database):
 )
 def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second, transposed):
     told = found(database, first, second, transposed)
-    rows, cols = dimensions(*second.split()[::2])
+    rows, cols = told.second.dimensions
     depth = (cols if second[-1] == "A" else rows) * told.tiles[1][second[-1] == "A"]
     lanes = {}
     for move in told.moves:
@@ -149,38 +165,21 @@ def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second
     assert (relabelled(told) is not None) == possible
 
 
-def test_beside_a_sparse_a_whole_chunks_are_numbered_anew(database):
+def test_beside_a_sparse_a_whole_chunks_are_renumbered(database):
     """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
     whole = torn = 0
-    sparse = fragments(database.reader, Query(role="B", instruction="mma.sp", source=SOURCE))
-    sparse = {(each.digest, each.slot_bits): each for each in sparse if each.has_rows}
-    for first, second, transposed in product(distinct(database, "D"), sparse.values(), (False, True)):
-        try:
-            told = chain(database.reader, query(first), query(second), transposed=transposed)
-        except lanemap.LanemapError:
-            continue
-        anew = relabelled(told)
-        if anew is None:
-            torn += relabelled(replace(told, second=replace(told.second, instruction="mma"))) is not None
-            continue
-        whole += 1
-        width = second.chunk
-        chunks = [anew.order[at : at + width] for at in range(0, len(anew.order), width)]
-        assert all(chunk == tuple(range(chunk[0], chunk[0] + width)) for chunk in chunks)
-        assert all(chunk[0] % width == 0 for chunk in chunks)
-        moved, right = simulated(database, anew)
-        assert moved == right
+    for first in distinct(database, "D"):
+        for told in chains(first, distinct(database, "B", instruction="mma.sp")):
+            renumbered = relabelled(told)
+            if renumbered is None:
+                torn += relabelled(replace(told, second=replace(told.second, instruction="mma"))) is not None
+                continue
+            whole += 1
+            width = {"tf32": 2, "s4": 8, "u4": 8}.get(told.second.type, 4)
+            chunks = [renumbered.order[at : at + width] for at in range(0, len(renumbered.order), width)]
+            assert all(chunk == tuple(range(chunk[0], chunk[0] + width)) for chunk in chunks)
+            assert all(chunk[0] % width == 0 for chunk in chunks)
+            moved, right, _ = simulated(renumbered)
+            assert moved == right
     assert whole > 0
     assert torn > 0
-
-
-def test_postgresql_has_the_same_chains(database, server):
-    url = server.replace("postgresql", "postgresql+psycopg", 1)
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text("CREATE DATABASE chains"))
-    engine.dispose()
-    with lanemap.open(server.replace("/postgres?", "/chains?")) as other:
-        for second, transposed in (("m16n8k16 f16 A", False), ("m8n8k4 f64 B", True)):
-            both = [found(each, "m16n8k16 f32 D", second, transposed).moves for each in (database, other)]
-            assert both[0] == both[1]

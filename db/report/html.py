@@ -1,0 +1,139 @@
+"""The report as one HTML page that needs nothing else: no script, no network; for light, dark, phones and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from ..compare import Verdict
+from ..crosscheck import Check
+from ..reader import Rows
+from .picture import pictures
+from .words import (
+    Group,
+    clean,
+    elements,
+    groups,
+    one_sided,
+    origins,
+    permutations,
+    provenance,
+    subject,
+    summary,
+    verdict,
+)
+
+#: So many fragments that differ are drawn; of the others the elements are listed.
+_DRAWN = 12
+
+_STYLE = """
+:root { color-scheme: light dark; }
+.lanemap { --line: #8886; --good: #009E73; --bad: #D55E00; font: 15px/1.5 system-ui, sans-serif; }
+.lanemap table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
+.lanemap .wide, .lanemap figure { overflow-x: auto; max-width: 100%; }
+.lanemap th, .lanemap td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: right; }
+.lanemap th:first-child, .lanemap td:first-child, .lanemap .names :nth-child(2) { text-align: left; }
+.lanemap h1 { font-size: 1.5rem; } .lanemap h2 { font-size: 1.15rem; margin-top: 2rem; }
+.lanemap .verdict { font-weight: 600; border-left: .4rem solid; padding-left: .7rem; }
+.lanemap .agreed { border-color: var(--good); } .lanemap .disagreed { border-color: var(--bad); }
+.lanemap details { margin: .3rem 0; } .lanemap summary { cursor: pointer; overflow-wrap: anywhere; }
+.lanemap .kind { display: inline-block; min-width: 6.5rem; opacity: .7; }
+.lanemap .different { color: var(--bad); font-weight: 600; opacity: 1; }
+.lanemap dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 .8rem; }
+.lanemap dt { opacity: .7; } .lanemap dd { margin: 0; overflow-wrap: anywhere; }
+.lanemap .pair { display: flex; flex-wrap: wrap; gap: 1rem; } .lanemap figure { margin: 0; }
+.lanemap svg text { font-size: 10px; text-anchor: middle; fill: currentColor; }
+.lanemap svg rect { stroke: var(--line); fill-opacity: .15; }
+.lanemap svg .strong rect { stroke: currentColor; stroke-width: 1.5; fill-opacity: .9; }
+.lanemap svg .strong text { fill: #000; font-weight: 600; }
+.lanemap svg .strong rect[fill=none] + text { fill: currentColor; }
+@media print { .lanemap details > * { display: block; } }
+"""
+
+
+def render(check: Check, *, everything: bool = False) -> str:
+    """A page. See ``body``."""
+    title = f"Lanemap cross-check: {escape(verdict(check))}"
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    page = "body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            f'<html lang="en"><head>{head}<title>{title}</title><style>{page}</style></head><body>',
+            f"{body(check, everything=everything)}</body></html>\n",
+        ]
+    )
+
+
+def body(check: Check, *, everything: bool = False) -> str:
+    """The report as an element that a page or a notebook shows: counts, what differs with pictures, then the rest."""
+    kind = "disagreed" if check.unexplained else "agreed"
+    parts = [
+        f'<div class="lanemap"><style>{_STYLE}</style>',
+        f'<h1>Lanemap cross-check</h1><p class="verdict {kind}">{escape(verdict(check))}</p>',
+        _facts(check.made.items()),
+        *_sources(check),
+        "<h2>Comparisons</h2>",
+        _table(summary(check.comparisons), "names"),
+    ]
+    for verdict_ in (Verdict.DIFFERENT, Verdict.RELABELLED, Verdict.REFINED):
+        found = groups(check, verdict_)
+        parts += [f"<h2>{verdict_.capitalize()}</h2>"] if found else []
+        for number, group in enumerate(found):
+            parts += _group(group, everything, number < _DRAWN)
+    parts += _one_sided(check, everything)
+    parts.append("<h2>Provenance</h2>")
+    parts += [_facts(provenance(source)) for source in check.both_sides]
+    return "\n".join([*(part for part in parts if part), "</div>"])
+
+
+def _sources(check: Check) -> Iterator[str]:
+    if check.sources:
+        counted = [(clean(each.name), sum(one.digest is not None for one in each.fragments)) for each in check.sources]
+        yield "<h2>Sources</h2>" + _table(Rows(("source", "fragments with rows"), counted))
+    if check.findings:
+        yield "<h2>Structure</h2><ul>"
+        for each in check.findings:
+            known = f" <i>known: {escape(clean(each.known))}</i>" if each.known else ""
+            yield f"<li>{escape(clean(f'{each.source}, {subject(each)}: {each.words}'))}{known}</li>"
+        yield "</ul>"
+
+
+def _group(group: Group, everything: bool, drawn: bool) -> Iterator[str]:
+    result = group.first
+    kind = "known" if group.known else str(result.verdict)
+    label = f'<span class="kind {kind}">{kind}</span> {escape(group.name)}, {escape(group.sides)}'
+    yield f"<details{' open' * result.disagrees}><summary>{label}</summary><p>{escape(group.words)}</p>"
+    if group.known:
+        yield f"<p>Known: {escape(group.known)}</p>"
+    for axis, permutation in permutations(group).items():
+        yield f"<p>{axis} 0-{len(permutation) - 1} of the left is on the right: {' '.join(map(str, permutation))}</p>"
+    if result.verdict is Verdict.DIFFERENT:
+        yield from (f"<p>{escape(each)}</p>" for each in origins(group))
+        if drawn:
+            yield from pictures(result, (clean(group.left.name), clean(group.rights[0].name)))
+        rows, more = elements(result, everything=everything)
+        yield _table(rows) + (f"<p>and {more} more elements</p>" if more else "")
+    yield "</details>"
+
+
+def _one_sided(check: Check, everything: bool) -> Iterator[str]:
+    only = list(one_sided(check, everything=everything))
+    if only:
+        yield "<h2>On one side only</h2>"
+    for sentence, names in only:
+        yield f"<p>{escape(sentence)}{':' * bool(names)} {escape('; '.join(names))}</p>"
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    said = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    return f"<dl>{said}</dl>" if said else ""
+
+
+def _table(rows: Rows, kind: str = "") -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in rows.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape('' if value is None else str(value))}</td>" for value in row) + "</tr>"
+        for row in rows.rows
+    )
+    return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

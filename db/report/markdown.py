@@ -1,0 +1,83 @@
+"""The report as Markdown, for a review or an issue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..compare import Verdict
+from ..crosscheck import Check
+from ..reader import Rows
+from .words import (
+    Group,
+    clean,
+    elements,
+    groups,
+    one_sided,
+    origins,
+    permutations,
+    provenance,
+    subject,
+    summary,
+    verdict,
+)
+
+#: What Markdown and the HTML in it give a meaning to. An underscore has one only at the end of a word.
+_SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")
+
+
+def render(check: Check, *, everything: bool = False) -> str:
+    """Headings and tables that every renderer of Markdown reads."""
+    lines = ["# Cross-check", "", f"**{verdict(check)}**", ""]
+    lines += [f"- {_text(name)}: {_text(value)}" for name, value in check.made.items()]
+    if check.sources:
+        counted = [(each.name, sum(one.digest is not None for one in each.fragments)) for each in check.sources]
+        lines += ["", "## Sources", "", *_table(Rows(("source", "fragments with rows"), counted)), ""]
+    for each in check.findings:
+        known = f" (known: {_text(each.known)})" if each.known else ""
+        lines.append(f"- {_text(each.source)}, {_text(subject(each))}: {_text(each.words)}{known}")
+    lines += ["", "## Comparisons", "", *_table(summary(check.comparisons))]
+    for kind in (Verdict.DIFFERENT, Verdict.RELABELLED, Verdict.REFINED):
+        for group in groups(check, kind):
+            lines += ["", *_group(group, everything)]
+    only = list(one_sided(check, everything=everything))
+    lines += ["", "## On one side only", ""] if only else []
+    for sentence, names in only:
+        lines.append(f"- {_text(sentence)}" + (f": {_text('; '.join(names))}" if names else ""))
+    lines += ["", "## Provenance", ""]
+    for source in check.both_sides:
+        lines.append("- " + ", ".join(f"{_text(name)} {_text(value)}" for name, value in provenance(source)))
+    return "\n".join(lines) + "\n"
+
+
+def _group(group: Group, everything: bool) -> Iterator[str]:
+    result = group.first
+    yield f"### {_text(group.sides)}: {_text(group.name)}"
+    yield ""
+    yield f"**{result.verdict}**: {_text(group.words)}" + (f" (known: {_text(group.known)})" if group.known else "")
+    for axis, permutation in permutations(group).items():
+        yield ""
+        yield f"{axis} 0-{len(permutation) - 1} of the left is on the right: {' '.join(map(str, permutation))}"
+    if result.verdict is Verdict.DIFFERENT:
+        if said := origins(group):
+            yield ""
+            yield _text("; ".join(said))
+        rows, more = elements(result, everything=everything)
+        yield ""
+        yield from _table(rows)
+        if more:
+            yield ""
+            yield f"and {more} more elements"
+
+
+def _table(rows: Rows) -> Iterator[str]:
+    yield f"| {' | '.join(rows.columns)} |"
+    yield f"|{'---|' * len(rows.columns)}"
+    for row in rows.rows:
+        yield f"| {' | '.join('' if value is None else _text(str(value)) for value in row)} |"
+
+
+def _text(text: str) -> str:
+    """Text from outside that shows as it is."""
+    quoted = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\g<0>", quoted)

@@ -1,0 +1,108 @@
+"""The report for a terminal, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from ..compare import Verdict
+from ..crosscheck import Check
+from ..reader import Rows
+from .columns import table
+from .words import Group, clean, elements, groups, one_sided, permutations, subject, summary, verdict
+
+_WIDTH = 80
+
+
+def render(check: Check, *, everything: bool = False) -> str:
+    """Counts, then what no erratum explains with its elements, then what one explains, then what else there is."""
+    lines = [*_sources(check), *_counts(check)]
+    for group in groups(check, Verdict.DIFFERENT):
+        lines += ["", *_different(group, everything)]
+    if everything or not check.sources:
+        lines += _the_rest(check, everything)
+    return "\n".join([*lines, "", *_wrapped(verdict(check))]) + "\n"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines that end between words. A word that is longer than a line stays whole."""
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _sources(check: Check) -> Iterator[str]:
+    width = max((len(each.name) for each in check.sources), default=0)
+    for source in check.sources:
+        found = [each for each in check.findings if each.source == source.name]
+        known = sum(each.known is not None for each in found)
+        count = sum(each.digest is not None for each in source.fragments)
+        words = "sound" if not found else f"{len(found)} finding{'s' * (len(found) > 1)}"
+        words += f", {known} known" if known else ""
+        yield from _wrapped(f"{clean(source.name):<{width}}  {count} fragments with rows: {words}")
+        for each in found:
+            if each.known is None:
+                yield from _wrapped(f"{subject(each)}: {clean(each.words)}", "  ")
+    if check.sources:
+        yield ""
+
+
+def _counts(check: Check) -> Sequence[str]:
+    counts = summary(check.comparisons)
+    lines = table(_narrow(counts)).splitlines()
+    if max(map(len, lines)) <= _WIDTH:
+        return lines
+    # Names that are too long for columns, such as paths.
+    lines = []
+    for left, right, *numbers in counts.rows:
+        said = ", ".join(f"{count} {name}" for name, count in zip(counts.columns[2:], numbers, strict=True) if count)
+        lines += [*_wrapped(f"{left} against {right}:"), *_wrapped(said, "  ")]
+    return lines
+
+
+def _narrow(counts: Rows) -> Rows:
+    """What only one side has in one column, and no column for what nothing is."""
+    columns = dict(zip(counts.columns, zip(*counts.rows, strict=True), strict=True))
+    only = zip(columns.pop("left only"), columns.pop("right only"), strict=True)
+    columns["one side"] = tuple(f"{left} + {right}" for left, right in only)
+    kept = [name for name, values in columns.items() if name in ("identical", "different") or any(values)]
+    return Rows(tuple(kept), list(zip(*(columns[name] for name in kept), strict=True)))
+
+
+def _different(group: Group, everything: bool) -> Iterator[str]:
+    yield from _wrapped(f"{group.sides}: {group.name}")
+    yield from _wrapped(group.words, "  ")
+    if group.known:
+        yield from _wrapped(f"known: {group.known}", "  ")
+    if group.known and not everything:
+        return
+    rows, more = elements(group.first, everything=everything)
+    yield from (f"  {line}" for line in table(rows).splitlines())
+    if more:
+        yield f"  and {more} more elements (--all lists them)"
+
+
+def _the_rest(check: Check, everything: bool) -> Iterator[str]:
+    """What is relabelled, with the numbers, what is refined, and what one side lacks."""
+    for kind in (Verdict.RELABELLED, Verdict.REFINED):
+        told: dict[str, list[Group]] = {}
+        for group in groups(check, kind):
+            told.setdefault(group.sides, []).append(group)
+        for sides, found in told.items():
+            yield from ("", *_wrapped(f"{sides}, {kind}:"))
+            for group in found:
+                yield from _wrapped(f"{group.name}: {group.words}", "  ")
+            for axis, permutation in dict.fromkeys(
+                (axis, to) for each in found for axis, to in permutations(each).items()
+            ):
+                numbers = " ".join(map(str, permutation))
+                yield from _wrapped(f"{axis} 0-{len(permutation) - 1} of the left is on the right: {numbers}", "  ")
+    for sentence, names in one_sided(check, everything=everything):
+        yield from ("", *_wrapped(sentence + (":" if names else "")))
+        for name in names:
+            yield from _wrapped(name, "  ")

@@ -1,0 +1,87 @@
+"""What an instruction computes through given layouts: it judges verdicts, and knows nothing of how they are found."""
+
+from itertools import product
+
+import numpy as np
+
+PLACE = ["lane", "reg", "slot"]
+
+
+def slots(fragment):
+    """The number of every element's slot, the same for a slot in any layout of the operand."""
+    table = fragment.elements
+    return (table["lane"].astype(int) * fragment.registers + table["reg"]) * fragment.slots + table["slot"]
+
+
+def values(fragment, seed):
+    """A number for every slot of an operand."""
+    return np.random.default_rng(seed).integers(1, 1 << 20, 128 * fragment.registers * fragment.slots)
+
+
+def matrix(fragment, index=0):
+    """The matrices that the numbers in the slots make, one for each computation, up to five.
+
+    ``index`` is what metadata says: the column, within its window, that each element stands for.
+    """
+    table = fragment.elements
+    held = np.zeros((5, *fragment.dimensions), np.int64)
+    col = np.minimum(table["col"] + index, table["col_last"])
+    np.add.at(
+        held, (table["computation"], table["row"], col), values(fragment, "ABC".index(fragment.role))[slots(fragment)]
+    )
+    return held
+
+
+def results(a, b, c, d):
+    """What every slot of D holds after the instruction, for every index that metadata can have."""
+    table = d.elements
+    widest = int((a.elements["col_last"] - a.elements["col"]).max()) + 1
+    found = []
+    for index in range(widest):
+        whole = matrix(a, index) @ matrix(b) + matrix(c)
+        held = np.full(128 * d.registers * d.slots, -1)
+        held[slots(d)] = whole[table["computation"], table["row"], table["col"]]
+        found.append(held)
+    return np.stack(found)
+
+
+def governed(e, a):
+    """Which slots of A each slot of the metadata E is about."""
+    one, other = e.elements, a.elements
+    same = [one[name][:, None] == other[name] for name in ("row", "computation")]
+    overlap = (one["col"][:, None] <= other["col_last"]) & (other["col"] <= one["col_last"][:, None])
+    held = np.zeros((128 * e.registers * e.slots, 128 * a.registers * a.slots), bool)
+    held[slots(e)[:, None], slots(a)] = same[0] & same[1] & overlap
+    return held
+
+
+def meets(a, b):
+    """Which slots of B each slot of A can be multiplied with."""
+    one, other = a.elements, b.elements
+    held = np.zeros((128 * a.registers * a.slots, 128 * b.registers * b.slots), bool)
+    row = other["row"]
+    within = (one["col"][:, None] <= row) & (row <= one["col_last"][:, None])
+    held[slots(a)[:, None], slots(b)] = within & (one["computation"][:, None] == other["computation"])
+    return held
+
+
+def instructions(fragments, forms):
+    """Every instruction that the fragments can make, as the fragments of A, B, C and D, in all majors."""
+
+    def of(role, type_):
+        return [each for each in fragments if (each.role, each.type) == (role, type_)]
+
+    for a, b, c, d in forms:
+        yield from product(of("A", a), of("B", b), of("C", c), of("D", d))
+
+
+def computes_the_same(left, right, forms):
+    """Whether every instruction gives the same results in every slot, whichever of the two layouts it goes through."""
+    theirs = {each.key: each for each in right}
+    for operands in instructions(left, forms):
+        if not np.array_equal(results(*operands), results(*(theirs[each.key] for each in operands))):
+            return False
+    for e, a in product([each for each in left if each.role == "E"], [each for each in left if each.role == "A"]):
+        if e.type == a.type and not np.array_equal(governed(e, a), governed(theirs[e.key], theirs[a.key])):
+            return False
+    return True
