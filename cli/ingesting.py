@@ -10,7 +10,7 @@ from typing import Any
 
 from ..db.reader import Rows
 from ..ingest.document import Reading
-from ..ingest.document.remarks import Kind, Remark
+from ..ingest.document.report import Kind, Remark
 from .options import Format
 from .output import table, write_rows
 

@@ -1,33 +1,40 @@
 """The PTX documentation itself, read into sources: HTML, Markdown, or plain text in which all structure is lost.
 
-One module per kind of file turns it into blocks; from there on all are alike. The blocks of a fragment section become
-marks (``marks``), these become operands (``operands``, ``fragments``), and these the same sheets that the shipped
-catalogue consists of (``assembly``), so that a document and the catalogue are evaluated, and can be compared, as one.
+A document goes through four steps:
 
-Nothing in a document is executed, fetched or followed. Whatever of a fragment section cannot be read is said out loud.
+1. ``formats``: a file of any format becomes the same stream of ``blocks``: headings, paragraphs, table rows, code;
+2. ``sections``: blocks become sections, and the titles say which of them are about fragments;
+3. ``entries``: a section becomes entries as in the shipped catalogue, one for each operand and its types;
+4. ``fragments``: references from one section to another are resolved, and the entries evaluated as the catalogue is.
+
+Nothing in a document is executed, fetched or followed. A remark is made on whatever of a fragment section cannot be
+read, and a document that is larger or deeper than any of PTX is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...db.errors import LanemapError
 from ...db.fragment import Source
 from .. import catalogue
-from .assembly import assemble
-from .evaluation import evaluate
-from .files import Document, read_files
-from .fragments import Section, read_section
-from .remarks import Kind, Remark
-from .sections import Place, is_later, is_storage, sections, subject, title
-from .selectors import Selectors, selectors
-from .writing import write
+from ..catalogue.write import write
+from .blocks import at_most
+from .entries import FragmentSection, read_section
+from .entries.selectors import Selectors, selectors
+from .formats import Document, read_files
+from .fragments import evaluate
+from .fragments.sheets import Sheets
+from .report import Kind, Remark, Remarks
+from .sections import Section, is_later, is_storage, sections, subject
 
-#: The manual has some twenty; a document made of nothing else is refused rather than tried.
-MAX_SECTIONS = 2_000
+#: Documents are untrusted. The manual has 21 fragment sections with 110,000 characters and one wrong bracket.
+MAX_SECTIONS = 100
+MAX_CHARACTERS = 500_000
+MAX_MENDED = 5
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Reading:
     version: str | None
     sheets: Mapping[str, catalogue.Section]
     borrowed: Mapping[str, catalogue.Section]
-    counts: Sequence[tuple[Place, int, int]]
+    counts: Sequence[tuple[Section, int, int]]
     remarks: Sequence[Remark]
 
     @property
@@ -86,42 +93,61 @@ def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str,
 
 
 def read_documents(documents: Sequence[Document], name: str, version: str | None = None) -> Reading:
-    """Read documents that were already turned into blocks as one source."""
+    """Read documents that were already turned into blocks as one source.
+
+    Raises:
+        LanemapError: there are more fragment sections, or more elements in them, than any PTX document has.
+    """
     places = [place for each in documents for place in sections(each.name, each.blocks)]
     found = [(place, about) for place in places if (about := subject(place.heading.title))]
-    if len(found) > MAX_SECTIONS:
-        raise LanemapError(f"{len(found)} fragment sections are more than any PTX document has (limit {MAX_SECTIONS})")
-    stored: Selectors = {key: value for place in places if is_storage(place) for key, value in selectors(place).items()}
-    parts = _without_contents([read_section(place, about) for place, about in found])
-    parts.sort(key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
-    assembly = assemble(parts, stored)
-    evaluated = evaluate(assembly)
-    remarks = [remark for part in parts for remark in part.remarks] + assembly.remarks + evaluated.remarks
-    remarks += [remark for place in places if not subject(place.heading.title) for remark in _beside(place)]
+    at_most(MAX_SECTIONS, len(found), "fragment sections")
+    storage = [place for place in places if is_storage(place)]
+    read = sum(len(place.text) for place in (*storage, *(place for place, _ in found)))
+    at_most(MAX_CHARACTERS, read, "characters in fragment sections")
+    stored: Selectors = {key: value for place in storage for key, value in selectors(place).items()}
+    mendings = iter(range(MAX_MENDED))
+    parts = _without_contents([read_section(place, about, mendings) for place, about in found])
+    remarks = Remarks(remark for part in parts for remark in part.remarks)
+    sheets = Sheets(parts, stored, remarks)
+    evaluated = evaluate(sheets, remarks)
+    _remark_on_others(places, remarks)
     order = {each.name: index for index, each in enumerate(documents)}
     remarks.sort(key=lambda remark: (order[remark.file], remark.line))
-    counts = [(part.place, *evaluated.counts[key]) for key, part in assembly.sections.items()]
+    counts = [(part.place, *evaluated.counts[key]) for key, part in sheets.sections.items()]
     what = f"Parallel Thread Execution ISA {version}" if version else "PTX documentation"
     what += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
     provenance = {"version": version, "documents": {each.name: each.sha256 for each in documents}}
     source = Source(name, "document", what, list(evaluated.fragments.values()), provenance)
-    return Reading(source, version, assembly.sheets, assembly.borrowed, counts, remarks)
+    return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
 
 
-def _without_contents(parts: list[Section]) -> list[Section]:
-    """Without lines of a table of contents that passed for headings: the section that they name stands elsewhere."""
+def _without_contents(parts: Sequence[FragmentSection]) -> list[FragmentSection]:
+    """Without lines of a table of contents that passed for headings, in the order of their numbers."""
     full = {number for part in parts if part.entries and (number := part.place.heading.number)}
-    return [part for part in parts if part.entries or part.place.heading.number not in full]
+    kept = [part for part in parts if part.entries or part.place.heading.number not in full]
+    return sorted(kept, key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
 
 
-def _beside(place: Place) -> Iterator[Remark]:
-    """What is to be said of a section that is not about fragments of mma and mma.sp."""
-    head = place.heading
-    if is_later(head.title):
-        yield Remark(Kind.LATER, place.file, head.line, place.name, title(place), "")
-    elif _FORMULA.search(place.text):
-        reason = "formulas under a heading that names no shape of mma"
-        yield Remark(Kind.UNREAD, place.file, head.line, place.name, title(place), reason)
+def _remark_on_others(places: Iterable[Section], remarks: Remarks) -> None:
+    """Remark on the sections that are not about fragments of mma and mma.sp, where there is something to say."""
+    others = [place for place in places if not subject(place.heading.title)]
+    # Of two with one title, the first is a line of a table of contents.
+    for place in {place.title: place for place in others if is_later(place.heading.title)}.values():
+        remarks.add(Kind.LATER, place, place.heading.line, place.title, "")
+    for place in others:
+        if not is_later(place.heading.title) and _has_formula(place.text):
+            reason = "formulas under a heading that names no shape of mma"
+            remarks.add(Kind.UNREAD, place, place.heading.line, place.title, reason)
 
 
-_FORMULA = re.compile(r"(?<![\w.%])row\s{0,40}=(?!=)[^=]{1,400}%laneid|%laneid[^=]{1,400}(?<![\w.%])row\s{0,40}=(?!=)")
+def _has_formula(text: str) -> bool:
+    """True where ``row`` is defined near a lane's number, with no other definition between them."""
+    for row in _ROW.finditer(text):
+        before, after = text[max(0, row.start() - _NEAR) : row.start()], text[row.end() : row.end() + _NEAR]
+        if any("=" not in gap for gap in (*before.split("%laneid")[1:][-1:], *after.split("%laneid")[:-1][:1])):
+            return True
+    return False
+
+
+_NEAR = 400
+_ROW = re.compile(r"(?<![\w.%])row\s{0,40}=(?!=)")

@@ -1,7 +1,8 @@
-"""What every reader turns a document into: headings, texts, table rows and code, each with the line it begins on.
+"""What every format becomes: a stream of headings, paragraphs, table rows and code, each with its first line.
 
-Links stay inside the text: the target's fragment follows the link's words between two control characters, which are
-removed from the document itself, so that no document can forge one.
+List items and captions are paragraphs, because conversions mix them up. Links stay inside the text: the target's
+fragment follows the link's words between two control characters. Those are removed from the document itself, so that
+no document can forge one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 
 from ...db.errors import LanemapError
 
-#: Documents are untrusted. The whole manual has some ten million characters as HTML.
-MAX_CHARACTERS = 30_000_000
+#: Documents are untrusted. The whole manual has 1.2 million characters and 40,000 lines as text, and more as HTML.
+MAX_CHARACTERS = 20_000_000
+MAX_LINES = 200_000
 
 OPEN, CLOSE = "\x02", "\x03"
 ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
@@ -22,16 +24,22 @@ ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a section; ``number`` as in ``9.7.14.5.8``."""
+    """The head of a section: ``level`` from 1 for the largest, ``number`` as in ``9.7.14.5.8``."""
 
     line: int
     title: str
     number: str | None = None
     anchor: str | None = None
+    level: int = 1
+
+    @property
+    def text(self) -> str:
+        """The title."""
+        return self.title
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph, a list item or a caption, with its line breaks and link targets."""
 
     line: int
@@ -45,6 +53,11 @@ class Row:
     line: int
     cells: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """All cells, as a table with pipes has them."""
+        return " | ".join([*filter(None, self.cells), ""])
+
 
 @dataclass(frozen=True)
 class Code:
@@ -54,16 +67,20 @@ class Code:
     text: str
 
 
-Block = Heading | Text | Row | Code
+Block = Heading | Paragraph | Row | Code
 
 
-def heading(line: int, text: str) -> Heading:
-    """A heading from its words: the number in front, the last link as anchor, permalink signs dropped."""
+def heading(line: int, text: str, level: int | None = None) -> Heading:
+    """A heading from its words: the number in front, the last link as anchor, permalink signs dropped.
+
+    Without a level it is as deep as its number is long.
+    """
     anchors = [anchor for anchor in re.findall(ANCHOR, text) if anchor]
     words = plain(text).strip("# ")
     matched = _NUMBERED.match(words)
     number, title = matched.groups() if matched else (None, words)
-    return Heading(line, title, number, anchors[-1] if anchors else None)
+    level = level or len((number or "").split("."))
+    return Heading(line, title, number, anchors[-1] if anchors else None, level)
 
 
 def link(target: str | None) -> str:
@@ -78,14 +95,18 @@ def plain(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text in the characters of the notation: plain spaces, dashes, dots and line ends, no control characters.
+    """The text in the characters of the notation: plain spaces, dashes, dots and line ends, no control characters."""
+    return _UNPLAIN.sub(lambda run: "".join(map(_PLAIN.__getitem__, run[0])), text.replace("\r\n", "\n"))
+
+
+def at_most(limit: int, number: int, what: str) -> None:
+    """Refuse a document that has more of something than any document of PTX.
 
     Raises:
-        LanemapError: it is larger than any document of PTX.
+        LanemapError: names the number and the limit.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise LanemapError(f"{len(text)} characters are more than any PTX document has (limit {MAX_CHARACTERS})")
-    return _UNPLAIN.sub(lambda sign: _PLAIN[sign[0]], text.replace("\r\n", "\n"))
+    if number > limit:
+        raise LanemapError(f"{number} {what} are more than any PTX document has (limit {limit})")
 
 
 def unescape(text: str) -> str:
@@ -110,4 +131,4 @@ def _plain_characters() -> dict[str, str]:
 
 
 _PLAIN = _plain_characters()
-_UNPLAIN = re.compile(f"[{re.escape(''.join(_PLAIN))}]")
+_UNPLAIN = re.compile(f"[{re.escape(''.join(_PLAIN))}]+")

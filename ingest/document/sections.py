@@ -1,17 +1,26 @@
-"""The sections of a document: which are about fragments, of which instruction and shape."""
+"""Blocks become sections: which of them are about fragments, of which instruction and shape."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from .blocks import Block, Code, Heading, Row, Text, plain
+from .blocks import Block, Heading, Paragraph, plain
+from .words import TYPES
+
+
+class Subject(NamedTuple):
+    """What a fragment section is about."""
+
+    instruction: str
+    shape: str
 
 
 @dataclass(frozen=True)
-class Place:
-    """A section as it stands in a document: its heading, and the blocks up to the next one."""
+class Section:
+    """A section as it stands in a document: its heading, and the blocks up to the next section."""
 
     file: str
     heading: Heading
@@ -23,46 +32,52 @@ class Place:
         return self.heading.number or self.heading.title
 
     @property
+    def title(self) -> str:
+        """The heading as a document prints it."""
+        head = self.heading
+        return plain(f"{head.number}. {head.title}" if head.number else head.title)
+
+    @property
     def text(self) -> str:
         """All words of the section."""
-        return "\n\n".join(filter(None, map(_words, self.blocks)))
+        return "\n\n".join(filter(None, (block.text for block in self.blocks)))
 
 
-def sections(file: str, blocks: Iterable[Block]) -> list[Place]:
+def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
     """The sections of a document. A heading that is given twice in a row, as some conversions do, counts once."""
-    found: list[Place] = []
-    heading, held = Heading(1, ""), list[Block]()
-    for block in [*blocks, Heading(0, "")]:
+    found: list[Section] = []
+    head, held = Heading(1, ""), list[Block]()
+    for block in [*blocks, Heading(0, "", level=0)]:
         if not isinstance(block, Heading):
             held.append(block)
-            continue
-        if held or heading.title:
-            found.append(Place(file, heading, tuple(held)))
-        heading, held = block, []
+        elif is_part(block, head):
+            held.append(Paragraph(block.line, block.title.rstrip(": ") + ":"))
+        else:
+            found += [Section(file, head, tuple(held))] if held or head.title else []
+            head, held = block, []
     return list(_once(found))
 
 
-def _once(places: list[Place]) -> Iterator[Place]:
+def is_part(inner: Heading, outer: Heading) -> bool:
+    """True for a heading inside a section that is read, such as one of an operand or of some types of it."""
+    if inner.number or not is_read(outer.title) or is_read(inner.title) or is_later(inner.title):
+        return False
+    return bool((subject(outer.title) and inner.level > outer.level) or _PART.match(inner.title))
+
+
+def _once(found: Sequence[Section]) -> Iterator[Section]:
     """Without headings over nothing whose section stands elsewhere: repeated ones, parents, tables of contents."""
-    filled = {name for place in places if place.blocks for name in _names(place)}
-    numbers = {number for place in places if (number := place.heading.number)}
+    filled = {name for section in found if section.blocks for name in _names(section)}
+    numbers = {number for section in found if (number := section.heading.number)}
     parents = {number.rpartition(".")[0] for number in numbers}
-    for place in places:
-        if place.blocks or not ({*_names(place)} & filled or place.heading.number in parents):
-            yield place
+    for section in found:
+        if section.blocks or not ({*_names(section)} & filled or section.heading.number in parents):
+            yield section
 
 
-def _names(place: Place) -> list[str]:
-    head = place.heading
+def _names(section: Section) -> list[str]:
+    head = section.heading
     return list(filter(None, (head.number, head.anchor))) or [head.title]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a fragment section is about."""
-
-    instruction: str
-    shape: str
 
 
 def subject(title: str) -> Subject | None:
@@ -78,28 +93,14 @@ def is_later(title: str) -> bool:
     return bool(_LATER.search(title))
 
 
-def is_storage(place: Place) -> bool:
+def is_storage(section: Section) -> bool:
     """True for the section that says which sparsity selectors mma.sp has."""
-    return bool(_STORAGE.search(place.heading.title)) and "mma.sp" in place.text
+    return bool(_STORAGE.search(section.heading.title)) and "mma.sp" in section.text
 
 
 def is_read(title: str) -> bool:
     """True for the titles of sections whose words are read, and not only looked through."""
     return bool(subject(title) or _STORAGE.search(title))
-
-
-def _words(block: Block) -> str:
-    match block:
-        case Text() | Code():
-            return block.text
-        case Row():
-            return " | ".join(block.cells)
-    return ""
-
-
-def title(place: Place) -> str:
-    """The heading as a document prints it."""
-    return plain(f"{place.heading.number}. {place.heading.title}" if place.heading.number else place.heading.title)
 
 
 _FRAGMENTS = re.compile(
@@ -111,3 +112,4 @@ _STORAGE = re.compile("sparse matrix storage", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
 )
+_PART = re.compile(rf"\W{{0,3}}(?:(?:Multiplicand|Accumulator|Metadata|Sparse mma)|{TYPES}\W{{0,3}}$)")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+
+from ...db.instructions import FORMS
 
 #: A type as documents write it. The name of a shape also begins with a dot.
 TYPE = r"\.(?!m\d+n)[a-z]{1,3}\d\w{0,6}"
@@ -56,13 +59,9 @@ def bits(type_: str) -> int | None:
 
 
 #: The types of the operands of mma and mma.sp.
-KNOWN = frozenset("f16 bf16 tf32 f64 f32 s32 s8 u8 s4 u4 b1 e4m3 e5m2 e3m2 e2m3 e2m1".split())
-
-#: The types that C and D come in, by the kind of the multiplicands; a document may give fewer.
-ACCUMULATORS = {"s": {"s32"}, "u": {"s32"}, "b": {"s32"}, "f16": {"f16", "f32"}, "bf16": {"f32"}, "tf32": {"f32"}}
-ACCUMULATORS |= {"f64": {"f64"}, "e": {"f16", "f32"}}
+KNOWN = frozenset(type_ for form in FORMS for type_ in form.types.values())
 
 
-def accumulators(multiplicands: tuple[str, ...]) -> set[str]:
-    """The types of C and D that products of these types can be added to."""
-    return {name for type_ in multiplicands for name in ACCUMULATORS.get(type_) or ACCUMULATORS.get(type_[0], set())}
+def accumulators(multiplicands: Collection[str]) -> set[str]:
+    """The types of C and D that products of these types can be added to; for types that are new, all there are."""
+    return {form.d for form in FORMS if form.a in multiplicands} or {form.d for form in FORMS}

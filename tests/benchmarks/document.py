@@ -20,8 +20,8 @@ from lanemap.db.formula import grammar
 from lanemap.db.location import locate
 from lanemap.db.store import load
 from lanemap.ingest import catalogue
-from lanemap.ingest.document import formulas, read
-from lanemap.ingest.document.files import read_text
+from lanemap.ingest.document import read
+from lanemap.ingest.document.formats import read_text
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from document import pages
@@ -41,7 +41,6 @@ printed = [entry["formula"] for sheet in reading.sheets.values() for entry in sh
 
 def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
-    formulas.read.cache_clear()
     grammar._definitions.cache_clear()
     catalogue._elements.cache_clear()
     load(locate(str(used)), [each.source for each in read([given], "benchmark")])

@@ -3,6 +3,7 @@
 import html
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 
 
 @dataclass(frozen=True)
@@ -353,6 +354,99 @@ def inline(text):
     return re.sub(r"\[([^\]]*)\]\(([^)]*)\)", r'<a class="reference internal" href="\2">\1</a>', text)
 
 
+def typed(parts=DOCUMENT, *, deeper=1, apart=False):
+    """Markdown as people type it: operands are headings of their own, pictures say what a figure says.
+
+    ``apart``: every cell of a table is a paragraph.
+    """
+    lines = []
+    for part in parts:
+        match part:
+            case Head():
+                lines += [f"## {part.number}. {part.title}", ""]
+            case Words() if part.depth and part.text.endswith(":") and "m16" not in part.text:
+                lines += ["#" * (2 + deeper * part.depth) + f" {unlinked(part.text)}", ""]
+            case Words():
+                lines += [("- " if part.depth and "m16" in part.text else "") + unlinked(part.text), ""]
+            case Table() if apart:
+                lines += [line for row in part.rows for cell in row if cell for line in (cell, "")]
+            case Table():
+                first, *rows = part.rows
+                lines += [f"| `{first[0]}` | {' | '.join(first[1:])} |", "|---" * len(first) + "|"]
+                lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
+            case Figure():
+                lines += [
+                    f"![{bare(part.text)}](https://example.org/x.png)",
+                    "",
+                    f"**Figure {part.number}** {part.text}.",
+                    "",
+                ]
+            case Formula():
+                lines += ["```", *part.text.split("\n"), "```", ""]
+    return "\n".join(lines)
+
+
+def pandoc(parts=DOCUMENT, *, grid=False):
+    """Markdown as pandoc writes it: attributes in braces, tables drawn with dashes, lines cut at 72 columns."""
+    lines = []
+    for part in parts:
+        match part:
+            case Head():
+                lines += [f"##### [{part.number}. ]{{.section-number}}{unlinked(part.title)} {{#{part.anchor}}}", ""]
+            case Words():
+                bullet = "  " * (part.depth - 1) + "-   " if part.depth else ""
+                text = re.sub(r"`([^`]*)`", r"[`\1`{.docutils}]{.pre}", part.text)
+                lines += [bullet + text, ""]
+            case Table():
+                lines += [*(gridded(part.rows) if grid else ruled(part.rows)), ""]
+            case Figure():
+                lines += ["![](x.png){.image}", "", f"Figure {part.number} {part.text}.[](#{part.anchor})", ""]
+            case Formula():
+                lines += ["``` {.highlight}", *part.text.split("\n"), "```", ""]
+    return "\n".join(lines)
+
+
+def cut(cell, width):
+    """A cell in lines of at most a width."""
+    lines = [""]
+    for word in cell.split(" "):
+        lines = [*lines[:-1], f"{lines[-1]} {word}".strip()] if len(lines[-1]) + len(word) < width else [*lines, word]
+    return lines
+
+
+WIDTHS = (24, 30, 20)
+
+
+def padded(row):
+    """The lines of a row, each with its cells as wide as their columns."""
+    cells = [cut(cell, width) for cell, width in zip(row, WIDTHS, strict=False)]
+    for line in zip_longest(*cells, fillvalue=""):
+        yield [f"{part:<{width}}" for part, width in zip(line, WIDTHS, strict=False)]
+
+
+def gridded(rows):
+    rule = "+" + "+".join("-" * (width + 2) for width in WIDTHS[: len(rows[0])]) + "+"
+    lines = [rule]
+    for row in rows:
+        lines += [f"| {' | '.join(line)} |" for line in padded(row)] + [rule]
+    return lines
+
+
+def ruled(rows):
+    full = "  " + "-" * (sum(WIDTHS[: len(rows[0])]) + len(rows[0]) - 1)
+    lines = [full]
+    for index, row in enumerate(rows):
+        lines += [f"  {' '.join(line).rstrip()}" for line in padded(row)]
+        lines.append("  " + " ".join("-" * width for width in WIDTHS[: len(row)]) if index == 0 else "")
+    return [*lines[:-1], full]
+
+
+def with_contents(text):
+    """The text behind a table of contents, as flattened pages begin."""
+    titles = [f"{part.number}. {bare(part.title)}" for part in DOCUMENT if isinstance(part, Head)]
+    return "Contents\n\n" + "\n".join(titles) + "\n\nThat was the table of contents.\n\n" + text
+
+
 FORMS = {
     "fenced Markdown": markdown(),
     "indented Markdown": markdown(fenced=False),
@@ -373,6 +467,13 @@ FORMS = {
     "text in lines": flat(glue=False),
     "text on one line": " ".join(flat(glue=False).split()),
     "text with entities": html.escape(flat(glue=False)),
+    "text behind a table of contents": with_contents(flat(glue=False)),
+    "text with cells apart": bare(typed(apart=True)).replace("#", "").replace("**", "").replace("\n ", "\n"),
+    "Markdown with headings for operands without links": typed(),
+    "Markdown with operands at the level of sections without links": typed(deeper=0),
+    "Markdown with cells apart without links": typed(apart=True),
+    "Markdown by pandoc": pandoc(),
+    "Markdown by pandoc with grids": pandoc(grid=True),
 }
 FORMS["HTML with entities"] = (
     site().replace("20\u201323", "20&ndash;23").replace("…", "&hellip;").replace(" for ai", "&nbsp;for ai")

@@ -85,7 +85,7 @@ def test_bad_input_is_one_line(refused, page, tmp_path, file):
     (tmp_path / "empty").mkdir()
     refused("ingest", tmp_path / "empty", words=("holds no documents", ".html"), db=file)
     (tmp_path / "picture.md").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\0")
-    refused("ingest", tmp_path / "picture.md", "--name", "x", words=("picture.md", "no text"), db=file)
+    refused("ingest", tmp_path / "picture.md", "--name", "x", words=("picture.md", "not a text"), db=file)
     os.mkfifo(tmp_path / "pipe")
     refused("ingest", tmp_path / "pipe", "--name", "x", words=("pipe", "neither a file nor a folder"), db=file)
 
@@ -105,7 +105,7 @@ def test_documents_of_two_versions_are_two_sources(run, file, page):
         assert {"ptx-isa-7.7-document", "ptx-isa-7.8-document"} <= set(database.sources()["name"])
 
 
-def test_catalogue_files_say_what_the_document_says(run, file, page, tmp_path, printed):
+def test_writing_say_what_the_document_says(run, file, page, tmp_path, printed):
     folder = tmp_path / "written"
     result = run("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder, db=file)
     assert result.code == 0
@@ -115,7 +115,7 @@ def test_catalogue_files_say_what_the_document_says(run, file, page, tmp_path, p
     assert all(each.digest == printed[each.key].digest for each in as_printed.fragments)
 
 
-def test_catalogue_files_stand_alone(run, file, page, tmp_path, printed):
+def test_writing_stand_alone(run, file, page, tmp_path, printed):
     folder = tmp_path / "written"
     run("ingest", page(pages.markdown(pages.SPARSE)), "--name", "x", "--catalogue", folder, db=file)
     as_printed, _ = catalogue._sources("written", catalogue._read(folder))
@@ -124,7 +124,7 @@ def test_catalogue_files_stand_alone(run, file, page, tmp_path, printed):
 
 
 def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):
-    from lanemap.ingest.document import writing
+    from lanemap.ingest.catalogue import write as writing
 
     folder = tmp_path / "new" / "written"
     arguments = ("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder)

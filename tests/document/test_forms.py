@@ -3,7 +3,7 @@
 import pytest
 
 from lanemap.ingest.document import read
-from lanemap.ingest.document.remarks import Kind
+from lanemap.ingest.document.report import Kind
 
 from . import pages
 

@@ -9,7 +9,7 @@ import pytest
 
 from lanemap.ingest import catalogue
 from lanemap.ingest.document import read
-from lanemap.ingest.document.remarks import Kind
+from lanemap.ingest.document.report import Kind
 
 PAGES = Path(os.environ.get("LANEMAP_PTX_DOCS") or os.devnull)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanemap.ingest.document.remarks import Kind
+from lanemap.ingest.document.report import Kind
 
 from . import pages
 
@@ -134,7 +134,7 @@ def test_a_row_that_says_nothing_is_said(reading):
 def test_a_type_that_is_new_is_read_and_noted(reading):
     found = reading(INTEGER.replace("e5m2", "e6m1"))
     assert found.complete
-    assert ".e6m1 is no type that Lanemap knows" in said(found, Kind.NOTE)
+    assert ".e6m1 is not a type that Lanemap knows" in said(found, Kind.NOTE)
     assert ("mma", "m16n8k16", "e6m1", "A", "row", None, None) in {each.key for each in found.source.fragments}
 
 

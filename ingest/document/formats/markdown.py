@@ -10,12 +10,18 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ...db.errors import LanemapError
-from . import markup
-from .blocks import Block, Code, Heading, Row, Text, clean, heading, link
+from ....db.errors import LanemapError
+from ..blocks import Block, Code, Heading, Paragraph, Row, at_most, clean, heading, link
+from ..sections import is_part, is_read
+from . import html
 from .ruled import piped
-from .sections import is_read
 
+#: What takes the parser most time. The manual has some 20,000 lines with words on them.
+MAX_CHARACTERS = 5_000_000
+MAX_LINES = 50_000
+MAX_CELLS = 100_000
+MAX_BRACKETS = 20_000
+MAX_PARAGRAPH = 20_000
 _MAX_NESTING = 60
 
 
@@ -23,13 +29,16 @@ def blocks(text: str) -> list[Block]:
     """The blocks of a Markdown document.
 
     Raises:
-        LanemapError: lists or quotations are nested deeper than in any page of the documentation.
+        LanemapError: it is longer, or nested deeper, than any page of the documentation.
     """
+    at_most(MAX_CHARACTERS, len(text), "characters of Markdown")
+    at_most(MAX_LINES, len(_WRITTEN.findall(text)), "lines of Markdown")
+    at_most(MAX_CELLS, text.count("|"), "cells of tables")
     references: dict[str, Any] = {}
     tokens = _parser().parse(_plain_dialect(_whole_headings(piped(text))), references)
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
         raise LanemapError(
-            f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is no PTX document"
+            f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is not a PTX document"
         )
     return list(_blocks(tokens, references))
 
@@ -47,23 +56,26 @@ def _parser() -> MarkdownIt:
 
 
 def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Block]:
-    """Markup inside paragraphs is most of the work: it is only read where it matters."""
-    line, cells = 1, list[str]()
-    inside, read = "", True
+    """Markup inside paragraphs is most of the work: it is only read in the sections that matter."""
+    line, cells, brackets = 1, list[str](), 0
+    inside, level = "", 1
+    section: Heading | None = None
     for token in tokens:
-        if token.map:
-            line = token.map[0] + 1
+        line = token.map[0] + 1 if token.map else line
         match token.type:
             case "heading_open" | "th_open" | "td_open" | "paragraph_open":
-                inside = token.type
+                inside, level = token.type, int(token.tag[1]) if token.type == "heading_open" else level
             case "inline" if inside == "heading_open":
-                head = heading(line, _words(token, references))
-                read = is_read(head.title)
+                head = heading(line, _words(token, references), level)
+                section = section if section and is_part(head, section) else head
                 yield head
             case "inline":
+                read = section is None or is_read(section.title)
+                brackets += token.content.count("[") if read else 0
+                at_most(MAX_BRACKETS, brackets, "brackets")
                 words = _words(token, references) if read else token.content
                 if inside == "paragraph_open":
-                    yield Text(line, words)
+                    yield Paragraph(line, words)
                 else:
                     cells.append(words)
             case "tr_close":
@@ -72,12 +84,13 @@ def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Blo
             case "fence" | "code_block":
                 yield Code(line, token.content)
             case "html_block":
-                for block in markup.blocks(token.content, first_line=line):
-                    read = is_read(block.title) if isinstance(block, Heading) else read
-                    yield block
+                found = html.blocks(token.content, first_line=line)
+                section = next((block for block in reversed(found) if isinstance(block, Heading)), section)
+                yield from found
 
 
 def _words(inline: Token, references: dict[str, Any]) -> str:
+    at_most(MAX_PARAGRAPH, len(inline.content), "characters in a paragraph")
     words: list[str] = []
     targets: list[str] = []
     children: list[Token] = []
@@ -126,6 +139,7 @@ _CUT_HEADING = re.compile(
     r"(?:\n[ \t>]{0,20}[^\s>#][^\n]{0,400}){1,8}$",
     re.MULTILINE,
 )
+_WRITTEN = re.compile(r"^[ \t>]*[^ \t>\n]", re.MULTILINE)
 _SPANS_IN_SPANS = 3
 _SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
 _ATTRIBUTES = re.compile(r"\{([.#][A-Za-z][^{}]{0,300})\}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 
-from ...db.formula import Formula, FormulaError, parse
-from ...db.formula.grammar import MAX_LENGTH
-from .blocks import unescape
-from .words import TYPES
+from ....db.formula import Formula, FormulaError, parse
+from ....db.formula.grammar import MAX_LENGTH
+from ..blocks import unescape
+from ..words import TYPES
 
 #: What a formula begins with: ``row =``, ``col =``, or a definition after ``where`` or that starts from the lane.
 START = (
@@ -79,9 +78,10 @@ def _without_tail(text: str, start: int, end: int) -> int:
     return end
 
 
-@lru_cache(maxsize=4096)
-def read(text: str) -> Written:
+def read(text: str, mendings: Iterator[int]) -> Written:
     """Parse a formula as printed; where a bracket is missing or one too many, mend that if there is only one way.
+
+    ``mendings`` yields a number for each formula that may be mended.
 
     Raises:
         FormulaError: it cannot be read.
@@ -90,49 +90,34 @@ def read(text: str) -> Written:
     try:
         return _written(parse(printed), printed)
     except FormulaError as error:
-        found = [(words, each) for words, each in _mendings(printed) if _parses(each)]
-        if len({str(_values(each)) for _, each in found}) != 1:
+        near = len(printed) <= _LONGEST_MENDED and next(mendings, None) is not None
+        found = [(words, each) for words, each in _mendings(printed) if _values(each)] if near else []
+        if not found or any(_values(each) != _values(found[0][1]) for _, each in found):
             raise FormulaError(str(error)) from None
         words, mended = found[-1]
         return _written(parse(mended), mended, words)
 
 
-def _parses(text: str) -> bool:
-    try:
-        parse(text)
-    except FormulaError:
-        return False
-    return True
-
-
 def _values(text: str) -> list[list[object]]:
-    """What the cases of each definition say: equal where brackets differ that change nothing."""
-    return [[(case.value, case.elements, case.lanes) for case in cases] for cases in parse(text).values()]
+    """What the cases of each definition say: equal where brackets differ that change nothing. Empty: no formula."""
+    try:
+        return [[(case.value, case.elements, case.lanes) for case in cases] for cases in parse(text).values()]
+    except FormulaError:
+        return []
 
 
 def _mendings(text: str) -> Iterator[tuple[str, str]]:
-    """Every way to make the brackets of a formula balance by adding or dropping one."""
+    """The ways to make the brackets of a formula balance by adding or dropping one."""
     for opening, closing in ("()", "{}", "[]"):
         surplus = text.count(opening) - text.count(closing)
         if surplus == 1:
-            for token in islice(_OPERAND.finditer(text, _unclosed(text, opening, closing)), _MOST_PLACES):
+            for token in islice(_OPERAND.finditer(text), _MOST_PLACES):
                 where = token.end()
                 yield f"added the closing bracket after {token[0]}", text[:where] + closing + text[where:]
         elif surplus == -1:
             for sign in islice(re.finditer(re.escape(closing), text), _MOST_PLACES):
                 before = text[: sign.start()].split()[-1:] or [""]
                 yield f"dropped the closing bracket after {before[0]}", text[: sign.start()] + text[sign.end() :]
-
-
-def _unclosed(text: str, opening: str, closing: str) -> int:
-    """Where the bracket stands that is never closed."""
-    pending: list[int] = []
-    for sign in re.finditer(f"[{re.escape(opening + closing)}]", text):
-        if sign[0] == opening:
-            pending.append(sign.start())
-        elif pending:
-            pending.pop()
-    return pending[-1] if pending else 0
 
 
 def _written(formula: Formula, text: str, mended: str | None = None) -> Written:
@@ -150,7 +135,9 @@ def _written(formula: Formula, text: str, mended: str | None = None) -> Written:
     return Written(laid_out, formula, mended)
 
 
-_MOST_PLACES = 40
+#: The longest formula of PTX has 362 characters.
+_LONGEST_MENDED = 600
+_MOST_PLACES = 100
 _LONGEST_NAME = 64
 _TARGET = re.compile(r"\b([A-Za-z_]\w{0,60})[ \t]{0,40}=(?!=)")
 _KEYWORD = re.compile(r"for|where|if|otherwise|and|or|i|[abcd](?:i|\d+)|laneid", re.IGNORECASE)

@@ -9,14 +9,12 @@ from typing import Any
 
 from ...db.errors import LanemapError
 from ...db.files import folder_atomically
-from .. import catalogue
+from . import Entry, Section
 
 _DOCUMENT = "document.toml"
 
 
-def write(
-    folder: Path, version: str, sheets: Mapping[str, catalogue.Section], borrowed: Mapping[str, catalogue.Section]
-) -> int:
+def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: Mapping[str, Section]) -> int:
     """Write one file for each section and one for the document; the number of sections.
 
     What is laid out as in a section that was not read is written out where it is referred to. The folder appears whole
@@ -41,7 +39,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def _sheet(sheet: catalogue.Section, borrowed: Mapping[str, catalogue.Section]) -> Iterator[str]:
+def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
     for key in ("section", "anchor", "instruction", "shape"):
         if key in sheet:
             yield f"{key} = {json.dumps(sheet[key])}"
@@ -58,7 +56,7 @@ def _sheet(sheet: catalogue.Section, borrowed: Mapping[str, catalogue.Section]) 
             yield from ("", "[[fragment]]", *_entry(entry))
 
 
-def _written_out(entry: catalogue.Entry, there: catalogue.Section) -> Iterator[catalogue.Entry]:
+def _written_out(entry: Entry, there: Section) -> Iterator[Entry]:
     """What an entry refers to, for its own roles and types."""
     for stated in there["fragment"]:
         types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
@@ -67,7 +65,7 @@ def _written_out(entry: catalogue.Entry, there: catalogue.Section) -> Iterator[c
             yield copied | {"roles": entry["roles"], "types": types}
 
 
-def _entry(entry: catalogue.Entry) -> Iterator[str]:
+def _entry(entry: Entry) -> Iterator[str]:
     for key in ("roles", "types", "registers", "slots", "major", "selectors", "same_as", "mended"):
         if key in entry:
             yield f"{key} = {json.dumps(entry[key])}"

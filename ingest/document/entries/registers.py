@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .words import NUMBER, bits, number, types
+from ..words import NUMBER, bits, number, types
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Files and folders read into blocks. What kind a file is shows in its contents; its name is nothing to go by."""
+"""Files and folders as blocks. What format a file has shows in its contents; its name is nothing to go by."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...db.errors import LanemapError
-from . import flat, markdown, markup
-from .blocks import MAX_CHARACTERS, Block, Heading, Text, clean, heading, plain
+from ....db.errors import LanemapError
+from ..blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
+from . import html, markdown, text
 
-_MOST_FILES = 20_000
+FORMATS = {"html": html.blocks, "markdown": markdown.blocks, "text": text.blocks}
+#: The manual has some 1,500; a document made of nothing else is refused.
+MAX_HEADINGS = 20_000
 
 
 @dataclass(frozen=True)
 class Document:
-    """One file: its name for messages, what it holds, the version of PTX that it says it is of, and its fingerprint."""
+    """One file: its name for messages, its format, the version of PTX that it gives for itself, and its digest."""
 
     name: str
-    kind: str
+    format: str
     blocks: tuple[Block, ...]
     version: str | None
     sha256: str
@@ -30,7 +32,7 @@ def read_files(paths: Iterable[Path]) -> list[Document]:
     """Every file, and every text file of every folder.
 
     Raises:
-        LanemapError: one is not there, cannot be read, is no text, or is no page of the documentation by its size.
+        LanemapError: one is not there, cannot be read, is not a text, or is too large for a page of the documentation.
     """
     return [read_text(name, data) for name, data in _contents(paths)]
 
@@ -42,22 +44,32 @@ def read_text(name: str, data: bytes) -> Document:
         LanemapError: as for ``read_files``; the message begins with the name.
     """
     try:
-        text = clean(_decode(data))
-        kind = kind_of(text)
-        blocks = _READERS[kind](text)
+        content = _decode(data)
+        at_most(MAX_CHARACTERS, len(content), "characters")
+        at_most(MAX_LINES, content.count("\n") + content.count("\r"), "lines")
+        content = clean(content)
+        format_ = format_of(content)
+        blocks = _with_headings(list(_limited(FORMATS[format_](content))))
     except LanemapError as error:
         raise LanemapError(f"{name}: {error}") from None
-    blocks = _with_headings(blocks)
-    return Document(name, kind, tuple(blocks), _version(blocks), hashlib.sha256(data).hexdigest())
+    return Document(name, format_, tuple(blocks), _version(blocks), hashlib.sha256(data).hexdigest())
 
 
-def kind_of(text: str) -> str:
+def _limited(blocks: Iterable[Block]) -> Iterator[Block]:
+    headings = 0
+    for block in blocks:
+        headings += isinstance(block, Heading)
+        at_most(MAX_HEADINGS, headings, "headings")
+        yield block
+
+
+def format_of(content: str) -> str:
     """``html``, ``markdown`` or ``text``, by what stands in the document."""
-    head = text[:_LOOK].lstrip()
-    marked_up = head.startswith("<") and len(_CLOSING_TAG.findall(text)) > _FEW
-    if _DOCTYPE.search(head) or (marked_up and not _MARKED_LINE.search(text)):
+    head = content[:_LOOK].lstrip()
+    marked_up = head.startswith("<") and len(_CLOSING_TAG.findall(content)) > _FEW
+    if _DOCTYPE.search(head) or (marked_up and not _MARKED_LINE.search(content)):
         return "html"
-    marked_down = (_MARKED_LINE.search(text) or _MARKED_WORDS.search(text)) and not _DIRECTIVE.search(text)
+    marked_down = (_MARKED_LINE.search(content) or _MARKED_WORDS.search(content)) and not _DIRECTIVE.search(content)
     return "markdown" if marked_down else "text"
 
 
@@ -76,19 +88,18 @@ def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
     found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     if len(found) > _MOST_FILES:
         raise LanemapError(f"{folder} holds {len(found)} files (limit {_MOST_FILES}): name the pages themselves")
-    texts = 0
-    for path in found:
-        if path.suffix.lower() in _TEXTS and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            texts += 1
-            yield path.relative_to(folder).as_posix(), _bytes(path)
+    names = {path: path.relative_to(folder) for path in found if path.suffix.lower() in _ENDINGS}
+    texts = [path for path, name in names.items() if not any(part.startswith(".") for part in name.parts)]
     if not texts:
-        raise LanemapError(f"{folder} holds no documents: their names end in {', '.join(_TEXTS)}")
+        raise LanemapError(f"{folder} holds no documents: their names end in {', '.join(_ENDINGS)}")
+    for path in texts:
+        yield names[path].as_posix(), _bytes(path)
 
 
 def _bytes(path: Path) -> bytes:
     size = path.stat().st_size
     if size > 4 * MAX_CHARACTERS:
-        raise LanemapError(f"{path.name}: {size} bytes are more than any PTX document has")
+        raise LanemapError(f"{path.name}: {size} bytes are more than any PTX document has (limit {4 * MAX_CHARACTERS})")
     if not path.is_file():
         raise LanemapError(f"cannot read {path}: it is neither a file nor a folder")
     return path.read_bytes()
@@ -98,7 +109,7 @@ def _decode(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     if b"\0" in data[:_LOOK]:
-        raise LanemapError("this is no text: give HTML, Markdown or plain text")
+        raise LanemapError("this is not a text: give HTML, Markdown or plain text")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -111,7 +122,7 @@ def _with_headings(blocks: list[Block]) -> list[Block]:
         return blocks
     return [
         heading(block.line, block.text)
-        if isinstance(block, Text) and len(block.text) < _LONGEST_HEADING and _NUMBERED.match(plain(block.text))
+        if isinstance(block, Paragraph) and len(block.text) < _LONGEST_HEADING and _NUMBERED.match(plain(block.text))
         else block
         for block in blocks
     ]
@@ -120,18 +131,18 @@ def _with_headings(blocks: list[Block]) -> list[Block]:
 def _version(blocks: Iterable[Block]) -> str | None:
     """The version that a title near the beginning gives."""
     for block, _ in zip(blocks, range(_NEAR), strict=False):
-        words = block.title if isinstance(block, Heading) else block.text if isinstance(block, Text) else ""
+        words = block.title if isinstance(block, Heading) else block.text if isinstance(block, Paragraph) else ""
         for line in words.split("\n"):
             if "ISA" in line and len(line) < _LONGEST_HEADING and (found := _VERSION.fullmatch(plain(line))):
                 return found[1]
     return None
 
 
+_MOST_FILES = 20_000
 _LOOK = 4096
 _NEAR = 200
 _LONGEST_HEADING = 240
-_TEXTS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt", ".text")
-_READERS = {"html": markup.blocks, "markdown": markdown.blocks, "text": flat.blocks}
+_ENDINGS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt", ".text")
 _DOCTYPE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</(?:h[1-6]|p|div|section|table|ul|body|pre)>", re.IGNORECASE)
 _FEW = 3

@@ -5,23 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .blocks import Block, Heading, Text, heading, link, unescape
+from ..blocks import Block, Heading, Paragraph, at_most, heading, link, unescape
 from .ruled import piped
 
+MAX_CHARACTERS = 5_000_000
 
-def blocks(text: str) -> list[Block]:
-    """The headings of a plain text, and what stands between blank lines."""
+
+def blocks(text: str) -> Iterator[Block]:
+    """The headings of a plain text, and what stands between blank lines.
+
+    Raises:
+        LanemapError: it is longer than any text of the documentation.
+    """
+    at_most(MAX_CHARACTERS, len(text), "characters of text")
     text = _DIRECTIVE.sub("", _TARGET.sub(lambda found: link(found[1]), _ESCAPES.sub("", piped(unescape(text)))))
-    return list(_blocks(_GLUED.sub(_apart, text)))
-
-
-def _blocks(text: str) -> Iterator[Block]:
+    text = _GLUED.sub(_apart, text)
     held: list[str] = []
     begun = 0
     for number, line in _rejoined(text):
         head, rest = _head(line, number)
         if (head or not rest) and held:
-            yield Text(begun, "\n".join(held))
+            yield Paragraph(begun, "\n".join(held))
             held = []
         if head:
             yield head
@@ -29,7 +33,7 @@ def _blocks(text: str) -> Iterator[Block]:
             begun = begun if held else number
             held.append(rest)
     if held:
-        yield Text(begun, "\n".join(held))
+        yield Paragraph(begun, "\n".join(held))
 
 
 def _rejoined(text: str) -> Iterator[tuple[int, str]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .blocks import plain
-from .sections import Place
-from .words import TYPES, types
+from ..blocks import plain
+from ..sections import Section
+from ..words import TYPES, types
 
 #: Selectors by shape and type of A.
 Selectors = Mapping[tuple[str, str], tuple[int, ...]]
 
 
-def selectors(place: Place) -> Selectors:
+def selectors(place: Section) -> Selectors:
     """What the section on sparse matrix storage says.
 
     Each of its parts begins with the types that it is about; in a list after them, an item names one or more shapes,
