@@ -76,6 +76,7 @@ NOTATIONS: Mapping[str, Entry] = {
         Entry("python", "an index function and its inverse", "TVM, TileLang"),
         Entry("cpp", "a header of constexpr functions for host and device, C++17, no dependency", "CUDA, C++"),
         Entry("ptx-formula", "a closed form in PTX's own notation", "reading"),
+        Entry("tikz", "a picture of the matrix with lanes and elements", "papers in LaTeX"),
     )
 }
 

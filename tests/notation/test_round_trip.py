@@ -37,6 +37,7 @@ REFUSED = {
     "python": WINDOWS_AND_SLIP,
     "cpp": {},
     "ptx-formula": {},
+    "tikz": {},
 }
 
 forms = pytest.mark.parametrize("form", NOTATIONS)
