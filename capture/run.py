@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
+from ..db.difference import difference
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, Source
 from ..db.instructions import FORMS, Form, Key
@@ -67,8 +66,9 @@ def capture(
         for fragment in measured:
             known, first = fragments.setdefault(fragment.key, (fragment, instruction))
             if known.digest != fragment.digest:
-                difference = _difference(known, fragment)
-                disagreements.append(f"{fragment} differs between {first} and {instruction}: {difference}")
+                found = difference(known, fragment)
+                said = f"{found.count} of {found.total} elements: {found.words}"
+                disagreements.append(f"{fragment} differs between {first} and {instruction}: {said}")
         if progress is not None:
             progress(result)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -129,9 +129,3 @@ def source_name(description: Description) -> str:
     """A name for captures from a device: h200-sm_90a for an NVIDIA H200."""
     words = re.sub(r"[^a-z0-9]+", "-", description.name.lower().replace("nvidia", "")).strip("-")
     return f"{words}-{description.target}"
-
-
-def _difference(one: Fragment, other: Fragment) -> str:
-    if one.elements is None or other.elements is None or len(one.elements) != len(other.elements):
-        return "they have different numbers of elements"
-    return f"{np.count_nonzero(one.elements != other.elements)} of {len(one.elements)} elements"

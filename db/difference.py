@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,7 +100,7 @@ class Difference:
         if whole or not rows:
             return "; ".join([*absent, *([whole] if whole else [])])
         exchanged = self._exchanged(rows)
-        return "; ".join([*absent, *self._outside(), *([exchanged] if exchanged else self._offsets(rows))])
+        return "; ".join([*absent, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
 
     def _as_a_whole(self) -> str:
         """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
@@ -124,15 +124,18 @@ class Difference:
         counted = [f"{' and '.join(from_one)} are counted from 1"] if from_one else []
         return "; ".join(counted + around)
 
-    def _outside(self) -> Iterator[str]:
+    @cached_property
+    def out_of_range(self) -> list[str]:
         """Rows and columns that the matrix does not have, and where."""
-        for side, table in (("left", self.left), ("right", self.right)):
+        said = []
+        for side, tables in (("left", (self.left, self.left_only)), ("right", (self.right, self.right_only))):
+            table = np.concatenate(tables)
             for name, last, extent in zip(("row", "col"), ("row", "col_last"), self.dimensions, strict=True):
                 beyond = table[table[last] >= extent]
                 if len(beyond):
                     where = self._where([place for place, _ in _split(beyond)])
-                    numbers = spans(beyond[last].tolist())
-                    yield f"{side} {name} {numbers} is outside 0..{extent - 1} ({where})"
+                    said.append(f"{side} {name} {spans(beyond[last].tolist())} is outside 0..{extent - 1} ({where})")
+        return said
 
     def _offsets(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> list[str]:
         groups: dict[tuple[int, ...], list[Place]] = {}

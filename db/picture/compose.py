@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..difference import difference as elements_of
 from ..errors import LanemapError
 from ..fragment import Fragment
 from . import Picture
@@ -45,14 +46,14 @@ def difference(left: Sequence[Fragment], right: Sequence[Fragment], notes: Seque
         raise LanemapError(f"{names[0]} and {names[1]} have no {_name(left[0])} in common: see lanemap list")
     blocks = []
     grids: list[Grid] = []
-    counts = [0, 0]
+    found = [elements_of(*pair) for pair in pairs]
+    count, total = sum(each.count for each in found), sum(each.total for each in found)
     for pair in pairs:
-        counts = [total + more for total, more in zip(counts, _count(*pair), strict=True)]
         for one, other in side_by_side(*pair):
             grids += [one, other]
             part = _joined(_part(pair[0], [each for each, _ in pairs]), one.title)
             blocks.append(beside(panels([_faded(one), _faded(other)], names), part))
-    told = f"{counts[0]} of {counts[1]} elements differ; their cells are framed." if counts[0] else "Nothing differs."
+    told = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
     title = f"{_name(left[0])}: {names[0]} and {names[1]}"
     return _picture(title, pairs[0], [told], grids, blocks, notes)
 
@@ -123,10 +124,3 @@ def _joined(*parts: str) -> str:
 def _faded(grid: Grid) -> Grid:
     rows = [(name, [cell if cell.differs else replace(cell, lane=None) for cell in line]) for name, line in grid.rows]
     return replace(grid, rows=rows)
-
-
-def _count(left: Fragment, right: Fragment) -> tuple[int, int]:
-    """How many elements differ, and how many there are."""
-    sides = [{each[:3]: each[3:] for each in side.records()} for side in (left, right)]
-    every = {*sides[0], *sides[1]}
-    return sum(sides[0].get(each) != sides[1].get(each) for each in every), len(every)

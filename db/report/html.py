@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from html import escape
 
 from ..compare import Verdict
 from ..crosscheck import Check
+from ..picture.compose import difference
 from ..reader import Rows
-from .picture import pictures
 from .words import (
     Group,
     clean,
@@ -30,7 +31,7 @@ _STYLE = """
 :root { color-scheme: light dark; }
 .lanemap { --line: #8886; --good: #009E73; --bad: #D55E00; font: 15px/1.5 system-ui, sans-serif; }
 .lanemap table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-.lanemap .wide, .lanemap figure { overflow-x: auto; max-width: 100%; }
+.lanemap .wide { overflow-x: auto; max-width: 100%; }
 .lanemap th, .lanemap td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: right; }
 .lanemap th:first-child, .lanemap td:first-child, .lanemap .names :nth-child(2) { text-align: left; }
 .lanemap h1 { font-size: 1.5rem; } .lanemap h2 { font-size: 1.15rem; margin-top: 2rem; }
@@ -41,12 +42,6 @@ _STYLE = """
 .lanemap .different { color: var(--bad); font-weight: 600; opacity: 1; }
 .lanemap dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 .8rem; }
 .lanemap dt { opacity: .7; } .lanemap dd { margin: 0; overflow-wrap: anywhere; }
-.lanemap .pair { display: flex; flex-wrap: wrap; gap: 1rem; } .lanemap figure { margin: 0; }
-.lanemap svg text { font-size: 10px; text-anchor: middle; fill: currentColor; }
-.lanemap svg rect { stroke: var(--line); fill-opacity: .15; }
-.lanemap svg .strong rect { stroke: currentColor; stroke-width: 1.5; fill-opacity: .9; }
-.lanemap svg .strong text { fill: #000; font-weight: 600; }
-.lanemap svg .strong rect[fill=none] + text { fill: currentColor; }
 @media print { .lanemap details > * { display: block; } }
 """
 
@@ -111,10 +106,19 @@ def _group(group: Group, everything: bool, drawn: bool) -> Iterator[str]:
     if result.verdict is Verdict.DIFFERENT:
         yield from (f"<p>{escape(each)}</p>" for each in origins(group))
         if drawn:
-            yield from pictures(result, (clean(group.left.name), clean(group.rights[0].name)))
+            yield _picture(group)
         rows, more = elements(result, everything=everything)
         yield _table(rows) + (f"<p>and {more} more elements</p>" if more else "")
     yield "</details>"
+
+
+def _picture(group: Group) -> str:
+    """Both sides beside each other, unless a cell is outside the matrix, which cannot be drawn."""
+    sides = [(group.first.left, group.left.name), (group.first.right, group.rights[0].name)]
+    left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
+    if group.first.difference is None or group.first.difference.out_of_range:
+        return ""
+    return difference(left, right)._repr_html_()
 
 
 def _one_sided(check: Check, everything: bool) -> Iterator[str]:

@@ -320,9 +320,9 @@ def test_forms_that_share_an_operand_must_agree(documented, complete):
     key = one.key("A")
     swapped = permuted(complete[key], np.r_[1, 0, 2:256])
     source = capture(Inconsistent(complete), documented, [one, other])
-    assert source.provenance["disagreements"] == [
-        f"A of mma m16n8k16 f16 differs between {one} and {other}: 2 of 256 elements"
-    ]
+    said = f"A of mma m16n8k16 f16 differs between {one} and {other}: "
+    said += "2 of 256 elements: reg 0, lane 0: slots 0 and 1 are exchanged"
+    assert source.provenance["disagreements"] == [said]
 
 
 def test_products_by_a_wrong_document_disagree(documented, complete):

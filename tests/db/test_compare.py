@@ -1,5 +1,6 @@
 """Verdicts, judged by what instructions compute through both layouts: nothing is explained away, nothing overlooked."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 
@@ -278,3 +279,91 @@ def test_windows_may_be_narrower_on_one_side_only(case):
     elif verdict is Verdict.DIFFERENT:
         assert not computes_the_same(left, right, every)
     assert found["B"].verdict is not Verdict.REFINED
+
+
+def of(name, shape, *types, source=CAPTURED):
+    found = [each for each in source if (each.instruction, each.shape) == (name, shape)]
+    return [each for each in found if (each.role, each.type) in types or each.type in types]
+
+
+def test_narrower_windows_with_chunks_renumbered_alike_are_relabelled():
+    left = of("mma.sp", "m16n8k32", *zip("ABCD", ("f16", "f16", "f32", "f32"), strict=True))
+    chunks = (3, 1, 0, 2, 7, 6, 5, 4)
+    to = tuple(chunks[i // 4] * 4 + i % 4 for i in range(32))
+    right = [renumbered(each, {("f16",): to}) for each in left]
+    right = [narrowed(each, "col_last", -1, slice(None)) if each.role == "A" else each for each in right]
+    for sides, narrower in (((left, right), "right"), ((right, left), "left")):
+        found = {each.key.role: each for each in compare(*sides)}
+        assert {role: str(each.verdict) for role, each in found.items()} == {
+            **dict.fromkeys("AB", "relabelled"),
+            **dict.fromkeys("CD", "identical"),
+        }
+        assert found["A"].narrower == narrower
+        assert found["A"].permutations == found["B"].permutations
+
+
+def test_the_four_products_of_a_warp_may_be_renumbered():
+    left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
+    right = [renumbered(each, {"computation": (2, 0, 3, 1)}) for each in left]
+    assert {(str(each.verdict), each.words) for each in compare(left, right)} == {
+        ("relabelled", "computation: 1 to 3 to 4 to 2 to 1")
+    }
+    alone = [other if other.role == "A" else one for one, other in zip(left, right, strict=True)]
+    assert {each.key.role: str(each.verdict) for each in compare(left, alone)}["A"] == "different"
+
+
+def test_only_operands_of_one_instruction_share_a_dimension():
+    """M of bf16 A is that of an f32 D, and of the f16 A that has it too; there is no bf16 with an f16 D."""
+    pool = of("mma", "m16n8k16", "bf16", "f16", "f32", source=DOCUMENTED)
+    turned = tuple(reversed(range(16)))
+    right = [renumbered(each, {"m": turned}) for each in pool]
+    halves = {True: LIKE, False: {Verdict.DIFFERENT}}
+    for types, believed in ((("bf16", "f32"), True), (("bf16", "f16"), False), (("bf16", "f16", "f32"), True)):
+        chosen = [
+            at for at, each in enumerate(pool) if each.type in types and (each.type != "f16" or each.role in "CD")
+        ]
+        found = compare([pool[at] for at in chosen], [right[at] for at in chosen])
+        assert {each.verdict for each in found if each.key.role == "A"} <= halves[believed]
+
+
+def test_what_is_taken_from_elsewhere_is_named():
+    pool = of("mma", "m16n8k16", "f16", source=DOCUMENTED) + of("mma", "m16n8k8", "f16", source=DOCUMENTED)
+    theirs = {(each.shape, each.role): each for each in pool}
+    a, b, small = (theirs[key] for key in (("m16n8k16", "A"), ("m16n8k16", "B"), ("m16n8k8", "A")))
+    for wrong, right in ((replace(a, elements=b.elements), b), (replace(b, elements=a.elements), a)):
+        found = verdicts([wrong, *(each for each in pool if each.key != wrong.key)], pool)[wrong.key]
+        assert (found.verdict, found.words) == (Verdict.DIFFERENT, f"it is {right} of the right")
+    found = verdicts([replace(a, elements=small.elements)], pool)[a.key]
+    assert found.words == "it is A of mma m16n8k8 f16 of the right"
+
+
+def test_a_dense_operand_is_never_refined():
+    left = of("mma", "m16n8k16", "f16", "f32", source=DOCUMENTED)
+    table = left[0].elements.copy()
+    table["col"], table["col_last"] = 0, 15
+    wide = [replace(left[0], elements=table), *left[1:]]
+    assert verdicts(left, wide)[left[0].key].verdict is Verdict.DIFFERENT
+
+
+def test_what_one_side_lacks_is_said_to_be_there_alone():
+    left = of("mma", "m16n8k16", "f16", source=DOCUMENTED)
+    drawn = replace(left[0], elements=None, status="figure-only")
+    found = verdicts(left, [drawn, *left[2:]])
+    assert (found[left[0].key].verdict, found[left[0].key].words) == (Verdict.LEFT_ONLY, "figure-only")
+    assert found[left[1].key].words == "not there"
+    assert verdicts(left[1:], left)[left[0].key].verdict is Verdict.RIGHT_ONLY
+    assert drawn.key not in verdicts([drawn], [drawn, left[1]])
+
+
+def test_the_document_against_the_card():
+    for source, different in ((catalogue.load()[0].fragments, 1), (catalogue.load()[1].fragments, 0)):
+        counted = Counter(each.verdict for each in compare(source, CAPTURED))
+        assert counted == Counter(
+            {
+                Verdict.IDENTICAL: 131 - different,
+                Verdict.DIFFERENT: different,
+                Verdict.REFINED: 14,
+                Verdict.RIGHT_ONLY: 41,
+                Verdict.LEFT_ONLY: 18,
+            }
+        )
