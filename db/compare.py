@@ -39,6 +39,7 @@ class Result:
     erratum that explains why the two differ.
     """
 
+    key: Key
     verdict: Verdict
     left: Fragment | None
     right: Fragment | None
@@ -47,13 +48,6 @@ class Result:
     permutations: Mapping[str, Permutation] = field(default_factory=dict)
     same_as: Fragment | None = None
     known: str | None = None
-
-    @property
-    def key(self) -> Key:
-        """What names the fragment within its source."""
-        fragment = self.left or self.right
-        assert fragment is not None
-        return fragment.key
 
     @property
     def compared(self) -> bool:
@@ -99,7 +93,7 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
         return differences[digests]
 
     keys = [key for key in {**mine, **theirs} if _has_elements(mine.get(key)) or _has_elements(theirs.get(key))]
-    results = [_result(mine.get(key), theirs.get(key), looked_at) for key in keys]
+    results = [_result(key, mine.get(key), theirs.get(key), looked_at) for key in keys]
     results = _relabelled(results, looked_at)
     return _taken_from_elsewhere(results, right)
 
@@ -111,18 +105,18 @@ def _has_elements(fragment: Fragment | None) -> bool:
     return fragment is not None and fragment.digest is not None
 
 
-def _result(left: Fragment | None, right: Fragment | None, looked_at: LookedAt) -> Result:
+def _result(key: Key, left: Fragment | None, right: Fragment | None, looked_at: LookedAt) -> Result:
     """Everything but what takes the other operands to see."""
     if left is None or left.digest is None:
-        return Result(Verdict.RIGHT_ONLY, left, right)
+        return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or right.digest is None:
-        return Result(Verdict.LEFT_ONLY, left, right)
+        return Result(key, Verdict.LEFT_ONLY, left, right)
     if left.digest == right.digest:
-        return Result(Verdict.IDENTICAL, left, right)
+        return Result(key, Verdict.IDENTICAL, left, right)
     found = looked_at(left, right)
     if narrower := _narrower(found) if left.windowed else None:
-        return Result(Verdict.REFINED, left, right, found, narrower)
-    return Result(Verdict.DIFFERENT, left, right, found)
+        return Result(key, Verdict.REFINED, left, right, found, narrower)
+    return Result(key, Verdict.DIFFERENT, left, right, found)
 
 
 def _narrower(found: Difference) -> str | None:
@@ -161,25 +155,28 @@ def _relabelled(results: Sequence[Result], looked_at: LookedAt) -> list[Result]:
 def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     """The results on one instruction of one shape, relabelled where that explains them."""
     forms = products(*group[0].key[:2])
+    members: dict[Operand, list[Result]] = {}
+    for each in group:
+        members.setdefault((each.key.role, each.key.type), []).append(each)
     found: dict[tuple[str, Operand], Permutation] = {}
     for axis in _NEEDED:
-        counting = {_operand(each) for each in group if axis in _axes(each)}
+        counting = [operand for operand, results in members.items() if axis in _axes(results[0])]
         for operands in _together(counting, forms):
-            members = [each for each in group if _operand(each) in operands]
-            if all(each.verdict is not Verdict.DIFFERENT for each in members):
+            sharing = [each for operand in operands for each in members[operand]]
+            if all(each.verdict is not Verdict.DIFFERENT for each in sharing):
                 continue
-            permutation = _permutation(axis, members, looked_at)
+            permutation = _permutation(axis, sharing, looked_at)
             if permutation and (is_identity(permutation) or _complete(axis, operands, forms)):
                 found |= {(axis, operand): permutation for operand in operands}
-    return [_renamed(each, {axis: found.get((axis, _operand(each))) for axis in _axes(each)}) for each in group]
+    return [
+        _renamed(each, {axis: found.get((axis, operand)) for axis in _axes(each)})
+        for operand, results in members.items()
+        for each in results
+    ]
 
 
 #: Role and type.
 Operand = tuple[str, str]
-
-
-def _operand(result: Result) -> Operand:
-    return result.key.role, result.key.type
 
 
 def _axes(result: Result) -> Sequence[str]:
