@@ -5,20 +5,18 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 from .errors import LanemapError
 from .fragment import Element, Fragment, Packed
-from .instructions import FORMS, Key, instruction
+from .instructions import Key, instruction
+from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
+from .names import Query as Query
+from .names import accumulators, naturally, whole, word
 from .reader import Reader, Rows, Value
-
-#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
-DEFAULT_SOURCE = "ptx-isa-9.1+errata"
 
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
@@ -56,37 +54,6 @@ ORDER BY finding.id
 """
 
 
-@dataclass(frozen=True)
-class Query:
-    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any."""
-
-    shape: str | None = None
-    type: str | None = None
-    role: str | None = None
-    instruction: str | None = None
-    major: str | None = None
-    selector: int | None = None
-    source: str | None = None
-    qualifiers: str | None = None
-
-    def parameters(self) -> dict[str, Value]:
-        """The names as the database spells them.
-
-        Raises:
-            LanemapError: one is not text, or the selector no whole number.
-        """
-        return {
-            "shape": _word("shape", self.shape),
-            "type": _word("type", self.type),
-            "role": None if self.role is None else _text("role", self.role).upper(),
-            "instruction": _word("instruction", self.instruction),
-            "major": _word("major", self.major),
-            "selector": whole("selector", self.selector),
-            "qualifiers": _word("qualifiers", self.qualifiers),
-            "source": None if self.source is None else _text("source", self.source),
-        }
-
-
 def sources(reader: Reader) -> Rows:
     """Every source, with how many fragments it has, how many of them have no rows, and findings on it."""
     return reader.select(_SOURCES, {})
@@ -111,11 +78,12 @@ def fragments(reader: Reader, query: Query) -> list[Fragment]:
     Raises:
         LanemapError: none matches; names which part of the request is unknown, and what there is.
     """
-    asked = query.parameters()
-    found = reader.select(_FRAGMENTS, _stored(asked)).records()
-    if not found:
-        raise LanemapError(_why_none(reader, asked))
-    return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in found]
+    for each in filter(None, (query, query.of_accumulator())):
+        found = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
+        there = [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in found]
+        if named := [fragment for fragment in there if each.includes(fragment.key)]:
+            return named
+    raise LanemapError(_why_none(reader, query.parameters()))
 
 
 def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
@@ -190,9 +158,8 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
 
 
 def _accumulator(a: Fragment, asked: str | None) -> str:
-    key = (a.instruction, a.shape, a.type)
-    known = sorted({each.d for each in FORMS if (each.name, each.shape, each.a) == key})
-    wanted = _word("accumulator", asked) or max(known, default="")
+    known = accumulators(a.instruction, a.shape, a.type)
+    wanted = word("accumulator", asked) or next(iter(known), "")
     if wanted not in known:
         name = f"{a.instruction} {a.shape} {a.type}"
         raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(known) or 'none'}")
@@ -237,39 +204,6 @@ def find(reader: Reader, query: Query, **where: int | None) -> Rows:
     return Rows(COLUMNS, rows)
 
 
-def whole(name: str, number: object) -> int | None:
-    """A number out of a request, as one that every database driver takes; frames and arrays hold others.
-
-    Raises:
-        LanemapError: it is no whole number; ``name`` says which.
-    """
-    try:
-        return None if number is None else operator.index(number)  # type: ignore[arg-type]
-    except TypeError:
-        raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1") from None
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise LanemapError(f"{name} {value!r} is not text: write it like {_EXAMPLES[name]!r}")
-    return value.strip()
-
-
-def _word(name: str, value: object) -> str | None:
-    return None if value is None else _text(name, value).lower().removeprefix(".")
-
-
-_EXAMPLES = {
-    "shape": "m16n8k16",
-    "type": "f16",
-    "accumulator": "f32",
-    "role": "A",
-    "instruction": "mma.sp",
-    "major": "row",
-    "qualifiers": "x4.trans",
-    "source": DEFAULT_SOURCE,
-}
-
 #: No selector is so far from 0. What a database cannot hold is not in it.
 _FAR = 1 << 15
 
@@ -300,7 +234,7 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
             continue
         there = [record for record in known if _alike(record[name], value)]
         if not there:
-            options = sorted({str(record[name]) for record in known if record[name] is not None}, key=_naturally)
+            options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
             of = f" in {' '.join(matched)}" if matched else ""
             return f"no {name} {_shown(value)}{of}: {_suggest(str(value), options)}"
         matched.append(str(there[0][name]))
@@ -310,11 +244,6 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
 
 def _alike(one: Value, other: Value) -> bool:
     return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
-
-
-def _naturally(name: str) -> list[tuple[int, str]]:
-    """Sort key that counts: m16n8k8 before m16n8k16."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _suggest(name: str, options: list[str]) -> str:

@@ -1,0 +1,245 @@
+"""Requests: which fragments somebody asks for, in the names that people have for instructions, shapes and types."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from . import spelling
+from .errors import LanemapError
+from .instructions import FORMS, INSTRUCTIONS, Form, Key, element_bits, majors
+from .spelling import Name, is_shape
+
+#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
+DEFAULT_SOURCE = "ptx-isa-9.1+errata"
+
+_NOTHING = Name()
+_ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
+
+_EXAMPLES = {
+    "shape": "m16n8k16",
+    "type": "f16",
+    "accumulator": "f32",
+    "role": "A",
+    "instruction": "mma.sp",
+    "major": "row",
+    "qualifiers": "x4.trans",
+    "source": DEFAULT_SOURCE,
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any.
+
+    ``shape`` may name a whole instruction instead: as a PTX mnemonic, alone or with what is around it in a kernel, an
+    opcode of SASS, an atom of CuTe, or a shape with the type of A. ``type`` may be any name of a type, such as half.
+    """
+
+    shape: str | None = None
+    type: str | None = None
+    role: str | None = None
+    instruction: str | None = None
+    major: str | None = None
+    selector: int | None = None
+    source: str | None = None
+    qualifiers: str | None = None
+
+    @property
+    def name(self) -> Name:
+        """What shape, type and instruction name together.
+
+        Raises:
+            LanemapError: they contradict each other, or there is no such instruction; says what there is.
+        """
+        named = _joined(_read("shape", self.shape), _read("instruction", self.instruction))
+        if self.type is not None:
+            type_, modifier = spelling.type_name(text("type", self.type))
+            named = _joined(named, Name(type=type_, modifiers=frozenset(filter(None, [modifier]))))
+        if (named.types or named.modifiers) and named.instruction in (None, *INSTRUCTIONS):
+            forms(named)
+        return named
+
+    def parameters(self) -> dict[str, Any]:
+        """The names as the database spells them. A name that has no role leaves the type open.
+
+        Raises:
+            LanemapError: one is not text, the selector is not a whole number, or see ``name``.
+        """
+        name = self.name
+        role = _role(self.role, name)
+        own = name.type_of(role) if role else word("type", self.type) and name.type
+        layout, instruction = name.layout_of(role) if role else None, name.instruction
+        several = len(majors(instruction or "", name.shape or "", own or "", role or "")) > 1
+        moved = layout if instruction == "wmma" and role in ("A", "B") else None
+        return {
+            "shape": name.shape,
+            "type": own,
+            "role": role,
+            "instruction": instruction,
+            "major": (layout if several else None) if self.major is None else word("major", self.major),
+            "selector": whole("selector", self.selector),
+            "qualifiers": name.qualifiers or moved if self.qualifiers is None else word("qualifiers", self.qualifiers),
+            "source": None if self.source is None else text("source", self.source),
+        }
+
+    def includes(self, key: Key) -> bool:
+        """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
+        name = self.name
+        if self.type is None and self.role is None and name.type:
+            return any(form.types.get(key.role) == key.type for form in _candidates(name))
+        return name.type_of(key.role) in (None, key.type) and not (
+            key.several_majors and name.layout_of(key.role) not in (None, key.major)
+        )
+
+    def of_accumulator(self) -> Query | None:
+        """The same for C or D where the type is that of A; None where it cannot be."""
+        asked = self.parameters()
+        if asked["role"] not in ("C", "D"):
+            return None
+        found = accumulators(asked["instruction"], asked["shape"], asked["type"])
+        return replace(self, shape=asked["shape"], instruction=asked["instruction"], type=found[0]) if found else None
+
+
+def operand(words: Sequence[str]) -> Query:
+    """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
+
+    >>> operand(["HMMA.16816.F32.BF16", "B"]).parameters()["type"]
+    'bf16'
+
+    Raises:
+        LanemapError: there are no words, or more than an instruction and a role.
+    """
+    if not words:
+        raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
+    *rest, last = words
+    if len(words) == 3 and (is_shape(words[0]) or spelling.read(words[0]) is None):
+        return Query(words[0], words[1], words[2])
+    if rest and last.lower() in _ROLES:
+        return Query(" ".join(rest), role=last)
+    return Query(" ".join(words))
+
+
+def forms(name: Name) -> tuple[Form, ...]:
+    """The forms that a name stands for: those with its qualifiers and no others, if there are any.
+
+    Raises:
+        LanemapError: there is none; says what there is instead.
+    """
+    if found := _candidates(name):
+        exact = tuple(form for form in found if _modifiers(form.mnemonic) == name.modifiers)
+        return exact or found
+    near = _candidates(Name(name.instruction, name.shape)) or _candidates(Name(shape=name.shape))
+    if near:
+        there = sorted({f"{form.name} {form.d}.{form.a}.{form.b}.{form.c}" for form in near})
+        raise LanemapError(f"there is no {name}: with types D, A, B, C, {name.shape} has {_some(there)}")
+    raise LanemapError(f"there is no {name}: {_shapes(name)}")
+
+
+@cache
+def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
+    """The types of D for a type of A, most exact first."""
+    found = {form.d for form in FORMS if (form.shape, form.a) == (shape, a) and instruction in (None, form.name)}
+    return tuple(sorted(found, key=lambda type_: -element_bits("mma", shape, type_)))
+
+
+@cache
+def _modifiers(mnemonic: str) -> frozenset[str]:
+    name = spelling.read(mnemonic)
+    return name.modifiers if name else frozenset()
+
+
+def _candidates(name: Name) -> tuple[Form, ...]:
+    """The forms of which all is true that a name says. A single type is that of A."""
+
+    def fits(form: Form) -> bool:
+        types = {role: type_ for role, type_ in name.types.items() if role in INSTRUCTIONS[form.name].axes}
+        return (
+            name.instruction in (None, form.name)
+            and name.shape in (None, form.shape)
+            and types.items() <= form.types.items()
+            and (bool(name.types) or name.type in (None, form.a))
+            and (len(name.layouts) != 2 or name.layouts == form.majors)
+            and name.modifiers <= _modifiers(form.mnemonic)
+        )
+
+    return tuple(filter(fits, FORMS))
+
+
+def _shapes(name: Name) -> str:
+    there = {form.shape for form in FORMS if name.instruction in (None, form.name)}
+    return f"its shapes are {_some(sorted(there, key=naturally))}" if there else "its name is not known"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+
+
+def _read(field: str, given: object) -> Name:
+    """What a field of a query names. A word in none of the notations is taken as it stands: imports have their own."""
+    if given is None:
+        return _NOTHING
+    plain: dict[str, Any] = {field: word(field, given)}
+    return spelling.read(text(field, given)) or replace(_NOTHING, **plain)
+
+
+def _joined(one: Name, other: Name) -> Name:
+    """What two names say together.
+
+    Raises:
+        LanemapError: they contradict each other.
+    """
+    for each in ("instruction", "shape", "role", "type", "types", "layouts", "qualifiers"):
+        first, second = getattr(one, each), getattr(other, each)
+        if first == getattr(_NOTHING, each):
+            one = replace(one, **{each: second})
+        elif second not in (first, getattr(_NOTHING, each)):
+            raise LanemapError(f"{one} and {other} are two instructions: name one")
+    return replace(one, modifiers=one.modifiers | other.modifiers)
+
+
+def _role(given: object, name: Name) -> str | None:
+    if given is None:
+        return name.role
+    role = text("role", given)
+    role = _ROLES.get(role.lower(), role.upper())
+    if name.role not in (None, role):
+        raise LanemapError(f"{name} holds {name.role} and no {role}")
+    return role
+
+
+def whole(name: str, number: object) -> int | None:
+    """A number out of a request, as one that every database driver takes; frames and arrays hold others.
+
+    Raises:
+        LanemapError: it is no whole number; ``name`` says which.
+    """
+    try:
+        return None if number is None else operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1") from None
+
+
+def text(name: str, value: object) -> str:
+    """A word out of a request, without the spaces around it.
+
+    Raises:
+        LanemapError: it is not text; ``name`` says which.
+    """
+    if not isinstance(value, str):
+        raise LanemapError(f"{name} {value!r} is not text: write it like {_EXAMPLES[name]!r}")
+    return value.strip()
+
+
+def word(name: str, value: object) -> str | None:
+    """The same in small letters and without a leading dot, as PTX's words are in the database."""
+    return None if value is None else text(name, value).lower().removeprefix(".")
+
+
+def naturally(name: str) -> list[tuple[int, str]]:
+    """Sort key that counts: m16n8k8 before m16n8k16."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,88 @@
+"""Opcodes as the disassembler lists them (SASS), in the words of a mnemonic. Learned from what ptxas assembles.
+
+An opcode says less than a mnemonic: its first letter stands for types that it leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import LanemapError
+from .types import known_type, shape_name
+
+_PRODUCT = re.compile(r"(?<![\w.])(?P<letter>[HIQOBD])(?P<group>G?)MMA(?P<words>(?:\.\w+)*)(?![\w.])", re.IGNORECASE)
+_MATRIX_MOVE = re.compile(r"(?<![\w.])(LDSM|STSM|MOVM)\.16\.(M88|MT88)(?:\.([24]))?(?![\w.])", re.IGNORECASE)
+_TENSOR_MEMORY = re.compile(r"(?<![\w.])(LDT|STT)M(?:\.16dp(64|128|256)bit)?(?:\.x(\d+))?(?![\w.])", re.IGNORECASE)
+_NO_REGISTERS = re.compile(r"(?<![\w.])UT(?:C?[HQIO]MMA|(CCP))(?!\w)", re.IGNORECASE)
+
+_DIGITS = re.compile(r"(16|8)(8)(\d{1,3})")
+_QUALIFIERS = {"e8": "ue8m0", "ue4m3": "ue4m3", "4x": "scale_vec::4x", "and": "and", "xor": "xor", "popc": "popc"}
+_IGNORED = {"sf", "sat", "step0", "step1", "step2", "step3"}
+
+#: The multiplied type where an opcode gives none, and the accumulator where it never does.
+_MULTIPLIED = {"H": "f16", "I": "s8", "Q": "e4m3", "O": "e2m1", "B": "b1", "D": "f64"}
+_ACCUMULATOR = {"I": "s32", "B": "s32", "D": "f64"}
+
+
+def mnemonic(text: str) -> str | None:
+    """The words of the mnemonic that an opcode in the text stands for; None where there is no opcode in it.
+
+    >>> mnemonic("@P0 HMMA.16816.F32.BF16 R4, R8, R12, R4 ;")
+    'mma.m16n8k16.f32.bf16.bf16.f32'
+
+    Raises:
+        LanemapError: the opcode names no shape, or has a word that is not a type.
+    """
+    readers = (
+        (_PRODUCT, _product),
+        (_MATRIX_MOVE, _matrix_move),
+        (_TENSOR_MEMORY, _tensor_memory),
+        (_NO_REGISTERS, lambda opcode: ["tcgen05", "cp" if opcode[1] else "mma"]),
+    )
+    for pattern, words in readers:
+        if found := pattern.search(text):
+            return ".".join(filter(None, words(found)))
+    return None
+
+
+def _product(opcode: re.Match[str]) -> list[str]:
+    letter, group, shape = opcode["letter"].upper(), bool(opcode["group"]), ""
+    types: list[str] = []
+    qualifiers: list[str] = []
+    words = opcode["words"].lower().split(".")[1:]
+    for word in words:
+        if digits := _DIGITS.fullmatch(word):
+            shape = shape_name("x".join(digits.groups()))
+        elif shape_name(word) != word:
+            shape = shape_name(word)
+        elif word in _QUALIFIERS:
+            qualifiers.append(_QUALIFIERS[word])
+        elif word not in _IGNORED and word != "sp":
+            types.append(known_type(word)[0])
+    if not shape:
+        raise LanemapError(f"{opcode[0]} does not name a shape: write it like HMMA.16816.F32.BF16")
+    name = ["wgmma.mma_async" if group else "mma", "sp" if "sp" in words else "", shape]
+    return name + _types(letter, types, group=group) + qualifiers
+
+
+def _types(letter: str, types: list[str], *, group: bool) -> list[str]:
+    """The types in the order of a mnemonic. An opcode gives the accumulators before what is multiplied."""
+    accumulators = (
+        [_ACCUMULATOR[letter]] if letter in _ACCUMULATOR else [each for each in types if each in ("f16", "f32")]
+    )
+    multiplied = [each for each in types if each not in accumulators] or [_MULTIPLIED[letter]]
+    if not accumulators:
+        return multiplied[:1]
+    last = [] if group else accumulators[-1:]
+    return [accumulators[0], multiplied[0], multiplied[-1], *last]
+
+
+def _matrix_move(opcode: re.Match[str]) -> list[str]:
+    name = {"LDSM": "ldmatrix", "STSM": "stmatrix", "MOVM": "movmatrix"}[opcode[1].upper()]
+    count = "" if name == "movmatrix" else f"x{opcode[3] or 1}"
+    return [name, "m8n8", count, "trans" if opcode[2].upper() == "MT88" else "", "b16"]
+
+
+def _tensor_memory(opcode: re.Match[str]) -> list[str]:
+    move = {"LDT": "ld", "STT": "st"}[opcode[1].upper()]
+    return ["tcgen05", move, f"16x{opcode[2]}b" if opcode[2] else "32x32b", f"x{opcode[3] or 1}", "b32"]

@@ -1,0 +1,188 @@
+"""Requests in the names that people have."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanemap import DEFAULT_SOURCE, LanemapError
+from lanemap.db import lookup, spelling
+from lanemap.db.instructions import FORMS, INSTRUCTIONS
+from lanemap.db.location import locate
+from lanemap.db.names import Query, accumulators, forms, operand
+from lanemap.db.reader import connect
+
+some_form = st.sampled_from(FORMS)
+registers = st.lists(st.sampled_from(["%0", "%17", "%rs4", "a", "d0"]), min_size=1, max_size=4).map(", ".join)
+
+
+@pytest.fixture(scope="module")
+def reader(built):
+    return connect(locate(str(built)))
+
+
+@st.composite
+def in_a_kernel(draw, mnemonic: str) -> str:
+    """A mnemonic as it stands in sources: cut into strings, with operands, line breaks and what is around it."""
+    words = mnemonic.split(".")
+    joints = [
+        draw(st.sampled_from([".", "." if "::" in word else '."\n      "', ' ."\\n\\t"\n "'])) for word in words[1:]
+    ]
+    text = words[0] + "".join(
+        joint.replace(".", "", 1) + "." + word for joint, word in zip(joints, words[1:], strict=True)
+    )
+    operands = draw(st.one_of(st.just(""), registers, st.lists(registers, min_size=4, max_size=5).map("}, {".join)))
+    text += (" {" + operands + "};") if operands else ""
+    before = draw(
+        st.sampled_from(["", "  ", 'asm volatile("', 'asm("{\\n.reg .pred p;\\nsetp.ne.b32 p, %67, 0;\\n"\n"', "@%p1 "])
+    )
+    after = draw(st.sampled_from(["", '\\n"\n  : "=f"(d0) : "r"(a0), "f"(c0));', "\n"]))
+    return before + text + (after if operands else "")
+
+
+@given(st.data())
+def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
+    form = data.draw(some_form)
+    text = data.draw(in_a_kernel(form.mnemonic))
+    assert forms(spelling.read(text)) == (form,)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
+    for role in INSTRUCTIONS[form.name].axes:
+        asked = operand([form.mnemonic, role]).parameters()
+        key = form.key(role)
+        assert (asked["instruction"], asked["shape"], asked["type"], asked["role"]) == key[:4]
+        assert asked["major"] == (key.major if key.several_majors else None)
+        assert Query(form.mnemonic).includes(key)
+
+
+@given(st.data())
+def test_a_mnemonic_that_is_nearly_one_is_refused(data):
+    """Another type for one operand, another shape, a word too many: either it is a form, or it is refused in words."""
+    form = data.draw(some_form)
+    words = form.mnemonic.split(".")
+    place = data.draw(st.sampled_from([index for index, word in enumerate(words) if word in form.types.values()]))
+    words[place] = data.draw(st.sampled_from(["f64", "bf16", "s4", "e3m2", "b1", "f17", "row"]))
+    near = ".".join(words)
+    known = {each.mnemonic for each in FORMS}
+    if near in known:
+        assert forms(spelling.read(near))[0].mnemonic == near
+        return
+    with pytest.raises(LanemapError) as refused:
+        operand([near, "A"]).parameters()
+    assert "\n" not in str(refused.value)
+
+
+def test_the_types_of_a_shape_are_named_where_a_mnemonic_has_others():
+    near = "mma.sync.aligned.m16n8k8.row.col.f32.f16.bf16.f32"
+    there = (
+        "mma f16.f16.f16.f16, mma f32.bf16.bf16.f32, mma f32.f16.f16.f32, mma f32.tf32.tf32.f32, mma f64.f64.f64.f64"
+    )
+    with pytest.raises(LanemapError, match=f"there is no mma m16n8k8 f32.f16.bf16.f32: .* m16n8k8 has {there}$"):
+        operand([near]).parameters()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["16x8x16", "half", "a"], ("mma", "m16n8k16", "f16", "A")),
+        ([".M16N8K16", ".F16", "A"], ("mma", "m16n8k16", "f16", "A")),
+        (["m16n8k16 bfloat16", "B"], ("mma", "m16n8k16", "bf16", "B")),
+        (["mma.sp", "m16n8k32", "f16", "E"], ("mma.sp", "m16n8k32", "f16", "E")),
+        (["mma.sp m16n8k64", "int8", "B"], ("mma.sp", "m16n8k64", "s8", "B")),
+        (["SM80_16x8x16_F32BF16BF16F32_TN", "D"], ("mma", "m16n8k16", "f32", "D")),
+        (["IMMA.16832.S8.S8", "C"], ("mma", "m16n8k32", "s32", "C")),
+        (["m16n8k32", "fp8_e4m3", "A"], ("mma", "m16n8k32", "e4m3", "A")),
+        (["m16n8k64", "nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
+        (["m8n8k4", "double", "D"], ("mma", "m8n8k4", "f64", "D")),
+    ],
+    ids=" ".join,
+)
+def test_names_that_people_have(reader, words, asked):
+    found = lookup.one_operand(reader, operand(words))
+    assert {each.key[:4] for each in found} == {asked}
+
+
+@pytest.mark.parametrize("role", "CD")
+@pytest.mark.parametrize(
+    ("shape", "a", "type_"),
+    [("m16n8k16", "bf16", "f32"), ("m16n8k32", "s8", "s32"), ("m16n8k32", "e4m3", "f32"), ("m16n8k8", "tf32", "f32")],
+)
+def test_c_and_d_are_found_by_the_type_of_a(reader, shape, a, type_, role):
+    """Where there are two accumulators it is the most exact; a C that has the type itself stays what is meant."""
+    found = lookup.one_operand(reader, Query(shape, a, role, source=DEFAULT_SOURCE))
+    assert {each.type for each in found} == {type_}
+    assert {each.type for each in lookup.fragments(reader, Query("m16n8k16", "f16", role))} == {"f16"}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_the_accumulators_of_a_form_are_in_order(form):
+    assert form.d in accumulators(form.name, form.shape, form.a)
+    assert list(accumulators(form.name, form.shape, form.a)) in (["f64"], ["s32"], ["f32"], ["f32", "f16"])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_whole_instruction_is_its_operands(reader, form):
+    """The capture has every operand of every instruction that it could run; the document lists them all."""
+    found = lookup.fragments(reader, Query(form.mnemonic))
+    assert {(each.role, each.type) for each in found} <= set(form.types.items())
+    if form.supports("sm_90a"):
+        measured = [each for each in found if each.source == "h200-sm_90a"]
+        assert {(each.role, each.type) for each in measured} == set(form.types.items())
+        assert {each.major for each in measured if each.role in "AB"} == set(form.majors)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["m16n8k32", "fp8", "A"], "fp8 is e4m3 or e5m2: say which"),
+        (["m16n8k32", "nvfp4", "A"], "there is no m16n8k32 e2m1 scale_vec::4x"),
+        (
+            ["tcgen05.mma.cta_group::1.kind::f16", "A"],
+            "tcgen05.mma keeps its operands in Tensor Memory and has no registers",
+        ),
+        (["SM100_MMA_F16BF16_SS", "A"], "tcgen05.mma keeps its operands in Tensor Memory"),
+        (["SM100_UTCCP_4x32dp128bit_1cta"], "tcgen05.cp keeps its operands in Tensor Memory"),
+        (["UTCHMMA gdesc[UR4]", "A"], "tcgen05.mma keeps its operands in Tensor Memory"),
+        (["tcgen05", "A"], "tcgen05 is several instructions: name one"),
+        (["wgmma.fence.sync.aligned", "A"], "wgmma.fence holds no matrix in registers"),
+        (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
+        (["SM80_8x8x4_C64C64C64C64_TN", "A"], "multiplies complex numbers"),
+        (["QMMA", "A"], "QMMA does not name a shape"),
+        (["HMMA.16816.F33", "A"], "'f33' is not a type: did you mean f32"),
+        (["mma.sync.aligned.m16n8k16.row.col.f32.bf17.bf16.f32", "A"], "'bf17' is not a type: did you mean bf16?"),
+        (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "has 3 types"),
+        (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
+        (
+            ["mma.sync.aligned.m16n8k15.row.col.f32.f16.f16.f32", "A"],
+            "there is no mma m16n8k15 .*: its shapes are m8n8k4",
+        ),
+        (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
+        (["wmma.load.a.sync.aligned.row.m16n16k16.f16", "B"], "holds A and no B"),
+        ([], "name an instruction"),
+    ],
+    ids=" ".join,
+)
+def test_refused_with_a_reason(words, why):
+    with pytest.raises(LanemapError, match=why):
+        operand(words).parameters()
+
+
+def test_names_that_contradict_each_other_are_refused():
+    for query in (
+        Query("HMMA.16816.F32.BF16", instruction="mma.sp"),
+        Query("mma.sp m16n8k16 f16", "bf16"),
+        Query("m16n8k16", instruction="mma.m16n8k8"),
+    ):
+        with pytest.raises(LanemapError, match="two instructions: name one"):
+            query.parameters()
+
+
+@given(st.text(), st.one_of(st.none(), st.text(max_size=8)), st.one_of(st.none(), st.sampled_from("ABCDEX")))
+def test_any_text_is_a_request_or_refused_in_one_line(shape, type_, role):
+    try:
+        Query(shape, type_, role).parameters()
+    except LanemapError as error:
+        assert not re.search(r"[\r\n]", str(error))

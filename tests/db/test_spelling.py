@@ -1,0 +1,159 @@
+"""Spellings, against what real headers, assemblers and number formats say."""
+
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lanemap import LanemapError
+from lanemap.db import spelling
+from lanemap.db.instructions import FORMS
+from lanemap.db.names import forms
+from lanemap.db.spelling.types import known_type
+
+_STRUCT = re.compile(r"^struct\s+(\w+(?:\s*<[^{;]*?>)?)\s*(?::[^{;]*)?\{(.*?)^\};", re.DOTALL | re.MULTILINE)
+
+
+def folder(package: str, path: str) -> Path:
+    found = importlib.util.find_spec(package)
+    if found is None:
+        pytest.skip(f"{package} is not installed")
+    return Path(found.submodule_search_locations[0]) / path
+
+
+def atoms():
+    """Every struct of CuTe's instructions, by its name in full, with the strings that it assembles."""
+    for file in sorted(folder("cutlass_library", "source/include/cute/arch").glob("*_sm*.hpp")):
+        text = file.read_text()
+        for name, body in _STRUCT.findall(text):
+            sparse = "SM90::GMMA::SPARSE::" if "gmma_sparse" in file.name else ""
+            strings = [each for each in re.findall(r'"([^"\n]*)"', body) if not re.search("ttempt|should", each)]
+            yield sparse + name, " ".join(strings)
+
+
+def test_every_atom_of_cutlass_says_what_it_assembles():
+    read, refused = 0, []
+    for atom, assembly in atoms():
+        try:
+            name = spelling.read(atom)
+        except LanemapError as error:
+            refused.append((atom, assembly, str(error)))
+            continue
+        if name is None:
+            assert not re.search("mma|matrix", assembly), atom
+            continue
+        assembled = spelling.read(assembly)
+        for said in ("instruction", "shape", "type", "types", "layouts", "qualifiers"):
+            assert getattr(name, said) == getattr(assembled, said), (atom, said)
+        assert name.modifiers <= assembled.modifiers, atom
+        read += 1
+    assert read > 2400
+    for atom, assembly, why in refused:
+        complex_numbers = "complex" in why and "C64" in atom
+        elsewhere = not re.search(r"\b(mma\.sync|wgmma|(ld|st|mov)matrix|tcgen05\.(ld|st)\.)", assembly)
+        assert complex_numbers or elsewhere, (atom, why)
+
+
+def kernel(form, number: int) -> str:
+    """A kernel that executes one form, with operands from memory."""
+
+    def registers(role):
+        operand = form.operand(role)
+        kind = "f64" if operand.register_bits == 64 else "f32" if operand.type == "f32" else "b32"
+        return kind, [f"%{role.lower()}{index}" for index in range(operand.registers)]
+
+    lines = ["ld.param.u64 %at, [at];", "ld.global.b32 %e, [%at];"]
+    for role in "ABC":
+        kind, names = registers(role)
+        lines += [f"ld.global.{kind} {name}, [%at + {64 * 'ABC'.index(role) + 8 * i}];" for i, name in enumerate(names)]
+    operands = ["{" + ", ".join(registers(role)[1]) + "}" for role in "DABC"]
+    operands += ["%e", "0"] if form.sparse else []
+    operands += ["%e", "{0, 0}", "%e", "{0, 0}"] if form.scale is not None else []
+    kind, names = registers("D")
+    lines += [
+        f"{form} {', '.join(operands)};",
+        *(f"st.global.{kind} [%at + {8 * i}], {n};" for i, n in enumerate(names)),
+    ]
+    declared = [f".reg .{registers(role)[0]} {', '.join(registers(role)[1])};" for role in "ABCD"]
+    body = "\n".join([".reg .b64 %at; .reg .b32 %e;", *declared, *lines, "ret;"])
+    return f".visible .entry form{number}(.param .u64 at) {{\n{body}\n}}\n"
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_120a"])
+def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_path):
+    """On the first target that has a form, where later ones may put it together from other instructions."""
+    tools = folder("triton", "backends/nvidia/bin")
+    first = {"sm_70": "sm_75"}
+    chosen = {number: form for number, form in enumerate(FORMS) if first.get(form.target, form.target) == target}
+    source, binary = tmp_path / "forms.ptx", tmp_path / "forms.cubin"
+    kernels = "".join(kernel(form, number) for number, form in chosen.items())
+    source.write_text(f".version 8.7\n.target {target}\n.address_size 64\n{kernels}")
+    subprocess.run([tools / "ptxas", "-arch", target, source, "-o", binary], check=True, capture_output=True)
+    listing = subprocess.run([tools / "nvdisasm", "-c", binary], check=True, capture_output=True, text=True).stdout
+    sections = re.split(r"^\s*\.section\s+\.text\.form(\d+)", listing, flags=re.MULTILINE)
+    assembled = dict(zip(map(int, sections[1::2]), sections[2::2], strict=True))
+    assert assembled.keys() == chosen.keys()
+    for number, form in chosen.items():
+        opcodes = {line.split("*/")[-1] for line in assembled[number].splitlines() if re.search(r"\wMMA\.", line)}
+        assert opcodes, form
+        for opcode in opcodes:
+            name = spelling.read(opcode)
+            assert all(name.type_of(role) == form.types[role] for role in "ABCD"), opcode
+            # An opcode does not tell .kind::f8f6f4 from its absence, which no layout depends on.
+            assert (form.name, form.shape, form.types) in [(each.name, each.shape, each.types) for each in forms(name)]
+
+
+MOVES = {
+    "LDSM.16.M88.4 R4, [R2]": "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+    "LDSM.16.MT88.2 R4, [R2]": "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",
+    "STSM.16.M88 [R0], R1": "stmatrix.sync.aligned.m8n8.x1.shared.b16",
+    "STSM.16.MT88.4 [R0], R4": "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+    "MOVM.16.MT88 R1, R5": "movmatrix.sync.aligned.m8n8.trans.b16",
+    "LDTM.16dp256bit R4, tmem[UR4]": "tcgen05.ld.sync.aligned.16x256b.x1.b32",
+    "LDTM.x4 R4, tmem[UR4]": "tcgen05.ld.sync.aligned.32x32b.x4.b32",
+    "STTM.16dp64bit.x4 tmem[UR4], R4": "tcgen05.st.sync.aligned.16x64b.x4.b32",
+}
+
+
+@pytest.mark.parametrize("opcode", MOVES)
+def test_opcodes_of_moves(opcode):
+    """Pairs of what nvdisasm 12.9 lists for sm_100a and what was assembled."""
+    assert spelling.read(opcode) == spelling.read(MOVES[opcode])
+
+
+def test_number_formats_of_ml_dtypes_by_their_names():
+    """Each name either is a type of PTX with as many bits, or is left alone."""
+    names = [each for each in dir(ml_dtypes) if each[0] != "_" and isinstance(getattr(ml_dtypes, each), type)]
+    bits = {"bf16": 16, "e4m3": 8, "e5m2": 8, "e3m2": 6, "e2m3": 6, "e2m1": 4, "s4": 4, "u4": 4, "b1": 1}
+    known = {}
+    for name in names:
+        try:
+            known[name] = known_type(name)[0]
+        except LanemapError:
+            continue
+    assert known == {
+        "bfloat16": "bf16",
+        "float8_e4m3": "e4m3",
+        "float8_e4m3fn": "e4m3",
+        "float8_e5m2": "e5m2",
+        "float6_e3m2fn": "e3m2",
+        "float6_e2m3fn": "e2m3",
+        "float4_e2m1fn": "e2m1",
+        "int4": "s4",
+        "uint4": "u4",
+        "uint1": "b1",
+    } | ({"int1": "b1"} if "int1" in names else {})
+    for name, type_ in known.items():
+        kind = ml_dtypes.finfo if "float" in name else ml_dtypes.iinfo
+        assert kind(getattr(ml_dtypes, name)).bits == bits[type_], name
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "int8", "uint8", "int32"])
+def test_types_of_numpy_by_their_names(name):
+    type_, bits = re.fullmatch(r"([a-z]+)(\d+)", known_type(name)[0]).groups()
+    assert int(bits) == 8 * np.dtype(name).itemsize
+    assert type_ == {"float": "f", "int": "s", "uint": "u"}[name.rstrip("0123456789")]
