@@ -13,6 +13,7 @@ from .errors import LanemapError
 from .fragment import Element
 from .lookup import COLUMNS, Query, read_fragments, sources
 from .reader import Reader
+from .seal import sealed
 
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
 METADATA_KEY = b"lanemap"
@@ -71,13 +72,19 @@ def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
     # Coordinates take their whole range in every row group, so their statistics could never rule one out, and zstd
     # finds their repetitions without a dictionary.
     text = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
-    pq.write_table(table, stream, compression="zstd", use_dictionary=text, write_statistics=text)
+    pq.write_table(_sealed(table), stream, compression="zstd", use_dictionary=text, write_statistics=text)
 
 
 def write_arrow(table: pa.Table, stream: IO[bytes]) -> None:
     """Arrow IPC, the file format (Feather version 2)."""
+    table = _sealed(table)
     with pa.ipc.new_file(stream, table.schema) as writer:
         writer.write_table(table)
+
+
+def _sealed(table: pa.Table) -> pa.Table:
+    """A table of layouts with its digest; any other one as it is."""
+    return sealed(table) if METADATA_KEY in (table.schema.metadata or {}) else table
 
 
 def write_csv(table: pa.Table, stream: IO[bytes]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import LanemapError
 
@@ -104,7 +104,7 @@ def computations(name: str, shape: str, type: str) -> int:  # noqa: A002 - PTX's
     return 4 if (name, shape, type) in _QUAD_PAIRS else 1
 
 
-def quad_pair(lane: int) -> int:
+def quad_pair(lane: Any) -> Any:
     """The computation that a lane takes part in where a warp does four: lanes 0-3 and 16-19 do the first."""
     return lane // 4 % 4 + 1
 

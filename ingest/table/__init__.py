@@ -2,14 +2,15 @@
 
 The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. The others of
 ``layout`` are optional: instruction is ``mma``, col_last is col, major is row for A and col for B, computation is 1,
-or in m8n8k4 with f16 follows from the lane; selector is none, and source the name of the file. Columns that
+or in m8n8k4 with f16 follows from the lane; there is no selector and there are no qualifiers, and source is the name
+of the file. Columns that
 ``layout`` does not have are ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...db import instructions
 from ...db.errors import LanemapError
-from ...db.fragment import LANES, Fragment, Source, dimensions, elements
-from .columns import MISSING, read_columns
+from ...db.fragment import Fragment, Source, dimensions, elements
+from .columns import Numbers, read_columns
 
+#: As many as an instruction has operands, for every instruction of many devices.
+MAX_FRAGMENTS = 10_000
+MAX_SOURCES = 100
 MAX_REGISTERS = 256
 MAX_DIMENSION = 1024
 _MAJORS = {"A": "row", "B": "col"}
@@ -28,6 +33,8 @@ _MAJORS = {"A": "row", "B": "col"}
 
 def read_table(path: Path) -> list[Source]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file.
+
+    The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it.
 
     Raises:
         LanemapError: it is no such table; says what is wrong, and which fragment or row it is in.
@@ -38,11 +45,17 @@ def read_table(path: Path) -> list[Source]:
         "instruction": columns.texts["instruction"].mapped(_word, "mma"),
         "shape": columns.texts["shape"].mapped(_word),
         "type": columns.texts["type"].mapped(_word),
-        "role": columns.texts["role"].mapped(lambda role: role.strip().upper()),
+        "role": columns.texts["role"].mapped(str.strip),
         "major": columns.texts["major"].mapped(_word, ""),
+        "qualifiers": columns.texts["qualifiers"].mapped(_word, ""),
     }
+    if len(columns.texts["source"].values) > MAX_SOURCES:
+        raise LanemapError(f"{path} holds more than {MAX_SOURCES} sources: no table of layouts has so many")
     sources: dict[str, list[Fragment]] = {}
-    for rows in _groups([*((text.codes, len(text.values)) for text in texts.values())], columns.numbers["selector"]):
+    groups = _groups([*((text.codes, len(text.values)) for text in texts.values())], columns.numbers["selector"])
+    if len(groups) > MAX_FRAGMENTS:
+        raise LanemapError(f"{path} has more than {MAX_FRAGMENTS} fragments: no table of layouts has so many")
+    for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
         numbers = {column: values[rows] for column, values in columns.numbers.items()}
         try:
@@ -52,33 +65,36 @@ def read_table(path: Path) -> list[Source]:
         sources.setdefault(key["source"], []).append(fragment)
     with path.open("rb") as stream:
         provenance = {"file": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-    return [Source(name, "import", f"table {path.name}", found, provenance) for name, found in sources.items()]
+    title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
+    return [Source(name, "import", title, found, provenance) for name, found in sources.items()]
 
 
 def _word(text: str) -> str:
     return text.strip().lower().removeprefix(".")
 
 
-def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: NDArray[np.int32]) -> Iterator[NDArray[np.intp]]:
+def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: Numbers) -> list[NDArray[np.intp]]:
     """The rows of each fragment, fragments in the order in which they begin."""
-    group = selector.astype(np.int64)
+    group = np.unique(selector.filled(0).astype(np.int64), return_inverse=True)[1] * 2 + np.ma.getmaskarray(selector)
     for column, count in codes:
         if count > 1:
             group = np.unique(group, return_inverse=True)[1] * count + column
     _, begins, group = np.unique(group, return_index=True, return_inverse=True)
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    return (rows[index] for index in np.argsort(begins))
+    return [rows[index] for index in np.argsort(begins)]
 
 
-def _fragment(key: Mapping[str, str], numbers: dict[str, NDArray[np.int32]]) -> Fragment:
-    role, shape = key["role"], key["shape"]
-    if max(dimensions(shape, role, key["instruction"])) > MAX_DIMENSION:
+def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
+    shape, instruction = key["shape"], key["instruction"]
+    roles = instructions.instruction(instruction).axes
+    role = next((each for each in roles if each.lower() == key["role"].lower()), key["role"])
+    if max(dimensions(shape, role, instruction)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
-    selector = int(numbers["selector"][0])
+    selector = numbers["selector"][:1]
     fragment = Fragment(
-        instruction=key["instruction"],
+        instruction=instruction,
         shape=shape,
         type=key["type"],
         role=role,
@@ -86,29 +102,29 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, NDArray[np.int32]]) -> 
         slots=_power_of_two(int(numbers["slot"].max()) + 1),
         elements=None,
         major=(key["major"] or _MAJORS[role]) if role in _MAJORS else None,
-        selector=None if selector == MISSING else selector,
+        selector=None if selector.mask.all() else int(selector[0]),
+        qualifiers=key["qualifiers"] or None,
         status="imported",
     )
-    columns = numbers | {
-        "col_last": _filled(numbers["col_last"], numbers["col"]),
-        "computation": _filled(numbers["computation"], _computation(fragment, numbers["lane"])),
+    lanes = numbers["lane"].filled()
+    columns = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")} | {
+        "col_last": np.where(np.ma.getmaskarray(numbers["col_last"]), numbers["col"], numbers["col_last"]),
+        "computation": np.where(
+            np.ma.getmaskarray(numbers["computation"]),
+            instructions.quad_pair(lanes) if fragment.computations == 4 else 1,
+            numbers["computation"],
+        ),
     }
     _check(fragment, columns)
     return replace(fragment, elements=elements(columns))
 
 
-def _computation(fragment: Fragment, lane: NDArray[np.int32]) -> NDArray[np.int32]:
-    """In m8n8k4 with f16 each group of four lanes in half a warp does a product of its own."""
-    quad_pairs = fragment.shape == "m8n8k4" and fragment.type != "f64"
-    return lane // 4 % 4 + 1 if quad_pairs else np.ones_like(lane)
-
-
 def _check(fragment: Fragment, columns: Mapping[str, NDArray[np.int32]]) -> None:
     rows, cols = fragment.dimensions
-    limits = {"lane": LANES, "reg": MAX_REGISTERS, "slot": fragment.register_bits, "row": rows, "col": cols}
+    limits = {"lane": fragment.threads, "reg": MAX_REGISTERS, "slot": fragment.register_bits, "row": rows, "col": cols}
     for name, limit in (limits | {"col_last": cols}).items():
         _within(fragment, name, columns[name], 0, limit - 1)
-    _within(fragment, "computation", columns["computation"], 1, 4)
+    _within(fragment, "computation", columns["computation"], 1, max(4, fragment.computations))
     if fragment.selector is not None:
         _within(fragment, "selector", np.asarray([fragment.selector]), 0, 3)
     if (columns["col_last"] < columns["col"]).any():
@@ -125,10 +141,6 @@ def _within(fragment: Fragment, name: str, values: NDArray[Any], least: int, mos
     outside = values[(values < least) | (values > most)]
     if outside.size:
         raise LanemapError(f"{fragment}: {name} {outside[0]} is outside {least}..{most}")
-
-
-def _filled(values: NDArray[np.int32], default: NDArray[np.int32]) -> NDArray[np.int32]:
-    return np.where(values == MISSING, default, values)
 
 
 def _power_of_two(least: int) -> int:

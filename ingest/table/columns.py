@@ -1,32 +1,40 @@
-"""The columns of a CSV, Parquet or Arrow file, read in pieces, so that what is no table cannot fill the memory."""
+"""The columns of a CSV, Parquet or Arrow file, read in pieces, so that what is not a table cannot fill the memory."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
+from ...db.seal import DIGEST_KEY, digest
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
-TEXTS = ("source", "instruction", "shape", "type", "role", "major")
+TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers")
 NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector")
 
-#: Stands for a number that a row does not give.
-MISSING = int(np.iinfo(np.int32).min)
-
-#: Three times what every instruction of a device, the warpgroup ones too, comes to.
-MAX_ROWS = 10_000_000
+#: More than what every instruction of a device comes to, for several devices.
+MAX_ROWS = 3_500_000
+MAX_BYTES = 1 << 29
+#: Distinct values of a column of text, and how long each may be.
+MAX_NAMES = 10_000
+MAX_LENGTH = 1000
+_COLUMNS = 1000
 
 _HEAD = 1 << 16
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+
+#: A column of numbers, with a mask of its gaps.
+Numbers = np.ma.MaskedArray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -40,30 +48,66 @@ class Text:
         """The column with its values changed, equal ones made one, and gaps filled."""
         changed = [*map(change, self.values), *([] if default is None else [default])]
         distinct = list(dict.fromkeys(changed))
-        place = np.asarray([distinct.index(value) for value in changed] + [-1] * (default is None), np.int32)
-        return Text(place[self.codes], distinct)
+        places = {value: place for place, value in enumerate(distinct)}
+        table = np.asarray([places[value] for value in changed] + [-1] * (default is None), np.int32)
+        return Text(table[self.codes], distinct)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """All columns of ``layout``, each as long as the table; those that the file lacks are all gaps."""
+    """All columns of ``layout``, each as long as the table; those that the file lacks are all gaps.
+
+    ``sealed``: the file carries a digest, and these are the values that it was made of.
+    """
 
     texts: Mapping[str, Text]
-    numbers: Mapping[str, NDArray[np.int32]]
+    numbers: Mapping[str, Numbers]
+    sealed: bool
 
 
 def read_columns(path: Path) -> Columns:
     """The columns of a file, by its content and not by its ending.
 
     Raises:
-        LanemapError: it is no file, no table, or lacks a required column or value.
+        LanemapError: it is no file, no table, too large, damaged, or lacks a required column or value.
     """
-    batches = [_checked(batch, path) for batch in _bounded(_batches(path), path)]
-    if not batches:
+    names: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
+    codes: dict[str, list[NDArray[np.int32]]] = {name: [] for name in TEXTS}
+    numbers: dict[str, list[Numbers]] = {name: [] for name in NUMBERS}
+    rows, seal = 0, None
+    for batch in _batches(path):
+        rows += batch.num_rows
+        _limit_rows(rows, path)
+        seal = (batch.schema.metadata or {}).get(DIGEST_KEY, seal)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name in TEXTS:
+                codes[name].append(_codes(column, names[name], name, path))
+            else:
+                numbers[name].append(_whole(column, name, path))
+    if not rows:
         raise LanemapError(f"{path} has no rows")
-    table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
-    numbers = {name: _number(table, name, path) for name in NUMBERS}
-    return Columns({name: _text(table, name, path) for name in TEXTS}, numbers)
+    texts = {name: Text(np.concatenate(parts), list(names[name])) for name, parts in codes.items() if parts}
+    whole: dict[str, Numbers] = {
+        name: np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
+        for name, parts in numbers.items()
+        if parts
+    }
+    if seal and seal.decode("ascii", "replace") != digest({n: (t.codes, t.values) for n, t in texts.items()}, whole):
+        raise LanemapError(
+            f"{path} was damaged or changed after Lanemap wrote it: its values do not match their digest: export it "
+            "again, or drop the schema metadata of what was changed on purpose"
+        )
+    for name in REQUIRED:
+        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(whole[name])
+        if missing.any():
+            raise LanemapError(f"{path}: row {int(missing.argmax()) + 1} has no {name}")
+    lacking = Text(np.full(rows, -1, np.int32), [])
+    gaps: Numbers = np.ma.MaskedArray(np.zeros(rows, np.int32), mask=True)
+    return Columns(
+        {name: texts.get(name, lacking) for name in TEXTS},
+        {name: whole.get(name, gaps) for name in NUMBERS},
+        bool(seal),
+    )
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -72,40 +116,68 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - 1))
+            last = stream.read(1)
     except OSError as error:
         raise LanemapError(f"cannot read {path}: {error.strerror}: name a CSV, Parquet or Arrow file") from None
+    if size > MAX_BYTES:
+        raise LanemapError(f"{path} has more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
     if not head:
         raise LanemapError(f"{path} is empty: a table has the columns {', '.join(REQUIRED)}")
     if head.startswith(b"PAR1"):
         return _parquet(path)
     if head.startswith(b"ARROW1"):
         return _arrow(path)
-    return _csv(path, head)
+    names = _names(_csv_names(head, path), path)
+    if last not in (b"\n", b"\r"):
+        raise LanemapError(f"{path}: the last line has no end, so the file may be cut off: end it with a line feed")
+    return _csv(path, names)
 
 
 def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    with _in_words(path, "Parquet"), pq.ParquetFile(path) as file:
-        names = _names(file.schema_arrow.names, path)
-        for batch in file.iter_batches(columns=list(names)):
-            batch.validate(full=True)
-            yield batch.rename_columns([names[name] for name in batch.schema.names])
+    with _in_words(path, "Parquet"):
+        limits = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
+        with pq.ParquetFile(path, **limits) as file:
+            if file.metadata.num_columns > _COLUMNS:
+                raise LanemapError(f"{path} has more than {_COLUMNS} columns: no table of layouts has so many")
+            _limit_rows(file.metadata.num_rows, path)
+            names = _names(file.schema_arrow.names, path)
+            groups = range(file.metadata.num_row_groups)
+            used = [index for index, name in enumerate(file.schema_arrow.names) if name in names]
+            if len(file.schema.names) == len(file.schema_arrow.names):  # else a column is nested, and refused later
+                parts = (file.metadata.row_group(group).column(index) for group in groups for index in used)
+                if sum(part.total_uncompressed_size for part in parts) > MAX_BYTES:
+                    raise LanemapError(f"{path} holds more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
+        # Text stays as it is stored, each value once; repeated, it could take any amount of memory.
+        texts = [name for name, known in names.items() if known in TEXTS]
+        with pq.ParquetFile(path, read_dictionary=texts, **limits) as file:
+            for batch in file.iter_batches(columns=list(names)):
+                batch.validate(full=True)
+                batch = batch.rename_columns([names[name] for name in batch.schema.names])
+                yield batch.replace_schema_metadata(file.schema_arrow.metadata)
 
 
 def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
+    from pyarrow.dataset import dataset
+
+    with _in_words(path, "Arrow"):
+        # The rows are counted without reading them: compressed, millions take little room in a file.
+        _limit_rows(dataset(path, format="arrow").count_rows(), path)
     with _in_words(path, "Arrow"), pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         names = _names(reader.schema.names, path)
         for index in range(reader.num_record_batches):
             batch = reader.get_batch(index)
             batch.validate(full=True)
-            yield batch.select(list(names)).rename_columns(list(names.values()))
+            batch = batch.select(list(names)).rename_columns(list(names.values()))
+            yield batch.replace_schema_metadata(reader.schema.metadata)
 
 
-def _csv(path: Path, head: bytes) -> Iterator[pa.RecordBatch]:
+def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     import pyarrow.csv as pc
 
-    names = _names(_csv_names(head, path), path)
     # What may have gaps, pandas writes with a decimal point.
     numbers = {name: pa.int32() if name in REQUIRED else pa.float64() for name in NUMBERS}
     types = {name: _TEXT if known in TEXTS else numbers[known] for name, known in names.items()}
@@ -118,12 +190,15 @@ def _csv(path: Path, head: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def _csv_names(head: bytes, path: Path) -> list[str]:
-    line, ended, _ = head.partition(b"\n")
-    whole = bool(ended) or len(head) < _HEAD
+    line = head.splitlines()[0]
+    whole = len(line) < _HEAD
     text = codecs.decode(line, "utf-8-sig", "replace")
     if not whole or "\0" in text or "\ufffd" in text:
         raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
-    return next(csv.reader([text.rstrip("\r")]), [])
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error as error:
+        raise LanemapError(f"{path} is not a table: {error}: name a CSV, Parquet or Arrow file") from None
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
@@ -141,56 +216,44 @@ def _names(names: Sequence[str], path: Path) -> dict[str, str]:
     return known
 
 
-def _bounded(batches: Iterator[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    for batch in batches:
-        rows += batch.num_rows
-        if rows > MAX_ROWS:
-            raise LanemapError(f"{path} has more than {MAX_ROWS} rows: no table of layouts is so long")
-        yield batch
+def _limit_rows(rows: int, path: Path) -> None:
+    if rows > MAX_ROWS:
+        raise LanemapError(f"{path} has more than {MAX_ROWS} rows: no table of layouts is so long")
 
 
-def _checked(batch: pa.RecordBatch, path: Path) -> pa.RecordBatch:
-    """The batch with its columns in the types that the rest expects."""
-    columns = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        query = _TEXT if name in TEXTS else pa.int32()
-        text = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        fits = _is_text(text) if name in TEXTS else pa.types.is_integer(text) or pa.types.is_floating(text)
-        if not (fits or pa.types.is_null(text)):
-            kind = "text" if name in TEXTS else "whole numbers"
-            raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold {kind}")
-        try:
-            columns[name] = column.cast(pa.string()).dictionary_encode() if name in TEXTS else column.cast(query)
-        except pa.ArrowException:
-            raise LanemapError(f"{path}: column {name} holds numbers that are not whole, or too large") from None
-    return pa.record_batch(columns)
+def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> NDArray[np.int32]:
+    """The places of the values of a column among those that are known, to which new ones are added."""
+    stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (_is_text(stored) or pa.types.is_null(stored)):
+        raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold text")
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    values = column.dictionary.to_pylist()
+    new = [value for value in dict.fromkeys(values) if value is not None and value not in known]
+    if len(known) + len(new) > MAX_NAMES:
+        raise LanemapError(f"{path}: column {name} has more than {MAX_NAMES} values: no table of layouts has so many")
+    if any(len(value) > MAX_LENGTH for value in new):
+        raise LanemapError(f"{path}: column {name} has a value of more than {MAX_LENGTH} characters")
+    for value in new:
+        known[value] = len(known)
+    places = np.asarray([-1 if value is None else known[value] for value in values] + [-1], np.int32)
+    rows: NDArray[np.int64] = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return places[rows]
+
+
+def _whole(column: pa.Array, name: str, path: Path) -> Numbers:
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
+        raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold whole numbers")
+    try:
+        whole = column.cast(pa.int32())
+    except pa.ArrowException:
+        raise LanemapError(f"{path}: column {name} holds numbers that are not whole, or too large") from None
+    gaps = whole.is_null().to_numpy(zero_copy_only=False)
+    return np.ma.MaskedArray(whole.fill_null(0).to_numpy(zero_copy_only=False), gaps)
 
 
 def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
-
-
-def _text(table: pa.Table, name: str, path: Path) -> Text:
-    if name not in table.column_names:
-        return Text(np.full(table.num_rows, -1, np.int32), [])
-    column = table[name].combine_chunks()
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    _demand(name, codes < 0, path)
-    return Text(codes, column.dictionary.to_pylist())
-
-
-def _number(table: pa.Table, name: str, path: Path) -> NDArray[np.int32]:
-    if name not in table.column_names:
-        return np.full(table.num_rows, MISSING, np.int32)
-    values: NDArray[np.int32] = table[name].fill_null(MISSING).to_numpy()
-    _demand(name, values == MISSING, path)
-    return values
-
-
-def _demand(name: str, gaps: NDArray[np.bool_], path: Path) -> None:
-    if name in REQUIRED and gaps.any():
-        raise LanemapError(f"{path}: row {int(gaps.argmax()) + 1} has no {name}")
 
 
 @contextmanager
@@ -198,6 +261,6 @@ def _in_words(path: Path, kind: str) -> Iterator[None]:
     """Arrow's errors in one line."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
         words = " ".join(str(error).split())
         raise LanemapError(f"{path} cannot be read as {kind}: {words[:200]}") from None

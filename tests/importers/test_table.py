@@ -1,7 +1,11 @@
 """Anyone's table: what it may leave out, what comes back unchanged, and everything that is refused."""
 
 import io
+import os
 import random
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,6 +17,7 @@ import lanemap
 from lanemap import LanemapError
 from lanemap.db.export import WRITERS, layout_table
 from lanemap.db.lookup import Query
+from lanemap.db.seal import sealed
 from lanemap.ingest.table import columns, read_table
 
 HEADER = "shape,type,role,lane,reg,slot,row,col"
@@ -189,21 +194,147 @@ def test_a_truncated_file_is_refused(exported, form, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_a_damaged_file_is_refused_or_read(exported, form, tmp_path):
-    """Never a crash, a traceback or more memory than its rows."""
+def test_a_damaged_file_is_refused_or_says_the_same(exported, form, tmp_path):
+    """A flipped bit never changes a layout unnoticed, and is never a crash."""
+    seed = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000))
+    print(f"LANEMAP_SEED={seed}")
     whole = io.BytesIO()
     WRITERS[form](exported.slice(0, 500), whole)
-    content = bytearray(whole.getvalue())
-    chance = random.Random(11)
-    for _ in range(300):
-        damaged = bytearray(content)
-        for _ in range(chance.randint(1, 4)):
-            damaged[chance.randrange(8, len(damaged))] = chance.randrange(256)
+    (tmp_path / "damaged").write_bytes(whole.getvalue())
+    expected = digests(read_table(tmp_path / "damaged"))
+    assert all("unsealed" not in each.title for each in read_table(tmp_path / "damaged"))
+    chance, refused = random.Random(seed), 0
+    for _ in range(5000 if "LANEMAP_LONG" in os.environ else 250):
+        damaged = bytearray(whole.getvalue())
+        for _ in range(chance.choice([1, 1, 1, 2, 4])):
+            damaged[chance.randrange(8, len(damaged))] ^= 1 << chance.randrange(8)
         (tmp_path / "damaged").write_bytes(damaged)
         try:
-            read_table(tmp_path / "damaged")
+            found = read_table(tmp_path / "damaged")
         except LanemapError as error:
+            refused += 1
             assert "\n" not in str(error)
+        else:
+            sealed = [each for each in found if "unsealed" not in each.title]
+            assert not sealed or digests(found) == expected
+    assert refused > 50
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize(("column", "value"), [("col", 3), ("type", "bf16"), ("selector", 0), ("computation", None)])
+def test_a_changed_value_is_noticed(exported, form, tmp_path, column, value):
+    """Whatever was changed, if the digest stayed; the order of columns and what else is there do not matter."""
+    part = sealed(exported.slice(0, 64))
+    index = part.column_names.index(column)
+    values = part[column].to_pylist()
+    changed = part.set_column(index, part.schema.field(index), pa.array([value, *values[1:]], part[column].type))
+    names = [*reversed(part.column_names)]
+    for table, fine in ((part.select(names).append_column("more", pa.nulls(64)), True), (changed, False)):
+        with (tmp_path / "file").open("wb") as stream:
+            if form == "parquet":
+                pq.write_table(table, stream)
+            else:
+                with pa.ipc.new_file(stream, table.schema) as writer:
+                    writer.write_table(table)
+        if fine:
+            assert all("unsealed" not in each.title for each in read_table(tmp_path / "file"))
+        else:
+            with pytest.raises(LanemapError, match="file was damaged or changed"):
+                read_table(tmp_path / "file")
+
+
+def test_a_file_without_a_digest_is_called_unsealed(exported, table, tmp_path):
+    assert table(HEADER, ROW)[0].title == "table mine.csv, unsealed"
+    pq.write_table(exported.replace_schema_metadata({}), tmp_path / "plain")
+    assert {each.title for each in read_table(tmp_path / "plain")} == {"table plain, unsealed"}
+
+
+@pytest.mark.parametrize("name", ["lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"])
+def test_a_missing_number_is_a_gap_and_no_number_is_one(tmp_path, name):
+    """Gaps in required columns are refused; the least number that a column can hold is out of range, not a gap."""
+    rows = {"shape": ["m16n8k16"] * 2, "type": ["f16"] * 2, "role": ["A"] * 2, "lane": [0, 1], "computation": [1, 1]}
+    rows |= {each: [0, 0] for each in ("reg", "slot", "row", "col", "col_last", "selector")}
+    for value in (None, -(1 << 31), -(1 << 15), -1):
+        pq.write_table(pa.table(rows | {name: pa.array([0 if name != "computation" else 1, value])}), tmp_path / "file")
+        if value is None and name in columns.REQUIRED:
+            with pytest.raises(LanemapError, match=f"row 2 has no {name}"):
+                read_table(tmp_path / "file")
+        elif value is None:
+            found = [each for source in read_table(tmp_path / "file") for each in source.fragments]
+            assert [each.selector for each in found] == ([0, None] if name == "selector" else [0])
+        else:
+            with pytest.raises(LanemapError, match=f"{name} {value} is outside"):
+                read_table(tmp_path / "file")
+
+
+def test_line_ends_of_every_kind(table):
+    for end in (b"\n", b"\r\n", b"\r"):
+        (source,) = table(end.join([HEADER.encode(), ROW.encode(), b""]))
+        assert len(source.fragments[0].elements) == 1
+
+
+@pytest.mark.parametrize("cut", range(1, len(ROW) + 1))
+def test_a_table_that_is_cut_off_is_refused(table, cut):
+    with pytest.raises(LanemapError):
+        table((HEADER + "\n" + ROW + "\n" + ROW.replace(",5,", ",15,")).encode()[:-cut])
+
+
+def repeated(value, count):
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([value]))
+
+
+def numbered(count, prefix):
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.arange(count, dtype=np.int32)), pa.array([f"{prefix}{index}" for index in range(count)])
+    )
+
+
+def bomb(count, **other):
+    named = {"shape": repeated("m16n8k16", count), "type": repeated("f16", count), "role": repeated("A", count)}
+    zeros = pa.array(np.zeros(count, np.int32))
+    return pa.table(named | dict.fromkeys(("lane", "reg", "slot", "row", "col"), zeros) | other)
+
+
+BOMBS = {
+    "a long text": lambda: bomb(65_536, shape=repeated("x" * 60_000, 65_536)),
+    "many rows": lambda: bomb(3_500_001),
+    "many types": lambda: bomb(300_000, type=numbered(300_000, "t")),
+    "many fragments": lambda: bomb(
+        30_000,
+        type=pa.array([f"t{index % 200}" for index in range(30_000)]).dictionary_encode(),
+        source=pa.array([f"s{index // 300}" for index in range(30_000)]).dictionary_encode(),
+    ),
+    "many sources": lambda: bomb(5_000, source=numbered(5_000, "s")),
+    "many columns": lambda: pa.table({f"c{index}": pa.array([1]) for index in range(5_000)}),
+    "many slots that are the same": lambda: bomb(500_000),
+}
+
+
+def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path):
+    """Small files of large content, each read within 5 s and 1 GB, in a process of its own."""
+    for name, table in BOMBS.items():
+        pq.write_table(made := table(), tmp_path / name, compression="zstd")
+        if name == "many rows":
+            options = pa.ipc.IpcWriteOptions(compression="zstd")
+            with pa.ipc.new_file(str(tmp_path / "arrow"), made.schema, options=options) as writer:
+                writer.write_table(made)
+    (tmp_path / "empty lines").write_text(HEADER + "\n" * 3_000_000)
+    (tmp_path / "a long line").write_bytes(HEADER.encode() + b"\n" + b"x" * 20_000_000 + b"\n")
+    read = (
+        "import resource, sys, time\n"
+        "from pathlib import Path\n"
+        "from lanemap import LanemapError\n"
+        "from lanemap.ingest.table import read_table\n"
+        "for file in sorted(Path(sys.argv[1]).iterdir()):\n"
+        "    began = time.process_time()\n"
+        "    try: read_table(file)\n"
+        "    except LanemapError as error: assert '\\n' not in str(error)\n"
+        "    else: raise SystemExit(f'{file} is read')\n"
+        "    assert time.process_time() - began < 5, file\n"
+        "    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20, file\n"
+    )
+    done = subprocess.run([sys.executable, "-c", read, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_text_that_is_none_is_refused(tmp_path):
