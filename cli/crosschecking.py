@@ -26,8 +26,9 @@ def diff(database: Database, left: str, right: str, query: Query) -> Check:
 
 def check(database: Database, against: Sequence[str]) -> Check:
     """Check everything in the database."""
-    known = _known(database)
-    sources, findings = crosscheck.read_sources(database.reader), crosscheck.read_findings(database.reader)
+    with database.reader.snapshot():
+        known = _known(database)
+        sources, findings = crosscheck.read_sources(database.reader), crosscheck.read_findings(database.reader)
     return crosscheck.check(sources, findings, [_spelled(name, known) for name in against])
 
 

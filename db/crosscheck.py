@@ -172,7 +172,9 @@ _ALONE = "no other source has any fragment of it: its instructions, shapes or ty
 def read_sources(reader: Reader, names: Sequence[str] | None = None) -> list[Source]:
     """Sources of a database with all their fragments: those of some names, or all."""
     queries = [Query()] if names is None else [Query(source=name) for name in names]
-    fragments = [each for query in queries for each in read_fragments(reader, query)]
+    with reader.snapshot():
+        fragments = [each for query in queries for each in read_fragments(reader, query)]
+        records = lookup.sources(reader).records()
     return [
         Source(
             each["name"],
@@ -181,7 +183,7 @@ def read_sources(reader: Reader, names: Sequence[str] | None = None) -> list[Sou
             [fragment for fragment in fragments if fragment.source == each["name"]],
             json.loads(each["provenance"]),
         )
-        for each in lookup.sources(reader).records()
+        for each in records
         if names is None or each["name"] in names
     ]
 

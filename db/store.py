@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, inspect, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, func, insert, inspect, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
 
-from .errors import LanemapError
+from .errors import LanemapError, masked
 from .fragment import Element, Fragment, Source, check_names
 from .location import SCHEMA_VERSION, Location
+from .provenance import provenance
+from .reader import busy, recover, wait_for_lock
 from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
-from .server import engine, in_words
 from .structure import check
 
 Progress = Callable[[Source], object]
+
+#: Any number will do, as long as every Lanemap takes the same lock before it writes.
+_LOCK = 0x4C414E45
 
 
 def ship(
@@ -65,12 +69,12 @@ def _transaction(location: Location) -> Iterator[Connection]:
     Raises:
         LanemapError: an error of the database.
     """
-    made = engine(location)
+    made = _engine(location)
     try:
         with made.begin() as connection:
             yield connection
     except DBAPIError as error:
-        raise in_words(error, location) from None
+        raise _in_words(error, location) from None
     finally:
         made.dispose()
 
@@ -86,6 +90,76 @@ def remove(location: Location, name: str) -> None:
             known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
             raise LanemapError(f"no source {name}: there is {', '.join(known)}")
         _drop_unused(connection)
+
+
+def _engine(location: Location) -> Engine:
+    """An engine whose transactions exclude other writers from their first statement on."""
+    try:
+        made = _sqlite(location) if location.file is not None else _postgresql(location)
+    except ImportError:
+        raise LanemapError('PostgreSQL needs psycopg: pip install "lanemap[postgres]"') from None
+    except (ValueError, ArgumentError):
+        raise LanemapError(f"cannot read the database address {location}: write postgresql://USER@HOST/NAME") from None
+    return made
+
+
+def _postgresql(location: Location) -> Engine:
+    address = (location.url or "").replace("postgresql://", "postgresql+psycopg://", 1)
+    made = create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": 10})
+
+    @event.listens_for(made, "begin")
+    def begin(connection: Connection) -> None:
+        locked = text("SELECT pg_try_advisory_xact_lock(:lock)")
+        wait_for_lock(lambda: bool(connection.scalar(locked, {"lock": _LOCK})), location)
+
+    return made
+
+
+def _sqlite(location: Location) -> Engine:
+    assert location.file is not None
+    recover(location.file)
+    # A file name is no text to be parsed: it may hold ? and %.
+    url = URL.create("sqlite", database=str(location.file.absolute()))
+    made = create_engine(url, poolclass=NullPool, connect_args={"timeout": 0})
+
+    @event.listens_for(made, "connect")
+    def connect(connection: Any, _record: object) -> None:
+        # Python's sqlite3 opens transactions on its own, and not before CREATE TABLE.
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        # What does not fit the cache would be written early, and readers would have to wait until the end.
+        connection.execute("PRAGMA cache_spill = OFF")
+
+    @event.listens_for(made, "begin")
+    def begin(connection: Connection) -> None:
+        wait_for_lock(lambda: _execute(connection, "BEGIN IMMEDIATE"), location)
+
+    @event.listens_for(made, "commit")
+    def commit(connection: Connection) -> None:
+        wait_for_lock(lambda: _execute(connection, "COMMIT"), location)
+
+    return made
+
+
+def _execute(connection: Connection, statement: str) -> bool:
+    """Whether a statement could be executed, or found a lock."""
+    try:
+        connection.exec_driver_sql(statement)
+    except DBAPIError as error:
+        if not busy(error.orig):
+            raise
+        return False
+    return True
+
+
+def _in_words(error: DBAPIError, location: Location) -> LanemapError:
+    """A database's error as one line."""
+    reason = masked(str(error.orig).strip().splitlines()[0])
+    if "not a database" in reason:
+        return LanemapError(f"{location} is not a Lanemap database: name another file")
+    if "unable to open" in reason or "readonly" in reason:
+        return LanemapError(f"cannot write {location}: {reason}: name a file that can be written")
+    return LanemapError(f"{location}: {reason}")
 
 
 def _make_folder(location: Location) -> None:
@@ -121,8 +195,7 @@ def _load(connection: Connection, sources: Iterable[Source], progress: Progress 
 
 def _replace(connection: Connection, new: Source) -> None:
     connection.execute(delete(source).where(func.lower(source.c.name) == func.lower(new.name)))
-    provenance = json.dumps(dict(new.provenance), sort_keys=True)
-    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance}
+    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
     source_id = connection.scalar(insert(source).values(values).returning(source.c.id))
     mappings = _store_elements(connection, new.fragments)
     rows = [_row(each, source_id, mappings) for each in new.fragments]

@@ -1,0 +1,53 @@
+"""What a source says of where it comes from: JSON that is stored, and read again by whoever checks a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import LanemapError
+from .fragment import Source
+
+_LARGEST = 1 << 20
+
+
+def provenance(source: Source) -> str:
+    """The provenance of a source as JSON, if every reader of it will understand it.
+
+    That of a capture has a list ``instructions`` of objects with ``instruction``, ``status``, ``message`` and
+    ``documented`` (nothing, or an object with ``verdict`` and ``detail``), and a list ``disagreements`` of text. Both
+    lists may be left out.
+
+    Raises:
+        LanemapError: says what of it is wrong.
+    """
+    try:
+        text = json.dumps(dict(source.provenance), sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LanemapError(f"{source.name}: its provenance is not a JSON object: {error}") from None
+    if len(text) > _LARGEST:
+        raise LanemapError(f"{source.name}: its provenance has more than {_LARGEST} characters")
+    if source.kind == "capture":
+        said = json.loads(text)
+        for number, each in enumerate(_list(source, said, "instructions")):
+            where = f"instructions[{number}]"
+            _text(source, where, each, "instruction", "status", "message")
+            if each.get("documented") is not None:
+                _text(source, f"{where}.documented", each["documented"], "verdict", "detail")
+        if not all(isinstance(each, str) for each in _list(source, said, "disagreements")):
+            raise LanemapError(f"{source.name}: disagreements in its provenance must be a list of text")
+    return text
+
+
+def _list(source: Source, said: Mapping[str, Any], name: str) -> list[Any]:
+    found = said.get(name, [])
+    if not isinstance(found, list):
+        raise LanemapError(f"{source.name}: {name} in its provenance must be a list, not {json.dumps(found)[:40]}")
+    return found
+
+
+def _text(source: Source, where: str, said: Any, *names: str) -> None:
+    for name in names:
+        if not isinstance(said, dict) or not isinstance(said.get(name), str):
+            raise LanemapError(f"{source.name}: {where} in its provenance must be an object with the text {name!r}")
