@@ -28,8 +28,8 @@ _BEFORE = """\
 // at(lane, reg, slot)          the cell of a slot, in a lane for which holds(lane) is true
 // find(row, col)               the slot of a cell
 // find(row, col, computation)  the same, where a warp does several products
-// find(row, col, nth)          the same, in sparse A and E: the nth, from 0, of the elements that are kept of the chunk
-//                              of columns that col is in
+// find(row, col, nth)          the same, where several slots hold a cell or, in sparse A and E, any of its chunk of
+//                              columns: the nth of `kept`, from 0
 //
 // Where two sources that are both included differ, name one: lanemap::from_SOURCE::...
 

@@ -2,7 +2,8 @@
 
 A layout maps (thread, value) to a cell counted down the columns: of A as (M, K), of B as (N, K), of C and D as (M, N).
 ``value`` is the element i. Where a warp does several products, a layout is that of one of them; a ThrID says which
-lanes its threads are, and the lanes of the other products are its complement, as CuTe has it.
+lanes its threads are, and the lanes of the other products are its complement, as CuTe has it. Where every lane holds
+elements of several matrices, cells are counted through one matrix after the other.
 """
 
 from __future__ import annotations
@@ -64,15 +65,14 @@ def compose(fragment: Fragment, name: str) -> str:
     low, _ = _extents(fragment)
     fast, slow = _axes(fragment)
     cells = held.coordinates[fast] + held.coordinates[slow] * low
-    if "computation" not in held.coordinates:
-        return _alias(name, sum_of(fragment, "cell", cells).axes)
-    computation = held.coordinates["computation"]
+    computation = held.coordinates.get("computation", np.zeros((1, held.values), np.int64))
+    if (computation == computation[0]).all():
+        return _alias(name, _layout(fragment, cells + computation * math.prod(fragment.dimensions)))
     if len(odd := np.argwhere(computation != computation[:, :1]).tolist()):
         raise refusal(fragment, located(fragment, *odd[0]), "is of another product than its lane's first element")
     lanes = np.flatnonzero(computation[:, 0] == 0)
     threads = sum_of(fragment, "lane", lanes[:, None]).axes[0]
-    layout = sum_of(fragment, "cell", cells[lanes])
-    return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, layout.axes)
+    return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _layout(fragment, cells[lanes]))
 
 
 def read(text: str, fragment: Fragment) -> Array:
@@ -81,16 +81,18 @@ def read(text: str, fragment: Fragment) -> Array:
     lanes = _lanes(_digits(*threads[0]), fragment.threads) if threads else np.arange(fragment.threads)[None]
     values = fragment.registers * fragment.slots
     layout = Sum(0, tuple(_digits(*mode) for mode in zip(_tree(shape), _tree(stride), strict=True)))
-    cells = layout(*np.indices((lanes.shape[1], values), sparse=True))
+    matrix, cells = np.divmod(
+        layout(*np.indices((lanes.shape[1], values), sparse=True)), math.prod(fragment.dimensions)
+    )
     low, _ = _extents(fragment)
     fast, slow = _axes(fragment)
     far, near = np.divmod(cells, low)
-    coordinates = {fast: near, slow: far}
-    each = [
-        rows_of(fragment, coordinates | {"computation": np.asarray(product)}, those)
-        for product, those in enumerate(lanes)
-    ]
-    rows = np.concatenate(each)
+    rows = np.concatenate(
+        [
+            rows_of(fragment, {fast: near, slow: far, "computation": matrix + product}, those)
+            for product, those in enumerate(lanes)
+        ]
+    )
     return rows[np.argsort(rows["lane"], kind="stable")]
 
 
@@ -118,6 +120,14 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     ]
     body = "".join(f"  using {line};\n" for line in lines)
     return f"struct {name} {{\n{body}}};\n"
+
+
+def _layout(fragment: Fragment, cells: Array) -> tuple[tuple[Digit, ...], ...]:
+    """The digits of thread and value that cells over (thread, value) are the sum of."""
+    found = sum_of(fragment, "cell", cells)
+    if found.constant:
+        raise refusal(fragment, located(fragment, 0, 0), f"has cell {found.constant}, but layouts begin with cell 0")
+    return found.axes
 
 
 def _computations(fragment: Fragment) -> Array:

@@ -86,7 +86,7 @@ def _instructions(form: Notation, there: Mapping[Key, Fragment], refused: list[R
     mnemonics: dict[str, list[str]] = {}
     operands: dict[str, dict[str, Fragment]] = {}
     for each in FORMS if form.instruction else ():
-        keys = {role: each.key(role) for role in each.types if role != "E"}
+        keys = {role: each.key(role) for role in "ABCD"}
         if all(key in there for key in keys.values()):
             name = "_".join((each.name, each.shape, *each.majors, *(each.types[role] for role in "DABC")))
             mnemonics.setdefault(name, []).append(each.mnemonic)

@@ -7,6 +7,7 @@ leads to. Where only some lanes hold elements, the cases of ``row`` say which. W
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from .table import by_lane, cases_of, everywhere, holding, located, refusal
 
 Array = NDArray[Any]
 
-_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "E": "e"}
+#: What PTX calls the elements of a role; those of matrix moves, which have no formulas, are called like those of A.
+_LETTER = defaultdict(lambda: "a", {"A": "a", "B": "b", "C": "c", "D": "c", "E": "e"})
 
 #: What PTX calls two fields of the lane in every section about a warp.
 _NAMES = {("%laneid", 4, 8): "groupID", ("%laneid", 1, 4): "threadID_in_group"}

@@ -71,7 +71,7 @@ def compose(fragment: Fragment, name: str) -> str:
     """An alias of the encoding that equals the layout."""
     held = table(fragment)
     if "computation" in held.extents:
-        raise RefusedError(f"{fragment}: Triton has no encoding of several products")
+        raise RefusedError(f"{fragment}: Triton has no encoding of several products or matrices")
     nearest = None
     for each in _encodings(fragment):
         cells = each.cells(*fragment.dimensions)

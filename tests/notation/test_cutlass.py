@@ -3,9 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import lanemap
+from lanemap.db.fragment import Fragment, by_rule
+from lanemap.db.instructions import INSTRUCTIONS, Instruction
+from lanemap.db.notation import RefusedError, cute
 
 #: CUTLASS's own atoms, and the traits that we write of the same instruction.
 ATOMS = {
@@ -38,6 +42,8 @@ ATOMS = {
 
 #: CUTLASS 4.2 has 32 where 64 is right, as a stride of B of this one, so that lanes share cells.
 WRONG_B = {"SM80_16x8x32_S32S4S4S32_TN": "m16n8k32_row_col_s32_s4_s4_s32"}
+
+ALIAS = r"^using (\w+) = Layout<(.*?),\n +(Stride.*|_\d+)>;"
 
 SAME = """
 template <class A, class B, int Mode>
@@ -108,7 +114,7 @@ def test_nvcc_sees_a_wrong_layout(exported, nvcc, tmp_path):
 def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, corrected):
     pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
     text = exported("cute")
-    found = re.findall(r"^using (\w+) = Layout<(.*?),\n +(Stride.*|_\d+)>;", text, re.MULTILINE)
+    found = re.findall(ALIAS, text, re.MULTILINE)
     layouts = {name: pycute.Layout(tuples(shape), tuples(stride)) for name, shape, stride in found}
     checked = 0
     for name, fragment in corrected.items():
@@ -121,6 +127,27 @@ def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, 
             assert layout(int(thread(row, several)), value) == cell(fragment, row)
         checked += 1
     assert checked > 100
+
+
+def test_pycute_counts_through_one_matrix_after_the_other(monkeypatch):
+    pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
+    monkeypatch.setitem(INSTRUCTIONS, "ldmatrix", Instruction("ldmatrix", {"r": "mn"}))
+    lane, i = np.indices((32, 8))
+    rows = by_rule(2, lane // 4, lane % 4 * 2 + i % 2, computation=i // 2 + 1)
+    text = cute.compose(Fragment("ldmatrix", "m8n8", "b16", "r", 4, 2, rows, qualifiers="x4"), "x4")
+    _, shape, stride = re.findall(ALIAS, text, re.MULTILINE)[0]
+    layout = pycute.Layout(tuples(shape), tuples(stride))
+    for row in rows.tolist():
+        held = dict(zip(rows.dtype.names, row, strict=True))
+        expected = held["row"] + held["col"] * 8 + (held["computation"] - 1) * 64
+        assert layout(held["lane"], held["reg"] * 2 + held["slot"]) == expected
+
+
+def test_a_layout_that_does_not_begin_with_cell_0_is_refused():
+    lane, i = np.indices((32, 2))
+    rows = by_rule(1, 7 - lane // 4, lane % 4 * 2 + i)
+    with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 has cell 7, but layouts begin with cell 0"):
+        cute.compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
 
 
 def tuples(text):

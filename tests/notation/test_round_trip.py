@@ -118,6 +118,20 @@ def test_the_128_threads_of_a_warpgroup_are_expressed(monkeypatch, form):
 
 
 @forms
+def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(monkeypatch, form):
+    """Four matrices, of each of which a lane holds a register, as ldmatrix.x4 loads them."""
+    monkeypatch.setitem(INSTRUCTIONS, "ldmatrix", Instruction("ldmatrix", {"r": "mn"}))
+    lane, i = np.indices((32, 8))
+    rows = by_rule(2, lane // 4, lane % 4 * 2 + i % 2, computation=i // 2 + 1)
+    fragment = Fragment("ldmatrix", "m8n8", "b16", "r", 4, 2, rows, qualifiers="x4")
+    if form == "triton":
+        with pytest.raises(RefusedError, match="several products or matrices"):
+            express(NOTATIONS[form].load(), fragment)
+    else:
+        assert "x4" in express(NOTATIONS[form].load(), fragment) or form in ("ptx-formula", "tikz")
+
+
+@forms
 @settings(max_examples=60, deadline=None)
 @given(fragment=corrupted())
 def test_a_corrupted_fragment_is_expressed_or_refused_in_one_line(form, fragment):
