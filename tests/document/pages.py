@@ -203,6 +203,9 @@ HALF = (
 STORAGE = (
     Head("7.4.1", "Sparse matrix storage", "warp-level-sparse-matrix-storage"),
     Words("Who supplies metadata, made up for tests."),
+    Words("Sparse `mma.sp` with half-precision and `.bf16` type"),
+    Words("`m16n8k16`: one of four lanes supplies it, so there are values in {0, 1, 2, 3}.", 1),
+    Words("`m16n8k32`: the selector must be either 0 (two lanes) or 1 (the other two).", 1),
     Words("Sparse `mma.sp` with `.tf32` type"),
     Words("`m16n8k8`: the selector has a value in {0, 1, 2, 3}.", 1),
     Words("`m16n8k16`: the selector must be 0 (two lanes) or 1 (the other two).", 1),
@@ -289,8 +292,8 @@ def markdown(parts=DOCUMENT, *, fenced=True, quoted=False, pipes=True, links=Tru
     return "".join(f"{'> ' if quoted else ''}{line}\n" for line in lines)
 
 
-def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation"):
-    """A page of HTML with permalinks, captions and highlighted blocks."""
+def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation", *, spans=False):
+    """A page of HTML with permalinks, captions and highlighted blocks. ``spans``: equal cells are one."""
     body = []
     for part in parts:
         match part:
@@ -303,7 +306,8 @@ def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation"):
                     f"<p>{inline(part.text)}</p>" if not part.depth else f"<ul><li><p>{inline(part.text)}</p></li></ul>"
                 )
             case Table():
-                rows = ("".join(f"<td><p>{inline(cell)}</p></td>" for cell in row) for row in part.rows)
+                cells = spanned(part.rows) if spans else [[(cell, 1) for cell in row] for row in part.rows]
+                rows = ("".join(f'<td rowspan="{n}"><p>{inline(cell)}</p></td>' for cell, n in row) for row in cells)
                 body.append(
                     f'<table class="docutils"><tbody>{"".join(f"<tr>{row}</tr>" for row in rows)}</tbody></table>'
                 )
@@ -317,6 +321,18 @@ def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation"):
     head = f'<!DOCTYPE html><html><head><title>Fragments &#8212; {title}</title><script>var a = "<p>";</script></head>'
     nav = "<nav><a href='#x'>7.3.1. Matrix Fragments for mma.m16n8k16</a></nav>"
     return f"{head}<body>{nav}<section>{''.join(body)}</section></body></html>"
+
+
+def spanned(rows):
+    """The cells of each row with how many rows they reach down over, without those that are reached from above."""
+    for index, row in enumerate(rows):
+        above = rows[index - 1] if index else [None] * len(row)
+        below = [[each[column] for each in rows[index:]] for column in range(len(row))]
+        yield [
+            (cell, next((n for n, other in enumerate(column) if other != cell), len(column)))
+            for cell, column, upper in zip(row, below, above, strict=True)
+            if cell != upper
+        ]
 
 
 def flat(parts=DOCUMENT, *, glue=True):
@@ -472,6 +488,15 @@ FORMS = {
     "Markdown with headings for operands without links": typed(),
     "Markdown with operands at the level of sections without links": typed(deeper=0),
     "Markdown with cells apart without links": typed(apart=True),
+    "Markdown with named anchors": re.sub(
+        r"(?m)^##### (\S+) \[(.*)\]\(.*#(.*)\)$", r'##### <a id="\3"></a>\1 \2', markdown()
+    ).replace("registers, each", "registers,<br>each"),
+    "Markdown with headings cut by line ends without links": re.sub(
+        r"(?m)^(##### .* for) (`.*)", r"\1\n\2", markdown(links=False)
+    ),
+    "text with headings cut by line ends": re.sub(r"(?m)^([\d.]+ Matrix .* for) (.*)", r"\1\n\2", flat(glue=False)),
+    "text with directives": re.sub(r"(?m)^Figure", ".. figure:: x.png\n\nFigure", flat(glue=False)),
+    "HTML with cells that span rows": site(spans=True).replace("registers, each", "registers,<br/>each"),
     "Markdown by pandoc": pandoc(),
     "Markdown by pandoc with grids": pandoc(grid=True),
 }

@@ -1,9 +1,15 @@
 """Every form that a document comes in says the same: the layouts of the shipped catalogue, which are facts."""
 
+from functools import cache
+
 import pytest
 
-from lanemap.ingest.document import read
+from lanemap.db.instructions import FORMS
+from lanemap.ingest.document import read, read_documents
+from lanemap.ingest.document.entries.selectors import selectors
+from lanemap.ingest.document.formats import read_text
 from lanemap.ingest.document.report import Kind
+from lanemap.ingest.document.sections import is_storage, sections
 
 from . import pages
 
@@ -19,9 +25,15 @@ KEYS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def of_form():
+    """What a form of the document is read as."""
+    return cache(lambda form: read_documents([read_text("page", pages.FORMS[form].encode())], "made-up"))
+
+
 @pytest.mark.parametrize("form", pages.FORMS)
-def test_every_form_gives_the_layouts_of_the_catalogue(form, reading, printed):
-    found = reading(pages.FORMS[form])
+def test_every_form_gives_the_layouts_of_the_catalogue(form, of_form, printed):
+    found = of_form(form)
     assert [remark for remark in found.remarks if remark.kind in (Kind.UNREAD, Kind.MENDED, Kind.NOTE)] == []
     assert sorted(fragment.key[:4] for fragment in found.source.fragments) == sorted(KEYS)
     for fragment in found.source.fragments:
@@ -31,8 +43,8 @@ def test_every_form_gives_the_layouts_of_the_catalogue(form, reading, printed):
 
 
 @pytest.mark.parametrize("form", pages.FORMS)
-def test_every_form_says_where_it_has_it_from(form, reading, printed):
-    for fragment in reading(pages.FORMS[form]).source.fragments:
+def test_every_form_says_where_it_has_it_from(form, of_form, printed):
+    for fragment in of_form(form).source.fragments:
         known = printed[fragment.key]
         assert fragment.section.startswith("7.")
         numbers = [figure.split()[0] for figure in (fragment.figures or "").split(", ")]
@@ -46,8 +58,8 @@ def test_every_form_says_where_it_has_it_from(form, reading, printed):
 
 
 @pytest.mark.parametrize("form", pages.FORMS)
-def test_what_is_not_covered_yet_is_named(form, reading):
-    later = [remark.text for remark in reading(pages.FORMS[form]).remarks if remark.kind is Kind.LATER]
+def test_what_is_not_covered_yet_is_named(form, of_form):
+    later = [remark.text for remark in of_form(form).remarks if remark.kind is Kind.LATER]
     assert later == ["7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32"]
 
 
@@ -100,3 +112,12 @@ def test_a_section_given_twice_counts_once_if_it_says_the_same(tmp_path):
     (tmp_path / "c.md").write_text(pages.markdown(pages.INTEGER).replace("* 4) + (i & 0x3)", "* 4) + (i & 0x2)"))
     (found,) = read([tmp_path], "x")
     assert not found.complete
+
+
+@pytest.mark.parametrize("form", pages.FORMS)
+def test_the_selectors_that_a_document_gives_are_those_that_the_instructions_have(form):
+    blocks = read_text("page", pages.FORMS[form].encode()).blocks
+    (given,) = [selectors(place) for place in sections("page", blocks) if is_storage(place)]
+    known = {(each.shape, each.a): each.selectors for each in FORMS if each.name == "mma.sp"}
+    assert len(given) == 12
+    assert given == {key: known[key] for key in given}

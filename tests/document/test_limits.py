@@ -13,6 +13,8 @@ from lanemap.ingest.document.report import Kind
 
 from . import pages
 
+#: Seconds. Without the limits each takes minutes; with them at most a few seconds even on a busy machine.
+PATIENCE = 20
 TITLE = "7.3.1. Matrix Fragments for mma.m16n8k16"
 MARKDOWN = f"##### {TITLE}\n\n"
 TEXT = f"{TITLE}\nMultiplicand A:\n"
@@ -59,7 +61,7 @@ def test_what_is_absurd_is_refused_at_once(text, words):
     start = time.perf_counter()
     with pytest.raises(LanemapError, match=words) as refused:
         read_text("page", text.encode())
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < PATIENCE
     assert str(refused.value).startswith("page: ")
     assert "\n" not in str(refused.value)
 
@@ -88,7 +90,7 @@ def test_sections_that_would_take_forever_are_refused_at_once(text, words):
     documents = [read_text("page", text.encode())]
     with pytest.raises(LanemapError, match=words):
         read_documents(documents, "x")
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < PATIENCE
 
 
 @pytest.mark.parametrize("text", ["<html><h1>{0}</h1><p>Multiplicand A: row = {1}", "{0}\nMultiplicand A: row = {1}"])
@@ -128,7 +130,7 @@ def test_a_formula_that_is_too_long_or_deep_costs_only_itself(wrong):
     text = pages.markdown(pages.INTEGER).replace("col = groupID", wrong.replace("\n", "\n  "))
     start = time.perf_counter()
     found = read_documents([read_text("page", text.encode())], "x")
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < PATIENCE
     assert not found.complete
     assert {fragment.role for fragment in found.source.fragments} == {"A", "C", "D"}
 

@@ -30,9 +30,8 @@ def selectors(place: Section) -> Selectors:
         elif mark["types"]:
             about += types(mark["types"])
         else:
-            behind = _MARK.search(text, mark.end())
-            end = min(behind.start() if behind and behind["item"] else len(text), mark.end() + _LONGEST_ITEM)
-            values = _values(text[mark.end() : end])
+            behind = (each.start() for each in _MARK.finditer(text, mark.end()) if each["item"] or each["part"])
+            values = _values(text[mark.end() : min(next(behind, len(text)), mark.end() + _LONGEST_ITEM)])
             for shape in _SHAPE.finditer(mark["item"]):
                 for type_ in types(shape["types"] or "") or about:
                     found[shape["shape"], type_] = values
