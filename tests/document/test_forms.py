@@ -1,5 +1,6 @@
 """Every form that a document comes in says the same: the layouts of the shipped catalogue, which are facts."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -89,6 +90,38 @@ def test_a_reference_without_a_link_is_found_by_its_title(reading):
     assert {each.same_as for each in found.source.fragments if each.instruction == "mma.sp" and each.role in "BCD"} == {
         "7.3.2"
     }
+
+
+@pytest.mark.parametrize(("parts", "section"), [(pages.FLOAT, "7.3.2"), ((), "ptx-isa-9.1 9.7.14.5.7")])
+def test_a_reference_may_be_a_link_alone(parts, section, reading):
+    text = pages.markdown(parts + pages.SPARSE)
+    text = text.replace("in [Matrix Fragments for mma.m16n8k8](#warp", "in [what is said elsewhere](#warp")
+    found = reading(text).source.fragments
+    assert {each.same_as for each in found if each.instruction == "mma.sp" and each.role in "BCD"} == {section}
+
+
+FLOATING = pages.Head("7.3.4", "Matrix Fragments for `mma.m16n8k16` with floating point type", "made-up-float")
+
+
+def referring(parts, kind):
+    """A sparse section behind others, whose accumulators are as in the section for a kind of type."""
+    to = "Matrix Fragments for mma.m16n8k"
+    return pages.markdown(parts + pages.SPARSE, links=False).replace(f"{to}8 for", f"{to}16 with {kind} type for")
+
+
+@pytest.mark.parametrize("number", ["7.3.0", "7.3.4"])
+@pytest.mark.parametrize("kind", ["integer", "floating point"])
+def test_of_two_sections_of_a_shape_the_one_with_the_nearest_title_is_meant(kind, number, reading):
+    floating = (replace(FLOATING, number=number), *pages.FLOAT[2:])
+    found = reading(referring(pages.INTEGER + floating, kind)).source.fragments
+    (same_as,) = {each.same_as for each in found if each.instruction == "mma.sp" and each.role in "CD"}
+    assert same_as == {"integer": "7.3.1", "floating point": number}[kind]
+
+
+@pytest.mark.parametrize(("kind", "section"), [("integer", "9.7.14.5.9"), ("floating point", "9.7.14.5.8")])
+def test_the_nearest_title_is_meant_in_the_catalogue_too(kind, section, reading):
+    found = reading(referring((), kind)).source.fragments
+    assert {each.same_as for each in found if each.role in "CD"} == {f"ptx-isa-9.1 {section}"}
 
 
 def test_one_file_or_many_is_all_the_same(tmp_path):

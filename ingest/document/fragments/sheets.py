@@ -164,12 +164,13 @@ def _closest(there: Mapping[str, tuple[str | None, Subject, str]], same: Same) -
     likely = linked or [name for name, (_, of, _) in there.items() if of == about]
     words = re.findall(r"[a-z]{3,}", same.title.lower())
 
-    def shared(name: str) -> int:
-        """How many words of the title stand in the reference, whole or shortened."""
+    def nearness(name: str) -> tuple[int, int]:
+        """How many words of the title stand in the reference, whole or shortened; and how few do not."""
         parts = re.findall(r"[a-z]{3,}", there[name][2].lower())
-        return sum(any(word.startswith(part) for word in words) for part in parts)
+        shared = sum(any(word.startswith(part) for word in words) for part in parts)
+        return shared, shared - len(parts)
 
-    return max(likely, key=shared, default=None)
+    return max(likely, key=nearness, default=None)
 
 
 def _shipped() -> Iterator[tuple[str, Sheet]]:
