@@ -46,12 +46,12 @@ def results(a, b, c, d):
 
 
 def governed(e, a):
-    """Which slots of A each slot of the metadata E is about."""
+    """Which slots of A each slot of the metadata E is about: those whose windows lie in its own."""
     one, other = e.elements, a.elements
     same = [one[name][:, None] == other[name] for name in ("row", "computation")]
-    overlap = (one["col"][:, None] <= other["col_last"]) & (other["col"] <= one["col_last"][:, None])
+    within = (one["col"][:, None] <= other["col"]) & (other["col_last"] <= one["col_last"][:, None])
     held = np.zeros((128 * e.registers * e.slots, 128 * a.registers * a.slots), bool)
-    held[slots(e)[:, None], slots(a)] = same[0] & same[1] & overlap
+    held[slots(e)[:, None], slots(a)] = same[0] & same[1] & within
     return held
 
 

@@ -143,8 +143,10 @@ def verdicts(left, right):
 
 
 def whole(fragments, every):
-    """The keys of all fragments that an instruction can be made with."""
-    return {each.key for operands in instructions(fragments, every) for each in operands}
+    """The keys of all fragments that an instruction can be made with, and of the metadata of these."""
+    operands = {each.key for operands in instructions(fragments, every) for each in operands}
+    types = {key.type for key in operands if key.role == "A"}
+    return operands | {each.key for each in fragments if each.role == "E" and each.type in types}
 
 
 def reproduces(result, left, right):
@@ -182,7 +184,7 @@ def test_layouts_agree_exactly_where_all_products_do(case, data):
         sides[side][at] = corrupted(sides[side][at], data.draw(st.sampled_from(WHOLE)), data.draw)
     found = verdicts(*sides)
     expect_no_more_than_is_true(found, *sides, every)
-    if computes_the_same(*sides, every) and whole(left, every) == {each.key for each in left if each.role != "E"}:
+    if computes_the_same(*sides, every) and whole(left, every) == set(found):
         assert {each.verdict for each in found.values()} <= LIKE
 
 
