@@ -112,6 +112,7 @@ SomeInstruction = Annotated[
 ]
 Major = Annotated[str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).")]
 Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
+Whole = Annotated[bool, typer.Option("--whole", help="All of an operand of several warps, not what repeats once.")]
 Computation = Annotated[int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.")]
 Selector = Annotated[int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.")]
 Source = Annotated[

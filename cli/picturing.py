@@ -10,20 +10,21 @@ from ..db import lookup
 from ..db.fragment import Fragment
 from ..db.lookup import Query
 from ..db.picture import Picture, compose
+from ..db.picture.view import View
 from ..db.reader import Reader
 from .output import binary_stdout
 
 
-def draw(reader: Reader, query: Query, accumulator: str | None, diff: tuple[str, str] | None) -> Picture:
+def draw(reader: Reader, query: Query, accumulator: str | None, diff: tuple[str, str] | None, view: View) -> Picture:
     """An operand, in two sources if there is a ``diff``; without a role, a whole instruction."""
     if diff:
         left, right = (_operand(reader, replace(query, source=name)) for name in diff)
-        return compose.difference(left, right, _notes(reader, [left[0], right[0]]))
+        return compose.difference(left, right, view, _notes(reader, [left[0], right[0]]))
     if query.role is not None:
         fragments = _operand(reader, query)
-        return compose.operand(fragments, _notes(reader, fragments))
+        return compose.operand(fragments, view, _notes(reader, fragments))
     operands = lookup.operands(reader, query, accumulator)
-    return compose.instruction(operands, _notes(reader, operands))
+    return compose.instruction(operands, view, _notes(reader, operands))
 
 
 def write(picture: Picture, form: str | None, output: str) -> None:

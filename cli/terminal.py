@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ..db.fragment import Fragment
-from ..db.picture.compose import heading
-from ..db.picture.grid import Cell, Grid, by_element, by_lane
+from ..db.picture.grid import Cell, Grid, by_element, by_lane, heading, sheets
 from ..db.picture.palette import ink, shade
+from ..db.picture.view import PLAIN, View
 from .options import By
 
 
@@ -35,7 +35,7 @@ def describe(fragment: Fragment) -> Iterator[str]:
         yield from ("", *(f"    {line}" for line in fragment.formula.splitlines()))
 
 
-def show(fragments: Sequence[Fragment], by: By) -> None:
+def show(fragments: Sequence[Fragment], by: By, view: View = PLAIN) -> None:
     """Print each fragment, one after the other."""
     console = Console(highlight=False, markup=False, emoji=False)
     for index, fragment in enumerate(fragments):
@@ -46,50 +46,44 @@ def show(fragments: Sequence[Fragment], by: By) -> None:
         if not fragment.has_rows:
             console.print("\nno rows: the document only draws this one")
             continue
-        print_grids(by_element(fragment) if by is By.ELEMENT else by_lane(fragment), console)
+        print_grids(_grids(fragment, by, view), console)
+
+
+def _grids(fragment: Fragment, by: By, view: View) -> list[Grid]:
+    if by is By.LANE:
+        return [by_lane(fragment, view)]
+    return [grid for together in sheets([fragment]) for grid in by_element(together, view)]
 
 
 def print_grids(grids: Sequence[Grid], console: Console) -> None:
-    """Print the grids, in as many blocks of columns as the width of the terminal needs."""
+    """Print the grids, in as many strips of columns as the width of the terminal needs, and what repeats."""
     for grid in grids:
-        for block in _blocks(grid, console.width):
+        margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
+        widths = [
+            1 + max(len(name), *(len(cells[at].label) for _, cells in grid.rows))
+            for at, name in enumerate(grid.columns)
+        ]
+        for number, strip in enumerate(grid.cut(widths, console.width - margin - 1)):
             console.print()
-            if block.title:
-                console.print(Text(block.title, style="bold"))
-            for line in _lines(block):
+            if grid.title and not number:
+                console.print(Text(grid.title, style="bold"))
+            for line in _lines(grid, strip, margin, widths):
                 console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        if grid.repeats:
+            console.print()
+        for words in grid.repeats:
+            console.print(words)
 
 
-def _blocks(grid: Grid, width: int) -> Iterator[Grid]:
-    margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
-    widths = _widths(grid)
-    start = 0
-    while start < len(widths):
-        stop, used = start + 1, margin + 2 + widths[start]
-        while stop < len(widths) and used + 1 + widths[stop] <= width:
-            used += 1 + widths[stop]
-            stop += 1
-        rows = [(name, cells[start:stop]) for name, cells in grid.rows]
-        yield Grid(grid.title, grid.corner, grid.columns[start:stop], rows)
-        start = stop
-
-
-def _widths(grid: Grid) -> list[int]:
-    return [
-        max(len(name), *(len(cells[index].label) for _, cells in grid.rows)) for index, name in enumerate(grid.columns)
-    ]
-
-
-def _lines(grid: Grid) -> Iterator[Text]:
-    margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
-    widths = _widths(grid)
-    header = " ".join(name.rjust(width) for name, width in zip(grid.columns, widths, strict=True))
-    yield Text(f"{grid.corner:>{margin}}  {header}", style="bold")
+def _lines(grid: Grid, strip: range, margin: int, widths: Sequence[int]) -> Iterator[Text]:
+    header = "".join(grid.columns[at].rjust(widths[at]) for at in strip)
+    yield Text(f"{grid.corner:>{margin}} {header}", style="bold")
     for name, cells in grid.rows:
-        line = Text(f"{name:>{margin}}  ")
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-            line.append(" " * (index > 0))
-            line.append(cell.label.rjust(width), style=_style(cell))
+        line = Text(f"{name:>{margin}} ")
+        for at in strip:
+            label = cells[at].label
+            line.append(" " * (widths[at] - len(label)))
+            line.append(label, style=_style(cells[at]))
         yield line
 
 

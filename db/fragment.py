@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from .picture import Picture
+
     Array = NDArray[Any]
 
 LANES = WARP
@@ -186,6 +188,23 @@ class Fragment:
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""
         return (self.digest, self.registers, self.slots) == (other.digest, other.registers, other.slots)
+
+    def draw(self, **how: Any) -> Picture:
+        """Its picture. See ``picture.view.View`` for how it can be drawn, as in ``draw(lanes=[13])``.
+
+        Raises:
+            LanemapError: the source does not give its elements, or they are not what is to stand out.
+        """
+        from .picture.compose import operand
+        from .picture.view import View
+
+        if not self.has_rows:
+            raise LanemapError(f"{self.source} has no rows for {self}: {self.status}")
+        return operand([self], View(**how))
+
+    def _repr_html_(self) -> str | None:
+        """Its picture in a notebook; None, which shows its name, where there is nothing to draw."""
+        return self.draw()._repr_html_() if self.has_rows else None
 
     def __str__(self) -> str:
         return str(self.key)

@@ -135,7 +135,9 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
 
 
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:
-    """A, B, C and D of an instruction, one fragment of each: of two majors the row of A and the column of B.
+    """One fragment of each operand of an instruction: of two majors the row of A and the column of B.
+
+    What the source only draws, and metadata that it does not know, are those of another source.
 
     Args:
         reader: where to look.
@@ -143,18 +145,22 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         accumulator: the type of C and D. Default: the most exact that the instruction has.
 
     Raises:
-        LanemapError: an operand is not there or has no rows, or the instruction has no such accumulator.
+        LanemapError: no source has rows for an operand, or the instruction has no such accumulator.
     """
+    a = with_rows(reader, one_operand(reader, replace(query, role="A", selector=None)))
+    result = _accumulator(a[0], accumulator)
 
-    def only(query: Query) -> Fragment:
-        return with_rows(reader, one_operand(reader, query))[0]
+    def only(role: str) -> Fragment:
+        major = query.major or {"A": "row", "B": "col"}.get(role)
+        selector = query.selector if role == "E" else None
+        asked = Query(query.shape, result if role in "CD" else query.type, role, a[0].instruction, selector=selector)
+        found = a if role == "A" else fragments(reader, asked)
+        known = [each for each in found if each.has_rows]
+        sources = str(a[0].source), DEFAULT_SOURCE
+        known.sort(key=lambda each: (*(each.source != source for source in sources), each.major != major))
+        return known[0] if known else with_rows(reader, found)[0]
 
-    a = only(replace(query, role="A", major=query.major or "row"))
-    same = replace(query, instruction=a.instruction)
-    majors = {each.major for each in fragments(reader, replace(same, role="B"))}
-    b = only(replace(same, role="B", major=query.major if query.major in majors else "col"))
-    result = replace(same, type=_accumulator(a, accumulator), major=None)
-    return [a, b, *(only(replace(result, role=role)) for role in "CD")]
+    return [only(role) for role in instruction(a[0].instruction).axes]
 
 
 def _accumulator(a: Fragment, asked: str | None) -> str:

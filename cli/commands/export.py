@@ -9,6 +9,7 @@ import typer
 from ... import DEFAULT_SOURCE, LanemapError
 from ...db.notation import NOTATIONS
 from ..app import DISAGREES, app, complain, open_database
+from ..numbers import integer
 from ..options import (
     Db,
     Exported,
@@ -23,6 +24,7 @@ from ..options import (
     SomeType,
     Source,
     Type,
+    Whole,
 )
 
 
@@ -83,18 +85,29 @@ def draw(
     major: Major = None,
     selector: Selector = None,
     source: Source = DEFAULT_SOURCE,
+    lane: Annotated[
+        list[int] | None, typer.Option("--lane", "-l", parser=integer, help="Colour only this lane. May be repeated.")
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option("--values", help="Colour only these, as in 'T0:{a0,a1}'.", metavar="VALUES")
+    ] = None,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Label cells as PTX does: T0:{a0,a1}.")] = False,
+    whole: Whole = False,
+    title: Annotated[bool, typer.Option("--title/--no-title", help="Say what it shows.")] = True,
     db: Db = None,
 ) -> None:
     """Draw an operand, or without ROLE a whole instruction, as a picture: SVG, PNG or PDF.
 
-    PNG and PDF need pip install "lanemap[draw]". An SVG follows the dark mode of whoever looks at it.
+    PNG and PDF need Pillow and ReportLab. An SVG follows the dark mode of whoever looks at it.
     """
     from ...db.lookup import Query
+    from ...db.picture.view import View
     from .. import picturing
 
     query = Query(shape, type, role, instruction, major, selector, source)
     if diff and role is None:
         raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
+    view = View(lane or (), values, ptx, whole, title)
     with open_database(db) as database:
-        picture = picturing.draw(database.reader, query, accumulator, diff)
+        picture = picturing.draw(database.reader, query, accumulator, diff, view)
     picturing.write(picture, format, output)

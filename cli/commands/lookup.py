@@ -28,6 +28,7 @@ from ..options import (
     Source,
     Type,
     What,
+    Whole,
     source_names,
 )
 
@@ -67,6 +68,7 @@ def show(
     type: Type,  # noqa: A002
     role: Role,
     by: Drawn = By.ELEMENT,
+    whole: Whole = False,
     instruction: SomeInstruction = None,
     major: Major = None,
     selector: Selector = None,
@@ -87,9 +89,10 @@ def show(
 
             write_rows(lookup.find(database.reader, query), format)
             return
+        from ...db.picture.view import View
         from ..terminal import show as show_fragments
 
-        show_fragments(lookup.one_operand(database.reader, query), by)
+        show_fragments(lookup.one_operand(database.reader, query), by, View(whole=whole))
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")

@@ -2,90 +2,176 @@
 
 Neighbours that only count on are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common
 fragments fit into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots of which each can
-stand for any of the columns.
+stand for any of the columns. Of an operand of several warps only what repeats is drawn, and what repeats is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 
 from ..fragment import Fragment
-from .runs import Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words
+from ..instructions import WARP, instruction
+from .repeat import in_words, repeat
+from .runs import Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words, turned
+from .view import View, letter
+
+#: More columns of labels than these are too many to see at a glance. Where they repeat, they are drawn once.
+_WIDE = 16
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a grid: its label, and the lane that gives it its colour (None where several share it).
+    """One entry of a grid: its label, and the elements that it stands for.
 
     ``opens`` and ``closes``: a window of columns, of which its slots can stand for any, begins or ends there.
-    ``differs``: it is not what the grid that it is compared with has there.
+    ``faded``: it has no colour. ``differs``: it is not what the grid that it is compared with has there.
     """
 
     label: str
-    lane: int | None
+    held: Held
     opens: bool = False
     closes: bool = False
+    faded: bool = False
     differs: bool = False
+
+    @property
+    def lane(self) -> int | None:
+        """The lane that gives it its colour; None where several share it."""
+        lanes = {run.lane for run in self.held}
+        return lanes.pop() if len(lanes) == 1 and not self.faded else None
+
+    @property
+    def joined(self) -> bool:
+        """Whether its slots hold its rows or columns in turn."""
+        return any(run.slots[0] != run.slots[1] and not run.window for run in self.held)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Labelled columns and rows of cells. ``corner`` names what runs down and across."""
+    """Labelled columns and rows of cells.
+
+    ``corner`` names what runs down and across. ``repeats`` says what was left out because it repeats. ``starts`` are
+    the columns at which a wide grid may be cut, in the best places and in more and more of them.
+    """
 
     title: str
     corner: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
+    repeats: Sequence[str] = ()
+    starts: Sequence[Sequence[int]] = ()
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """Every cell."""
+        return (cell for _, line in self.rows for cell in line)
+
+    def cut(self, widths: Sequence[float], room: float) -> list[range]:
+        """The columns of each strip, where a strip has so much room and the columns have these widths."""
+        everywhere = range(len(widths))
+        strips: list[range] = []
+        for starts in (*self.starts, everywhere):
+            strips = []
+            for first, stop in pairwise([*starts, len(widths)]):
+                if strips and sum(widths[strips[-1].start : stop]) <= room:
+                    first = strips.pop().start
+                strips.append(range(first, stop))
+            if all(sum(widths[strip.start : strip.stop]) <= room for strip in strips):
+                break
+        return strips
+
+    def compared(self, other: Grid) -> Grid:
+        """The grid with its cells marked that the other one, of the same rows and columns, has otherwise."""
+        theirs = other.cells
+        return self._changed(lambda cell: replace(cell, differs=cell.held != next(theirs).held))
+
+    def only(self, shows: Callable[[Cell], bool]) -> Grid:
+        """The grid with all other cells faded."""
+        return self._changed(lambda cell: cell if shows(cell) else replace(cell, faded=True))
+
+    def _changed(self, change: Callable[[Cell], Cell]) -> Grid:
+        return replace(self, rows=[(name, [change(cell) for cell in line]) for name, line in self.rows])
 
 
-def by_element(fragment: Fragment) -> list[Grid]:
-    """The matrix with, in each cell, ``lane:reg.slot``; one grid per computation."""
-    grids = []
-    for computation, table in matrices(fragment).items():
-        columns, joined = join_columns([table])
-        rows, joined = join_rows(joined)
-        grids.append(_grid(_title(fragment, computation), rows, columns, joined[0]))
-    return grids
+@dataclass(frozen=True)
+class Sheet:
+    """The matrix of one computation of a fragment, on its way to a grid.
+
+    ``rows`` and ``columns`` are those that each line and cell of the table stands for. ``repeats`` says what was left
+    out.
+    """
+
+    fragment: Fragment
+    computation: int
+    table: Table
+    rows: Spans | None = None
+    columns: Spans | None = None
+    repeats: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What goes down and across. Sheets have the same rows, or columns, where these are alike; E has its own."""
+        apart = "E" if self.fragment.role == "E" else ""
+        return axes(self.fragment)[0] + apart, axes(self.fragment)[1] + apart
 
 
-def in_product(a: Fragment, b: Fragment, d: Fragment) -> list[tuple[Grid, Grid, Grid]]:
-    """A, B and D of each computation, where A and D have the same rows, and B and D the same columns."""
-    tables = [matrices(operand) for operand in (a, b, d)]
-    grids = []
-    for computation in tables[0]:
-        left, above, crossing = (table[computation] for table in tables)
-        depth, (left,) = join_columns([left])
-        columns, (above, crossing) = join_columns([above, crossing])
-        rows, (left, crossing) = join_rows([left, crossing])
-        depth_down, (above,) = join_rows([above])
-        title = _title(a, computation)
-        grids.append(
-            (
-                _grid(title, rows, depth, left),
-                _grid(title, depth_down, columns, above),
-                _grid(title, rows, columns, crossing),
-            )
-        )
-    return grids
+def sheets(fragments: Sequence[Fragment]) -> list[list[Sheet]]:
+    """For each computation the matrix of each fragment, which is empty where it has no such computation."""
+    tables = [matrices(each) for each in fragments]
+    return [
+        [Sheet(each, number, mine.get(number) or _empty(each)) for each, mine in zip(fragments, tables, strict=True)]
+        for number in sorted(set().union(*tables))
+    ]
 
 
-def side_by_side(left: Fragment, right: Fragment) -> list[tuple[Grid, Grid]]:
-    """The same operand in two sources, with the same rows and columns, and what differs marked in both."""
-    tables = [matrices(operand) for operand in (left, right)]
-    rows, cols = left.dimensions
-    empty: Table = [[[] for _ in range(cols)] for _ in range(rows)]
-    grids = []
-    for computation in sorted({*tables[0], *tables[1]}):
-        columns, pair = join_columns([table.get(computation, empty) for table in tables])
-        down, pair = join_rows(pair)
-        title = _title(left, computation)
-        one, other = (_grid(title, down, columns, *order) for order in (pair, pair[::-1]))
-        grids.append((one, other))
-    return grids
+def axes(fragment: Fragment) -> str:
+    """What the rows and the columns of the matrix count: M, N or K."""
+    return instruction(fragment.instruction).axes[fragment.role].upper()
 
 
-def by_lane(fragment: Fragment) -> list[Grid]:
+def heading(fragment: Fragment) -> str:
+    """The line that names a fragment, with its size."""
+    major = f"{fragment.major} major" if fragment.major else ""
+    parts = f"{name(fragment)}: {size(fragment)}", major, selector(fragment)
+    return ", ".join(filter(None, parts))
+
+
+def selector(fragment: Fragment) -> str:
+    """The sparsity selector in words; empty where there is none."""
+    return "" if fragment.selector is None else f"selector {fragment.selector}"
+
+
+def size(fragment: Fragment) -> str:
+    """Rows and columns, with what they count."""
+    counted = zip(fragment.dimensions, axes(fragment), strict=True)
+    return " x ".join(f"{extent} ({axis})" if axis.isalpha() else str(extent) for extent, axis in counted)
+
+
+def name(fragment: Fragment) -> str:
+    """The operand that a fragment belongs to, whatever its major and selector."""
+    return str(fragment.key._replace(major=None, selector=None))
+
+
+def _empty(fragment: Fragment) -> Table:
+    rows, cols = fragment.dimensions
+    return [[[] for _ in range(cols)] for _ in range(rows)]
+
+
+def by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
+    """A grid of each sheet with, in each cell, ``lane:reg.slot``."""
+    steps = [repeat([turned(sheet.table)]) for sheet in drawn]
+    folded = not view.whole and any(sheet.fragment.threads > WARP for sheet in drawn)
+    if folded:
+        drawn = _together(drawn, 0, _fold_rows)
+    drawn = _together(drawn, 1, partial(_join_columns, folded=folded))
+    drawn = _together(drawn, 0, _join_rows)
+    return [_grid(sheet, view, step[0] if step else 1) for sheet, step in zip(drawn, steps, strict=True)]
+
+
+def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
     place = {slot: index for index, slot in enumerate(slots)}
@@ -93,56 +179,118 @@ def by_lane(fragment: Fragment) -> list[Grid]:
     elements = fragment.records()
     for each in elements:
         table[each.lane][place[each.reg, each.slot]].append(run(each))
-    computation = {each.lane: each.computation for each in elements}
-    several = len(set(computation.values())) > 1
+    repeats: tuple[str, ...] = ()
+    if fragment.threads > WARP and not view.whole:
+        (table,), down = _fold([table], "lane")
+        (across,), along = _fold([turned(table)], "register", fragment.slots)
+        table, repeats = turned(across), (*down[0], *along[0])
     columns, (table,) = join_columns([table], within=[reg for reg, _ in slots])
     names = [f"{slots[first][0]}.{span_words((slots[first][1], slots[last][1]))}" for first, last in columns]
+    computation = {each.lane: each.computation for each in elements}
+    several = len(set(computation.values())) > 1
     body = [
-        (f"{lane} (computation {computation[lane]})" if several else str(lane), [_by_lane(cell, lane) for cell in line])
+        (f"{lane} (computation {computation[lane]})" if several else str(lane), [_by_lane(cell) for cell in line])
         for lane, line in enumerate(table)
         if any(line)
     ]
-    return [Grid("", "lane\\reg.slot", names, body)]
+    return Grid("", "lane\\reg.slot", names, body, repeats)
 
 
-def _title(fragment: Fragment, computation: int) -> str:
-    return f"computation {computation}" if fragment.computations > 1 or computation > 1 else ""
+def _together(
+    drawn: Sequence[Sheet], axis: int, change: Callable[[Sequence[Sheet]], Sequence[Sheet]]
+) -> Sequence[Sheet]:
+    """The sheets in their order, those that share an axis changed together."""
+    changed: dict[int, Sheet] = {}
+    for name in {sheet.axes[axis] for sheet in drawn}:
+        places = [at for at, sheet in enumerate(drawn) if sheet.axes[axis] == name]
+        changed |= zip(places, change([drawn[at] for at in places]), strict=True)
+    return [changed[at] for at in range(len(drawn))]
 
 
-def _grid(title: str, rows: Spans, columns: Spans, table: Table, other: Table | None = None) -> Grid:
-    beside = other or table
-    body = [
-        (span_words(row), [_by_element(*cell) for cell in zip(line, against, columns, strict=True)])
-        for row, line, against in zip(rows, table, beside, strict=True)
+def _fold_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
+    tables, words = _fold([sheet.table for sheet in drawn], "row")
+    return [
+        replace(sheet, table=table, repeats=(*sheet.repeats, *more))
+        for sheet, table, more in zip(drawn, tables, words, strict=True)
     ]
-    return Grid(title, "row\\col", [span_words(span) for span in columns], body)
 
 
-def _by_element(cell: Held, beside: Held, columns: tuple[int, int]) -> Cell:
-    labels = "+".join(f"{run.lane}:{run.reg}.{_slots(run)}" for run in join_slots(cell))
-    windows = [run.cols for run in cell if _window(run)]
+def _fold_columns(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
+    tables, words = _fold([turned(sheet.table) for sheet in drawn], "column")
+    return [
+        replace(sheet, table=turned(table), repeats=(*sheet.repeats, *more))
+        for sheet, table, more in zip(drawn, tables, words, strict=True)
+    ]
+
+
+def _fold(tables: Sequence[Table], kind: str, unit: int = 1) -> tuple[list[Table], list[tuple[str, ...]]]:
+    """The first lines where the others repeat them, in other warps or registers, and what each table leaves out.
+
+    ``kind`` is what ``unit`` lines are.
+    """
+    found = repeat(tables, whole_warps=True)
+    if found is None or found[0] % unit:
+        return list(tables), [()] * len(tables)
+    step, shifts = found
+    total = len(tables[0]) // unit
+    return [table[:step] for table in tables], [(in_words(kind, step // unit, total, shift),) for shift in shifts]
+
+
+def _join_columns(drawn: Sequence[Sheet], *, folded: bool) -> Sequence[Sheet]:
+    columns, tables = join_columns([sheet.table for sheet in drawn])
+    if folded and len(columns) > _WIDE:
+        return _join_columns(_fold_columns(drawn), folded=False)
+    return [replace(sheet, table=table, columns=columns) for sheet, table in zip(drawn, tables, strict=True)]
+
+
+def _join_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
+    rows, tables = join_rows([sheet.table for sheet in drawn])
+    return [replace(sheet, table=table, rows=rows) for sheet, table in zip(drawn, tables, strict=True)]
+
+
+def _grid(sheet: Sheet, view: View, step: int) -> Grid:
+    """The grid of a sheet whose columns repeat after ``step`` of them."""
+    fragment, rows, columns = sheet.fragment, sheet.rows or (), sheet.columns or ()
+    body = [
+        (span_words(row), [_by_element(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
+        for row, line in zip(rows, sheet.table, strict=True)
+    ]
+    starts = [[at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (step, fragment.chunk)]
+    several = fragment.computations > 1 or sheet.computation > 1
+    what = "computation" if "D" in instruction(fragment.instruction).axes else "matrix"
+    title = f"{what} {sheet.computation}" if several else ""
+    corner = "\\".join(axis for axis in axes(fragment) if axis.isalpha())
+    grid = Grid(title, corner, [span_words(span) for span in columns], body, sheet.repeats, starts)
+    return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
+
+
+def _by_element(cell: Held, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:
+    word = _ptx if view.ptx else _plain
+    label = "+".join(word(run, fragment) for run in join_slots(cell))
+    windows = [run.cols for run in cell if run.window]
     opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
-    return Cell(labels or "-", _lane(cell), opens, closes, cell != beside)
+    return Cell(label or "-", cell, opens, closes)
 
 
-def _by_lane(cell: Held, lane: int) -> Cell:
-    labels = "+".join(f"{span_words(run.rows)},{span_words(run.cols)}" for run in cell)
-    return Cell(labels or "-", lane if cell else None)
+def _by_lane(cell: Held) -> Cell:
+    return Cell("+".join(f"{span_words(run.rows)},{span_words(run.cols)}" for run in cell) or "-", cell)
 
 
-def _lane(cell: Held) -> int | None:
-    lanes = {run.lane for run in cell}
-    return lanes.pop() if len(lanes) == 1 else None
+def _plain(run: Run, _: Fragment) -> str:
+    return f"{run.lane}:{run.reg}.{_slots(run, str, '-')}"
 
 
-def _slots(run: Run) -> str:
+def _ptx(run: Run, fragment: Fragment) -> str:
+    first = run.reg * fragment.slots
+    between = ".." if run.slots[1] > run.slots[0] + 1 else ","
+    return f"T{run.lane}:{{{_slots(run, lambda slot: f'{letter(fragment)}{first + slot}', between)}}}"
+
+
+def _slots(run: Run, name: Callable[[int], str], between: str) -> str:
     """Slots that hold their cells one by one (0-3), or of which each can stand for any of them (0|..|3)."""
     first, last = run.slots
-    if first == last or not _window(run):
-        return span_words(run.slots)
-    return "|".join(map(str, (first, *[".."] * (last > first + 1), last)))
-
-
-def _window(run: Run) -> bool:
-    width = run.cols[1] - run.cols[0]
-    return width > 0 and width != run.slots[1] - run.slots[0]
+    if first == last:
+        return name(first)
+    if run.window:
+        return "|".join((name(first), *[".."] * (last > first + 1), name(last)))
+    return f"{name(first)}{between}{name(last)}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from .grid import Cell, Grid
 
@@ -79,9 +79,9 @@ class Block:
 
 def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str]) -> Block:
     """A whole picture: a title and what else is said above, the blocks, what is said below."""
-    title = _lines(heading[:1], Style.TITLE), _lines(heading[1:], Style.NOTE)
-    body = _flow(blocks)
-    whole = _below([_below([part for part in title if part.words], 2), body, _lines(notes, Style.NOTE)], 16)
+    above = _below([_lines(heading[:1], Style.TITLE), _lines(heading[1:], Style.NOTE)], 2)
+    parts = [above, _flow(blocks), _lines(notes, Style.NOTE)]
+    whole = _below([part for part in parts if part.boxes or part.words], 16)
     return _moved(replace(whole, width=whole.width + _MARGIN, height=whole.height + _MARGIN), _MARGIN, _MARGIN)
 
 
@@ -91,12 +91,24 @@ def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
     return [_panel(grid, name, widths, axis) for grid, name in zip(grids, names, strict=True)]
 
 
-def product(a: Grid, b: Grid, d: Grid, names: Sequence[str]) -> Block:
-    """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D."""
-    (left,), (above, crossing) = panels([a], names[:1]), panels([b, d], names[1:])
-    below = above.height + _GAP
-    parts = [_moved(left, 0, below), _moved(above, left.width + _GAP, 0), _moved(crossing, left.width + _GAP, below)]
-    return _union(parts)
+def product(blocks: Mapping[str, Block]) -> Block:
+    """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D.
+
+    C stands to the right of D, and E below. Any of them may be missing.
+    """
+
+    def far(size: str, roles: str) -> float:
+        return max((getattr(blocks[role], size) + _GAP for role in roles if role in blocks), default=0)
+
+    left, top = far("width", "A"), far("height", "B")
+    places = {
+        "A": (0, top),
+        "B": (left, 0),
+        "C": (left + far("width", "D"), top),
+        "D": (left, top),
+        "E": (0, top + far("height", "ACD")),
+    }
+    return _union(_moved(block, *places[role]) for role, block in blocks.items())
 
 
 def beside(blocks: Sequence[Block], title: str) -> Block:
@@ -110,26 +122,17 @@ def titled(block: Block, title: str) -> Block:
 
 
 def _panel(grid: Grid, name: str, widths: Sequence[float], axis: float) -> Block:
-    strips = [_strip(grid, columns, widths, axis) for columns in _cut(widths, _WIDEST - axis)]
-    return titled(_below(strips, _GAP / 2), name)
-
-
-def _cut(widths: Sequence[float], room: float) -> list[range]:
-    """Columns that fit beside each other."""
-    cuts, used = [0], 0.0
-    for at, width in enumerate(widths):
-        if at > cuts[-1] and used + width > room:
-            cuts.append(at)
-            used = 0
-        used += width
-    return [range(first, last) for first, last in pairwise([*cuts, len(widths)])]
+    strips = [_strip(grid, columns, widths, axis) for columns in grid.cut(widths, _WIDEST - axis)]
+    repeats = [_lines(grid.repeats, Style.NOTE)] if grid.repeats else []
+    return titled(_below([*strips, *repeats], _GAP / 2), name)
 
 
 def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> Block:
     top = SIZES[Style.AXIS] * _LINE
     lefts = list(accumulate((widths[at] for at in columns), initial=axis))
     places = list(zip(columns, lefts, strict=False))
-    words = [Words(x + widths[at] / 2, top - 5, grid.columns[at], Style.AXIS, Anchor.MIDDLE) for at, x in places]
+    words = [Words(axis - 6, top - 5, grid.corner, Style.AXIS, Anchor.END)]
+    words += [Words(x + widths[at] / 2, top - 5, grid.columns[at], Style.AXIS, Anchor.MIDDLE) for at, x in places]
     boxes = []
     for index, (label, cells) in enumerate(grid.rows):
         y = top + index * _HEIGHT
@@ -145,13 +148,14 @@ def _widths(grids: Sequence[Grid]) -> list[float]:
         for at in range(len(grids[0].columns))
     ]
     plain = max(_width(label, Style.LABEL) for labels in columns for label in labels if "+" not in label)
-    bracketed = any(cell.opens or cell.closes for grid in grids for _, cells in grid.rows for cell in cells)
+    bracketed = any(cell.opens or cell.closes for grid in grids for cell in grid.cells)
     padding = _PADDING + 8 * bracketed
     return [float(round(padding + max(plain, *(_width(label, Style.LABEL) for label in labels)))) for labels in columns]
 
 
 def _axis(grids: Sequence[Grid]) -> float:
-    return float(round(8 + max(_width(label, Style.AXIS) for grid in grids for label, _ in grid.rows)))
+    labels = [label for grid in grids for label in (grid.corner, *(name for name, _ in grid.rows))]
+    return float(round(8 + max(_width(label, Style.AXIS) for label in labels)))
 
 
 def _width(words: str, style: Style) -> float:

@@ -18,6 +18,12 @@ class Run(NamedTuple):
     rows: tuple[int, int]
     cols: tuple[int, int]
 
+    @property
+    def window(self) -> bool:
+        """Whether each of its slots can stand for any of its columns."""
+        width = self.cols[1] - self.cols[0]
+        return width > 0 and width != self.slots[1] - self.slots[0]
+
 
 #: What one cell of a table holds, a line of cells, and all lines.
 Held = list[Run]
@@ -79,11 +85,12 @@ def join_rows(tables: Sequence[Table]) -> tuple[Spans, list[Table]]:
     """The same downwards for tables of equally many rows, unless columns were joined: a run goes one way."""
     if any(run.cols[0] != run.cols[1] for table in tables for line in table for cell in line for run in cell):
         return [(index, index) for index in range(len(tables[0]))], list(tables)
-    spans, turned = join_columns([_turned(table) for table in tables])
-    return spans, [_turned(table) for table in turned]
+    spans, joined = join_columns([turned(table) for table in tables])
+    return spans, [turned(table) for table in joined]
 
 
-def _turned(table: Table) -> Table:
+def turned(table: Table) -> Table:
+    """The table with its columns as lines."""
     return [list(line) for line in zip(*table, strict=True)]
 
 

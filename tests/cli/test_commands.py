@@ -99,11 +99,11 @@ def span(text):
 
 def read_back(drawn, by):
     """The cells of each slot that a drawing shows, by undoing its runs."""
-    corner = "row\\col" if by == "element" else "lane\\reg.slot"
+    corners = [f"{down}\\{across}" for down, across in ("MK", "KN", "MN")] if by == "element" else ["lane\\reg.slot"]
     held, header = {}, None
     for line in re.sub(r" \(computation \d\)", "", drawn).splitlines():
         words = line.split()
-        if words[:1] == [corner]:
+        if words[:1] and words[0] in corners:
             header = words[1:]
         elif header and words and words[0][0].isdigit():
             for column, label in zip(header, re.split(r"\s+", line.strip())[1:], strict=True):

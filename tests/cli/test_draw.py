@@ -87,7 +87,9 @@ def test_svg(run, snapshot, arguments):
 def test_a_whole_instruction_is_drawn_as_a_product(run):
     svg = run("draw", "m16n8k16", "f16", "--accumulator", "f16").out
     names = {name: (x, y) for x, y, name, _ in texts(svg, "name")}
-    a, b, d = (names[name] for name in ("A f16, 16 x 16", "B f16, 16 x 8", "C and D f16, 16 x 8"))
+    a, b, d = (
+        names[name] for name in ("A f16, 16 (M) x 16 (K)", "B f16, 16 (K) x 8 (N)", "C and D f16, 16 (M) x 8 (N)")
+    )
     assert a[1] == d[1] > b[1]
     assert b[0] == d[0] > a[0]
     labels = {label: (x, y) for x, y, label, *_ in texts(svg, "label") if y > d[1] and x > d[0]}
@@ -97,10 +99,27 @@ def test_a_whole_instruction_is_drawn_as_a_product(run):
     assert {y for _, y in labels.values()} == beside
 
 
+def test_a_sparse_instruction_is_drawn_whole_with_its_metadata(run):
+    """What the document only draws is measured, and the picture says so."""
+    svg = run("draw", "m16n8k32", "f16", "--instruction", "mma.sp", "--selector", "1").out
+    names = {name: y for _, y, name, _ in texts(svg, "name")}
+    assert list(names) == [
+        "A f16, 16 (M) x 32 (K)",
+        "B f16, 32 (K) x 8 (N)",
+        "C and D f32, 16 (M) x 8 (N)",
+        "E f16, selector 1, 16 (M) x 32 (K)",
+    ]
+    below = [label for _, y, label, *_ in texts(svg, "label") if y > names["E f16, selector 1, 16 (M) x 32 (K)"]]
+    assert {label.split(":")[0] for label in below} == {str(lane) for lane in range(32) if lane % 4 >= 2}
+    notes = [note for _, _, note, _ in texts(svg, "note") if note.startswith("Source of")]
+    assert notes[0].startswith("Source of A, D: ptx-isa-9.1+errata, section")
+    assert notes[1:] == ["Source of B, E: h200-sm_90a"]
+
+
 def test_four_computations_are_four_products(run):
     names = [name for _, _, name, _ in texts(run("draw", "m8n8k4", "f16").out, "name")]
     assert [name for name in names if name.startswith("computation")] == [f"computation {n}" for n in (1, 2, 3, 4)]
-    assert names.count("C and D f32, 8 x 8") == 4
+    assert names.count("C and D f32, 8 (M) x 8 (N)") == 4
 
 
 def test_what_differs_keeps_its_colour_in_a_frame(run):
@@ -187,7 +206,6 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("m16n8k16 f16 X", ("no role X",)),
         ("m16n8k17 f16", ("no shape m16n8k17", "m16n8k16")),
         ("m16n8k32 f16 B", ("figure-only", "ask the source")),
-        ("m16n8k32 f16", ("figure-only", "ask the source")),
         ("m16n8k16 bf16 --accumulator f16", ("no accumulator f16", "f32")),
         ("m16n8k16 f16 --diff ptx-isa-9.1 h200-sm_90a", ("which operand", "ROLE")),
         ("m16n8k16 f16 A --diff ptx-isa-9.1 nobody", ("no source nobody",)),
