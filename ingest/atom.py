@@ -7,28 +7,35 @@ N x K, which is PTX's K x N turned over. Values fill a thread's registers in ord
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, elements
-from ..db.instructions import WARP, dimensions
+from ..db.instructions import WARP
 from .shape_stride import Layout, indices, thread_value
 
+_WGMMA = re.compile(r"wgmma[.]mma_async([.]sp)?[.]sync[.]aligned[.](m\d+n\d+k\d+)[.](\w+)[.](\w+)[.](\w+)")
 _MNEMONIC = re.compile(
     r"mma((?:[.]\w+(?:::\w+)?)*?)[.](m\d+n\d+k\d+)[.](row|col)[.](row|col)[.](\w+)[.](\w+)[.](\w+)[.](\w+)"
 )
 
 
 def instruction(mnemonic: str) -> Instruction | None:
-    """The warp-level ``mma`` that a PTX mnemonic names, or None where it is another instruction.
+    """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
 
     >>> instruction("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32").types["A"]
     'tf32'
     """
+    if matched := _WGMMA.match(mnemonic):
+        sparse, shape, *types = matched.groups()
+        return Instruction("wgmma.sp" if sparse else "wgmma", shape, {}, dict(zip("DAB", types, strict=True)))
     matched = _MNEMONIC.match(mnemonic)
     if matched is None:
         return None
@@ -38,49 +45,46 @@ def instruction(mnemonic: str) -> Instruction | None:
     return Instruction(name, shape, {"A": row, "B": col}, dict(zip("DABC", types, strict=True)))
 
 
-def lanes(threads: Layout) -> NDArray[np.int64]:
-    """The warp's lanes that an atom's threads are: an array (computations, threads).
+@cache
+def lanes(threads: Layout, group: int = WARP) -> NDArray[np.int64]:
+    """The lanes of a warp, or of another group, that an atom's threads are: an array (computations, threads).
 
     An atom of eight threads is done four times by a warp: the threads' lanes are shifted until they fill the warp.
 
     Raises:
-        LanemapError: the atom is not the work of one warp.
+        LanemapError: the atom is not the work of one group.
     """
     first = indices(threads)
-    if len(first) not in (8, WARP):
+    if len(first) not in (8, group):
         plural = "s do" if len(first) > 1 else " does"
-        raise LanemapError(f"{len(first)} thread{plural} it, and only a warp of 32 or a quad pair of 8 is read")
+        raise LanemapError(f"{len(first)} thread{plural} it, and its instruction takes {group}")
     shifts: list[NDArray[np.int64]] = []
-    for shift in range(WARP):
+    for shift in range(group):
         shifted = first + shift
-        if shifted.max() < WARP and not np.isin(shifted, shifts).any():
+        if shifted.max() < group and not np.isin(shifted, shifts).any():
             shifts.append(shifted)
-    if sorted(np.ravel(shifts).tolist()) != list(range(WARP)):
-        raise LanemapError(f"its threads {threads} do not fill a warp")
+    if sorted(np.ravel(shifts).tolist()) != list(range(group)):
+        raise LanemapError(f"its threads {threads} do not fill a group of {group}")
     return np.stack(shifts)
 
 
-def fragment(of: Instruction, role: str, operand: Operand, threads: Layout, selector: int | None = None) -> Fragment:
-    """One operand of an atom.
+def fragment(
+    of: Instruction,
+    role: str,
+    operand: Operand,
+    threads: Layout,
+    selector: int | None = None,
+    *,
+    origin: str | None = None,
+    supplies: Sequence[int] = (0, 1, 2, 3),
+) -> Fragment:
+    """One operand of an atom; ``supplies`` are the lanes of each four that hold it.
 
     Raises:
         LanemapError: the layout does not fit the atom's threads or registers.
     """
-    index = thread_value(operand.layout)
-    where = lanes(threads)
-    if len(index) != where.shape[1]:
-        raise LanemapError(f"{operand.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
-    first, last = _ends(index, operand, dimensions(of.shape, role), transposed=role == "B")
-    computation, thread, element = np.indices((*where.shape, operand.count))
-    columns = {
-        "lane": where[computation, thread],
-        "reg": element // operand.slots,
-        "slot": element % operand.slots,
-        "row": first[0][thread, element],
-        "col": first[1][thread, element],
-        "col_last": last[1][thread, element],
-        "computation": computation + 1,
-    }
+    if of.name not in table.INSTRUCTIONS:
+        raise LanemapError(f"{of.name} is not among the instructions that Lanemap has")
     return Fragment(
         instruction=of.name,
         shape=of.shape,
@@ -88,10 +92,11 @@ def fragment(of: Instruction, role: str, operand: Operand, threads: Layout, sele
         role=role,
         registers=operand.registers,
         slots=operand.slots,
-        elements=elements({name: values.ravel() for name, values in columns.items()}),
+        elements=_elements(of.name, of.shape, role, operand, threads, tuple(supplies)),
         major=of.majors.get(role),
         selector=selector,
         status="imported",
+        origin=origin,
         formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
     )
 
@@ -123,6 +128,30 @@ class Operand:
     def count(self) -> int:
         """Elements per lane."""
         return self.registers * self.slots
+
+
+@cache
+def _elements(
+    name: str, shape: str, role: str, operand: Operand, threads: Layout, supplies: tuple[int, ...]
+) -> NDArray[Any]:
+    """The elements of an operand: atoms that differ in nothing else share them."""
+    index = thread_value(operand.layout)
+    where = lanes(threads, table.instruction(name).threads)
+    if len(index) != where.shape[1]:
+        raise LanemapError(f"{operand.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
+    first, last = _ends(index, operand, table.dimensions(shape, role, name), transposed=role == "B")
+    computation, thread, element = np.indices((*where.shape, operand.count))
+    columns = {
+        "lane": where[computation, thread],
+        "reg": element // operand.slots,
+        "slot": element % operand.slots,
+        "row": first[0][thread, element],
+        "col": first[1][thread, element],
+        "col_last": last[1][thread, element],
+        "computation": computation + 1,
+    }
+    held = np.isin(columns["lane"].ravel() % 4, supplies)
+    return elements({name: values.ravel()[held] for name, values in columns.items()})
 
 
 _ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}

@@ -1,7 +1,7 @@
-"""CuTe's warp-level atoms, from the headers of a CUTLASS release, read as text.
+"""CuTe's atoms, from the headers of a CUTLASS release, read as text.
 
-An atom's instruction is the ``mma`` in its operation's assembly, its registers are the operation's arrays, and its
-layouts are those of its MMA_Traits.
+An atom's instruction is the one in its operation's assembly, its registers are the operation's arrays, and its layouts
+are those of its MMA_Traits or Copy_Traits.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
-from ..atom import lanes
 from ..imported import Imported, Skipped, claim_sets
+from .copy import copy
 from .header import Header, Struct, parse_header
-from .operation import atom, threads
-from .traits import Library, Traits, written
+from .operation import atom
+from .traits import Library, written
 from .tree import fingerprint, locate, read
 
 
 def load(path: Path) -> list[Imported]:
-    """Every warp-level atom of CuTe's headers: one source, and one more for each atom that contradicts others.
+    """Every atom of CuTe's headers: one source, and one more for each atom that contradicts others.
 
     Args:
         path: a CUTLASS source tree, its include folder, or one header, whose includes are followed.
@@ -31,23 +31,23 @@ def load(path: Path) -> list[Imported]:
     tree = locate(path)
     reading = _Reading(Path(tree.root))
     asked = [header for header in map(reading.header, tree.headers) if header]
-    bases = list(asked)
-    while bases:
-        bases += reading.included(bases.pop(), "cute/atom/mma_traits")
-    warp_level = [(header, struct) for header in asked for struct in reading.warp_level(header)]
-    for header, _ in warp_level:
-        reading.included(header, "cute/arch/mma")
-    units = list(reading.atoms(struct for _, struct in warp_level))
+    waiting = list(asked)
+    while waiting:
+        waiting += reading.included(waiting.pop())
+    units = list(reading.atoms(struct for header in asked for struct in header.structs))
     skipped = reading.skipped
     if not any(fragments for _, fragments in units):
         why = f"{skipped[0].name}: {skipped[0].reason}" if skipped else "it has no struct MMA_Traits<...>"
-        raise LanemapError(f"{path} gives no warp-level atom of CuTe: {why}")
+        raise LanemapError(f"{path} gives no atom of CuTe: {why}")
     version = tree.version()
     provenance = {"library": "CUTLASS", "version": version, "files": reading.files}
     title = f"CuTe of CUTLASS {version}" if version else "CuTe"
     source = Source(f"cute-{version}" if version else "cute", "import", title, (), provenance)
     first, *others = claim_sets(source, units)
     return [Imported(first, skipped), *map(Imported, others)]
+
+
+_HEADERS = ("cute/atom/mma_traits", "cute/atom/copy_traits", "cute/arch/mma", "cute/arch/copy")
 
 
 class _Reading:
@@ -67,41 +67,34 @@ class _Reading:
         text = read(path)
         self.files[name] = fingerprint(text)
         try:
-            header = parse_header(text)
+            header = parse_header(text, name)
             self.library.add(header)
         except LanemapError as error:
             self.skipped.append(Skipped(name, str(error)))
             return None
         return header
 
-    def included(self, header: Header, prefix: str) -> list[Header]:
-        """Read the headers that one includes and whose names begin so."""
-        names = [name for name in header.includes if name.startswith(prefix) and ".." not in name]
+    def included(self, header: Header) -> list[Header]:
+        """Read the headers of traits and of operations that one includes."""
+        folder = Path(header.file).parent
+        names = [name if "/" in name else (folder / name).as_posix() for name in header.includes]
+        names = [name for name in names if name.startswith(_HEADERS) and ".." not in name]
         return [found for name in names if (self.root / name).is_file() and (found := self.header(self.root / name))]
-
-    def warp_level(self, header: Header) -> Iterator[Struct]:
-        """The MMA_Traits of a header that are for one warp."""
-        for struct in header.structs:
-            if self.library.pattern(struct) is None:
-                continue
-            try:
-                lanes(threads(self.library, Traits(struct, {})))
-            except LanemapError as error:
-                self.skipped.append(Skipped(written(struct), str(error)))
-            else:
-                yield struct
 
     def atoms(self, structs: Iterable[Struct]) -> Iterator[tuple[str, list[Fragment]]]:
         """The fragments of each operation that the traits are for, with its name."""
         for struct in structs:
+            if self.library.pattern(struct) is None:
+                continue
             operations = self.library.operations(struct)
             if not operations:
-                reason = "its operation, a struct of this name, is not there, or has other MMA_Traits"
+                reason = "its operation, a struct of this name, is not there, or has other traits"
                 self.skipped.append(Skipped(written(struct), reason))
+            read = copy if struct.name.last.name == "Copy_Traits" else atom
             for name, operation in operations:
                 called = str(name) if struct.parameters else written(struct)
-                made = list(atom(self.library, name, operation, called))
+                made = list(read(self.library, name, operation, called))
                 self.skipped += [each for each in made if isinstance(each, Skipped)]
                 yield called, [each for each in made if not isinstance(each, Skipped)]
-        lonely = (Skipped(str(name), "there are no MMA_Traits for it") for name in self.library.lonely())
+        lonely = (Skipped(str(name), "there are no traits for it") for name in self.library.lonely())
         self.skipped += lonely

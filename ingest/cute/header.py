@@ -1,4 +1,4 @@
-"""CuTe's C++ headers as text: the structs and aliases that they declare. The grammars are the two files beside this.
+"""CuTe's C++ headers as text: the structs and aliases that they declare. The grammar of types is ``type.lark``.
 
 Namespaces are dropped: no two of CuTe's atoms differ by them alone, and an alias that means two things is refused.
 """
@@ -6,9 +6,10 @@ Namespaces are dropped: no two of CuTe's atoms differ by them alone, and an alia
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -22,24 +23,48 @@ MAX_TYPE = 2_000
 MAX_DEPTH = 40
 
 _NOISE = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n\\]|\\.)*', re.DOTALL | re.MULTILINE)
+_ALIAS = re.compile(r"(template\s*<[^{};]*>\s*)?using\s+(\w+)\s*=([^{};\"]*);")
+#: Declarations as islands: what is between them is only balanced. A struct's head ends before its brace.
+_TOKEN = re.compile(
+    r"""(?P<struct>(?:template\s*<[^{};]*>\s*)?(?:struct|class)\s+[^{};()=]+(?=\{))|
+    (?P<alias>(?:template\s*<[^{};]*>\s*)?using\s+\w+\s*=[^{};"]*;)|
+    (?P<string>"(?:[^"\\\n]|\\[\s\S])*")|
+    (?P<open>\{)|(?P<close>\})|;|[^{};"\s][^{};"]*|(?P<bad>\S)""",
+    re.VERBOSE,
+)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./]+)[>\"]", re.MULTILINE)
 
 
-def parse_header(text: str) -> Header:
-    """The declarations of a header.
+def parse_header(text: str, file: str = "") -> Header:
+    """The declarations of a header; ``file`` is what it is called in ``Struct.where``.
 
     Raises:
         LanemapError: its braces or quotes do not balance; names the line.
     """
     code = _NOISE.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
-    try:
-        tree = _parser("header").parse(code)
-    except UnexpectedInput as error:
-        raise LanemapError(f"line {error.line}: not C++ that can be read: braces or quotes do not balance") from None
     structs: list[Struct] = []
-    aliases: list[tuple[str, str]] = []
-    _collect(tree, structs, aliases)
-    return Header(structs, aliases, _INCLUDE.findall(text))
+    aliases: list[Alias] = []
+    owner: _Body | None = None
+    depth = 0
+    for token in _TOKEN.finditer(code):
+        kind = token.lastgroup
+        if kind == "bad" or (kind == "close" and depth == 0):
+            raise _unbalanced(code, token.start(kind))
+        depth += (kind == "open") - (kind == "close")
+        if kind == "struct" and owner is None:
+            owner = _Body(token["struct"], token.start("struct"), depth)
+        elif owner is None:
+            aliases += [_alias(token["alias"])] if kind == "alias" else []
+        elif kind == "alias" and depth == owner.depth + 1:
+            owner.members.append(_alias(token["alias"]))
+        elif kind == "string":
+            owner.strings.append(token["string"][1:-1])
+        elif kind == "close" and depth == owner.depth:
+            structs += _struct(owner, code, file)
+            owner = None
+    if depth:
+        raise _unbalanced(code, len(code))
+    return Header(file, structs, aliases, _INCLUDE.findall(text))
 
 
 @cache
@@ -51,6 +76,17 @@ def parse_type(text: str) -> Name:
     """
     parsed: Name = _parse("type", text)
     return parsed
+
+
+@cache
+def parse_parameters(template: str) -> tuple[str, ...]:
+    """The names of the parameters of ``template <...>``, or of nothing.
+
+    Raises:
+        LanemapError: it cannot be read; shows the text.
+    """
+    _, parameters, _ = _parse("head", f"{template} struct _")
+    return tuple(parameters)
 
 
 @dataclass(frozen=True)
@@ -89,7 +125,7 @@ class Struct:
     """A struct: its name, with arguments where it is a specialisation; its template parameters, base and aliases.
 
     ``members`` are the texts of its aliases by name; ``strings`` are the string literals in it, which is where an
-    operation keeps its instruction.
+    operation keeps its instruction; ``where`` is the file and line.
     """
 
     name: Name
@@ -97,48 +133,69 @@ class Struct:
     base: Name | None
     members: Mapping[str, str]
     strings: tuple[str, ...]
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """``using name = text``, after ``template <...>`` where it is one."""
+
+    template: str
+    name: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a header declares, and the files that it includes. ``aliases`` are names with the text of their types."""
+    """What a header declares, and the files that it includes."""
 
+    file: str
     structs: Sequence[Struct]
-    aliases: Sequence[tuple[str, str]]
+    aliases: Sequence[Alias]
     includes: Sequence[str]
 
 
-def _collect(tree: Tree[Token], structs: list[Struct], aliases: list[tuple[str, str]]) -> None:
-    """Depth first without recursion: a header of nothing but braces must not end in a stack overflow."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if node.data == "struct":
-            structs += _struct(node)
-            continue
-        aliases += _aliases(node)
-        waiting += [child for child in reversed(node.children) if isinstance(child, Tree)]
+@dataclass
+class _Body:
+    """A struct that is not closed yet: its head, where it is, how deep, and what was found in it."""
+
+    head: str
+    start: int
+    depth: int
+    members: list[Alias] = field(default_factory=list)
+    strings: list[str] = field(default_factory=list)
 
 
-def _struct(tree: Tree[Token]) -> list[Struct]:
-    head, body = tree.children
-    assert isinstance(body, Tree)
+def _struct(body: _Body, code: str, file: str) -> list[Struct]:
     try:
-        name, parameters, base = _parse("head", str(head))
+        name, parameters, base = _parse("head", body.head)
     except LanemapError:
         return []
-    strings = tuple(str(token)[1:-1] for token in body.scan_values(_is_string))
-    return [Struct(name, parameters, base, dict(_aliases(body)), strings)]
+    # The template may be on lines of its own: the line is that of the name.
+    line = _line(code, body.start + body.head.rindex(name.last.name))
+    members = {alias.name: alias.text for alias in body.members}
+    return [Struct(name, parameters, base, members, tuple(body.strings), f"{file}:{line}")]
 
 
-def _aliases(tree: Tree[Token]) -> list[tuple[str, str]]:
-    texts = (str(child) for child in tree.children if isinstance(child, Token) and child.type == "ALIAS")
-    pairs = (text.removeprefix("using").rstrip(";").split("=", 1) for text in texts)
-    return [(name.strip(), " ".join(value.split())) for name, value in pairs]
+def _alias(text: str) -> Alias:
+    found = _ALIAS.fullmatch(text)
+    assert found is not None  # the same pattern found the token
+    template, name, value = found.groups()
+    return Alias(template or "", name, " ".join(value.split()))
 
 
-def _is_string(token: object) -> bool:
-    return isinstance(token, Token) and token.type == "STRING"
+def _line(code: str, place: int) -> int:
+    return bisect(_ends(code), place) + 1
+
+
+@lru_cache(maxsize=1)
+def _ends(code: str) -> list[int]:
+    """Where the lines of a header end."""
+    return [found.start() for found in re.finditer("\n", code)]
+
+
+def _unbalanced(code: str, place: int) -> LanemapError:
+    return LanemapError(f"line {_line(code, place)}: not C++ that can be read: braces or quotes do not balance")
 
 
 def _parse(start: str, text: str) -> Any:
@@ -152,7 +209,7 @@ def _parse(start: str, text: str) -> Any:
 
 @cache
 def _parser(start: str) -> Lark:
-    grammar = (files(__package__) / ("header.lark" if start == "header" else "type.lark")).read_text("utf-8")
+    grammar = (files(__package__) / "type.lark").read_text("utf-8")
     return Lark(grammar, start=start, parser="lalr", maybe_placeholders=True)
 
 
@@ -179,6 +236,8 @@ def _part(tree: Any) -> Part:
 
 
 def _term(node: Any) -> Term:
+    if isinstance(node, Tree) and node.data == "quotient":
+        return Name((Part("quotient", tuple(map(_term, node.children))),))
     return _name(node) if isinstance(node, Tree) else int(str(node))
 
 

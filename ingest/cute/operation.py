@@ -1,8 +1,7 @@
 """One operation with its traits, as fragments.
 
 Sparse A is in logical columns: ``sparse_elem<S, T>`` says that a stored T stands for S of them. Half is kept, chosen
-inside two such, which CUTLASS calls a chunk (``sm1xx_sparse_config.inl``, where two bits of metadata choose each). So
-an element of A, and an index of E, has its chunk as its window of columns.
+inside the chunk that PTX names (9.7.14.6.1). So an element of A, and an index of E, has its chunk as its window.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...db import instructions as table
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
 from ..atom import Instruction, Operand, fragment, instruction
@@ -18,18 +18,10 @@ from ..shape_stride import Layout, size
 from .header import Name, Struct, parse_type
 from .traits import Library, Traits, Value
 
-_INDEX_BITS = 2
 _REGISTER_BITS = {"uint32_t": 32, "int32_t": 32, "float": 32, "double": 64}
 _SELECTOR = re.compile(r"0x([0-3])")
-
-
-def threads(library: Library, traits: Traits) -> Layout:
-    """The layout from an atom's threads to those of the warp.
-
-    Raises:
-        LanemapError: the traits have none.
-    """
-    return _layout(library, traits, "ThrID")
+_PTX = re.compile(r"[a-z][a-z0-9_]+(?:[.][\w:]+)+")
+_NO_INSTRUCTION = re.compile(r"setp|mov[.]|bar|elect")
 
 
 def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
@@ -43,57 +35,89 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
     """
     known = next(filter(None, map(instruction, operation.strings)), None)
     if known is None:
-        yield Skipped(called, "it has no mma of its own in its assembly")
+        yield Skipped(called, _why(family(operation)))
         return
     try:
         traits = library.traits(name)
-        lanes = threads(library, traits)
+        threads = layout_of(library, traits, "ThrID")
         shape = library.member(traits, "Shape_MNK")
     except LanemapError as error:
         yield Skipped(called, str(error))
         return
     if shape != tuple(map(int, re.findall(r"\d+", known.shape))):
-        yield Skipped(called, f"its Shape_MNK is {shape} and its mma is {known.shape}")
+        yield Skipped(called, f"its Shape_MNK is {shape} and its instruction is {known.shape}")
         return
-    sparse = known.name == "mma.sp"
-    for role in "ABCDE" if sparse else "ABCD":
+    origin = f"{traits.struct.where} {called}"
+    for role in "ABCDE":
+        if role == "C" and known.name.startswith("wgmma"):
+            continue  # D, which is what it adds to
+        if role == "E" and not table.instruction(known.name).sparse:
+            continue
         try:
             operand = _operand(library, traits, operation, known, role)
-            yield fragment(known, role, operand, lanes, _selector(operation) if role == "E" else None)
+            for selector, supplies in _suppliers(operation, known, role):
+                yield fragment(known, role, operand, threads, selector, origin=origin, supplies=supplies)
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
     if library.has(traits, "SFALayout"):
-        yield Skipped(f"{called} SFA, SFB", "scale factors are not a role of Lanemap's")
+        yield Skipped(f"{called} SFA, SFB", "scale factors are not among the roles that Lanemap has")
 
 
-def _operand(library: Library, traits: Traits, operation: Struct, known: Instruction, role: str) -> Operand:
-    layout = _layout(library, traits, {"D": "CLayout"}.get(role, f"{role}Layout"))
-    registers, bits = _registers(operation, role)
-    if (bits == 64) != (known.types.get(role) == "f64"):
-        raise LanemapError(f"its registers have {bits} bits, and its mma takes {known.types.get(role)}")
-    values = size(layout.shape[1]) if isinstance(layout.shape, tuple) and len(layout.shape) == 2 else 0
-    if role == "E":
-        slots = bits // _INDEX_BITS
-        chunk = 2 * values // (registers * slots)
-    else:
-        sparsity = _sparsity(library.member(traits, "ValTypeA")) if role == "A" and known.name == "mma.sp" else 1
-        chunk = 2 * sparsity if sparsity > 1 else 1
-        slots = values // (1 if sparsity == 1 else 2) // registers
-    if slots < 1 or bits % slots:
-        raise LanemapError(f"{layout} does not fill {registers} registers of {bits} bits")
-    return Operand(layout, registers, slots, chunk)
+def family(operation: Struct) -> str | None:
+    """The instruction in an operation's assembly, as far as its first qualifier; None where there is none."""
+    for text in operation.strings:
+        found = _PTX.search(text)
+        if found and not _NO_INSTRUCTION.match(found[0]):
+            return ".".join(found[0].split(".")[:2])
+    return None
 
 
-def _layout(library: Library, traits: Traits, member: str) -> Layout:
+def layout_of(library: Library, traits: Traits, member: str) -> Layout:
+    """A member of the traits that is a layout.
+
+    Raises:
+        LanemapError: there is none, or it is something else.
+    """
     found = library.member(traits, member)
     if not isinstance(found, Layout):
         raise LanemapError(f"its {member} is {found} and not a layout")
     return found
 
 
-def _registers(operation: Struct, role: str) -> tuple[int, int]:
+def _why(instruction: str | None) -> str:
+    """Why an operation has no fragments."""
+    if instruction is None:
+        return "it has no mma of its own in its assembly"
+    if instruction.startswith("tcgen05."):
+        return "tcgen05.mma keeps its operands in Tensor Memory and shared memory: no thread holds any"
+    return f"{instruction} is not an instruction for tensor cores: a thread does it by itself"
+
+
+def _operand(library: Library, traits: Traits, operation: Struct, known: Instruction, role: str) -> Operand:
+    registers, bits = _registers(operation, known, role)
+    layout = layout_of(library, traits, {"D": "CLayout"}.get(role, f"{role}Layout"))
+    if (bits == 64) != (known.types.get(role) == "f64"):
+        raise LanemapError(f"its registers have {bits} bits, and its mma takes {known.types.get(role)}")
+    values = size(layout.shape[1]) if isinstance(layout.shape, tuple) and len(layout.shape) == 2 else 0
+    rule = table.sparsity(known.name, known.shape, known.types["A"])
+    sparse = table.instruction(known.name).sparse
+    if role == "E":
+        return Operand(layout, registers, rule.slots, rule.width)
+    if role == "A" and sparse:
+        _check_sparse(library.member(traits, "ValTypeA"))
+    slots = values // (2 if role == "A" and sparse else 1) // registers
+    if slots < 1 or bits % slots:
+        raise LanemapError(f"{layout} does not fill {registers} registers of {bits} bits")
+    return Operand(layout, registers, slots, rule.width if role == "A" else 1)
+
+
+def _registers(operation: Struct, known: Instruction, role: str) -> tuple[int, int]:
     """How many registers an operand has, and their bits."""
     text = operation.members.get(f"{role}Registers", "none")
+    if known.name.startswith("wgmma"):
+        text = operation.members.get("CRegisters", "none") if role == "D" else text
+        if text.startswith("uint64_t"):
+            raise LanemapError("it is in shared memory, and no thread holds any of it")
     registers = parse_type(text)
     bits = _REGISTER_BITS.get(str(registers.last))
     if bits is None or not registers.extent:
@@ -101,19 +125,31 @@ def _registers(operation: Struct, role: str) -> tuple[int, int]:
     return registers.extent, bits
 
 
-def _sparsity(type_: Value) -> int:
-    """S of ``sparse_elem<S, T>``."""
+def _check_sparse(type_: Value) -> None:
+    """Raises LanemapError unless the type is ``sparse_elem<S, T>``."""
     match type_:
         case Name(parts=[*_, part]) if part.name == "sparse_elem" and part.arguments:
             first = part.arguments[0]
             if isinstance(first, int) and first > 1:
-                return first
+                return
     raise LanemapError(f"its mma is sparse, and its ValTypeA is {type_}, not a sparse_elem: which columns is not said")
 
 
-def _selector(operation: Struct) -> int:
-    """The sparsity selector, a literal of the assembly."""
+def _suppliers(operation: Struct, known: Instruction, role: str) -> list[tuple[int | None, tuple[int, ...]]]:
+    """For each fragment of a role, its selector and the lanes of each four that hold it.
+
+    The selector of mma.sp is a literal of the assembly. wgmma.sp has a parameter: it selects one pair of each four
+    lanes, or has no choice where all four are needed.
+    """
+    every = (0, 1, 2, 3)
+    if role != "E":
+        return [(None, every)]
+    if known.name == "wgmma.sp":
+        width = table.sparsity(known.name, known.shape, known.types["A"]).width
+        rows, columns = table.dimensions(known.shape, "E", known.name)
+        whole = rows * columns // width == table.instruction(known.name).threads * 8
+        return [(0, every)] if whole else [(0, (0, 1)), (1, (2, 3))]
     found = next(filter(None, map(_SELECTOR.search, operation.strings)), None)
     if found is None:
         raise LanemapError("its mma has no sparsity selector")
-    return int(found[1])
+    return [(int(found[1]), every)]

@@ -1,7 +1,8 @@
 """CuTe's traits: which layouts each operation has, evaluated from the structs and aliases of its headers.
 
-An operation is a struct with registers, and an ``mma`` in its assembly; ``MMA_Traits<Operation>``, or the base that it
-names, gives the layouts. Both may be template specialisations, and one MMA_Traits may be for many operations.
+An operation is a struct with registers, and an instruction in its assembly; ``MMA_Traits<Operation>``, or the base that
+it names, gives the layouts, for a copy ``Copy_Traits<Operation>``. All may be templates, and one may be for many
+operations.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from dataclasses import dataclass
 
 from ...db.errors import LanemapError
 from ..shape_stride import IntTuple, Layout, layout
-from .header import Header, Name, Part, Struct, Term, parse_type
+from .header import Alias, Header, Name, Part, Struct, Term, parse_parameters, parse_type
 
 _NUMBER = re.compile(r"_(\d+)")
+_TRAITS = ("MMA_Traits", "Copy_Traits")
 _NOTHING = Struct(Name((Part(""),)), (), None, {}, ())
 _MAX_NESTED = 60
 
 
 @dataclass(frozen=True)
 class Traits:
-    """One ``MMA_Traits`` specialisation, and what its template parameters stand for."""
+    """One specialisation of the traits, and what its template parameters stand for."""
 
     struct: Struct
     bound: Mapping[str, Value]
@@ -36,27 +38,27 @@ class Library:
 
     def __init__(self) -> None:
         """Start with nothing; ``add`` headers, those that declare an alias before those that use it."""
-        self._aliases: dict[str, set[str]] = {}
+        self._aliases: dict[str, set[Alias]] = {}
         self._operations: dict[str, list[tuple[Name, Struct]]] = {}
         self._traits: dict[str, list[tuple[Name, Struct]]] = {}
         self._open: list[object] = []
 
     def add(self, header: Header) -> None:
         """Make the declarations of a header known."""
-        for alias, text in header.aliases:
-            self._aliases.setdefault(alias, set()).add(text)
+        for alias in header.aliases:
+            self._aliases.setdefault(alias.name, set()).add(alias)
         for struct in header.structs:
             pattern = self.pattern(struct)
             if pattern is not None:
                 self._traits.setdefault(pattern.last.name, []).append((pattern, struct))
-            elif "ARegisters" in struct.members:
-                name = self._canonical(struct.name)
+            elif "DRegisters" in struct.members:
+                name = self._canonical(_with_parameters(struct))
                 self._operations.setdefault(name.last.name, []).append((name, struct))
 
     def pattern(self, struct: Struct) -> Name | None:
         """What X is in ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
         last = struct.name.last
-        if last.name != "MMA_Traits" or not last.arguments or not isinstance(last.arguments[0], Name):
+        if last.name not in _TRAITS or not last.arguments or not isinstance(last.arguments[0], Name):
             return None
         return self._canonical(last.arguments[0])
 
@@ -130,7 +132,7 @@ class Library:
     def _owner(self, term: Name, within: Traits) -> Traits | None:
         """The traits whose member a qualified name is; None where the qualifiers are namespaces."""
         qualifier = Name(term.parts[:-1])
-        if not qualifier.parts or not (qualifier.last.name == "MMA_Traits" or self.has(within, qualifier.last.name)):
+        if not qualifier.parts or not (qualifier.last.name in _TRAITS or self.has(within, qualifier.last.name)):
             return None
         owner = self.value(qualifier, within)
         return owner if isinstance(owner, Traits) else None
@@ -144,12 +146,16 @@ class Library:
         if self.has(within, name):
             return self.member(within, name)
         if name in self._aliases:
-            text, *others = self._aliases[name]
-            if others:
-                raise LanemapError(f"{name} means different types in different places")
-            with self._opened(name, name):
-                return self.value(parse_type(text))
+            return self._alias(name, ())
         return Name((term.last,), term.extent)
+
+    def _alias(self, name: str, arguments: tuple[Value, ...]) -> Value:
+        alias, *others = self._aliases[name]
+        if others:
+            raise LanemapError(f"{name} means different types in different places")
+        with self._opened((name, arguments), name):
+            bound = dict(zip(parse_parameters(alias.template), arguments, strict=False))
+            return self.value(parse_type(alias.text), Traits(_NOTHING, bound))
 
     def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:
         match name, arguments:
@@ -161,8 +167,12 @@ class Library:
                 return layout(_numbers(shape))
             case "Layout", (shape, stride):
                 return layout(_numbers(shape), _numbers(stride))
-            case "MMA_Traits", (Name() as operation,):
+            case "quotient", (int(number), int(divisor)) if divisor:
+                return number // divisor
+            case name, (Name() as operation,) if name in _TRAITS:
                 return self.traits(operation)
+            case name, _ if name in self._aliases:
+                return self._alias(name, arguments)
         return Name((Part(name, tuple(map(_term, arguments))),))
 
     def _lineage(self, traits: Traits) -> Iterator[Traits]:
@@ -172,7 +182,7 @@ class Library:
             yield traits
             seen.append(traits.struct)
             base = traits.struct.base
-            if base is None or base.last.name != "MMA_Traits":
+            if base is None or base.last.name not in _TRAITS:
                 return
             found = self.value(base, Traits(_NOTHING, traits.bound))
             if not isinstance(found, Traits):
@@ -191,8 +201,16 @@ class Library:
             self._open.pop()
 
 
+def _with_parameters(struct: Struct) -> Name:
+    """The name of a template as that of its own instance: what a pattern of all its instances matches."""
+    last = struct.name.last
+    if not struct.parameters or last.arguments is not None:
+        return struct.name
+    return Name((Part(last.name, tuple(Name((Part(name),)) for name in struct.parameters)),))
+
+
 def written(traits: Struct) -> str:
-    """What the operation of an MMA_Traits is called there, without namespaces."""
+    """What the operation of the traits is called there, without namespaces."""
     last = traits.name.last
     operation = last.arguments[0] if last.arguments else traits.name
     return str(operation.last if isinstance(operation, Name) else operation)

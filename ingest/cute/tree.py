@@ -28,7 +28,8 @@ def locate(path: Path) -> Tree:
         root = next((parent for parent in path.resolve().parents if (parent / "cute").is_dir()), None)
         return Tree(root or path.resolve().parent, [path.resolve()])
     for inside in _INSIDE:
-        found = list((path / inside / "cute" / "atom").glob("mma_traits*.hpp"))
+        found = [*(path / inside / "cute" / "atom").glob("mma_traits*.hpp")]
+        found += (path / inside / "cute" / "atom").glob("copy_traits*.hpp") if found else ()
         if found:
             return Tree(path / inside, sorted(found, key=_age))
     raise LanemapError(

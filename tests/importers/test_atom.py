@@ -61,7 +61,7 @@ def test_other_numbers_of_threads_are_refused(threads):
 
 @pytest.mark.parametrize("threads", [layout(8, 3), layout(32, 2), layout(8, 0)])
 def test_threads_that_do_not_fill_a_warp_are_refused(threads):
-    with pytest.raises(LanemapError, match="do not fill a warp"):
+    with pytest.raises(LanemapError, match="do not fill a group of 32"):
         lanes(threads)
 
 

@@ -1,0 +1,43 @@
+"""One copy operation with its traits, as fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...db.errors import LanemapError
+from ...db.fragment import Fragment
+from ..imported import Skipped
+from ..move import fragments, move
+from .header import Name, Struct
+from .operation import family, layout_of
+from .traits import Library
+
+
+def copy(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
+    """The fragments of a copy; a Skipped for what is none.
+
+    Args:
+        library: what the headers declare.
+        name: the operation's name, by which its traits are found.
+        operation: its struct.
+        called: what to call it in a Skipped.
+    """
+    key = next(filter(None, map(move, operation.strings)), None)
+    if key is None:
+        yield Skipped(called, _why(family(operation)))
+        return
+    try:
+        traits = library.traits(name)
+        source, target = (layout_of(library, traits, f"{side}Layout") for side in ("Src", "Dst"))
+        yield from fragments(key, source, target, f"{traits.struct.where} {called}")
+    except LanemapError as error:
+        yield Skipped(called, str(error))
+
+
+def _why(instruction: str | None) -> str:
+    """Why a copy has no fragments."""
+    if instruction is None:
+        return "it has no instruction of its own in its assembly"
+    if instruction.startswith("tcgen05."):
+        return f"{instruction} moves Tensor Memory, which is not among the instructions that Lanemap has"
+    return f"{instruction} is not a move of matrices between memory and the registers of a warp"

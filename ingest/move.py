@@ -1,0 +1,98 @@
+"""Moves of matrices between shared memory and registers, from CuTe's layouts of copies.
+
+A layout takes (thread, bit) to a bit of the tile. On the side of memory each thread names 16 bytes of it, a row; lane
+R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the column of what
+a register holds are those of the bytes that its bits come from, whatever order the tile is in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..db.errors import LanemapError
+from ..db.fragment import Fragment, by_rule, elements
+from ..db.instructions import INSTRUCTIONS, Key
+from .shape_stride import Layout, thread_value
+
+_MOVE = re.compile(r"(ldmatrix|stmatrix|movmatrix)[.]sync[.]aligned[.]([\w.]+?)(?:[.]shared)?[.](b\d+\w*)(?:[.]b\w+)?$")
+_ROW_BITS = 128
+_REGISTER_BITS = 32
+_LANES = 32
+
+
+def move(mnemonic: str) -> Key | None:
+    """The registers of the move that a PTX mnemonic names, or None where it is another instruction.
+
+    >>> move("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16").qualifiers
+    'x4.trans'
+    """
+    matched = _MOVE.match(mnemonic.split(" ")[0])
+    if matched is None:
+        return None
+    words = matched[2].split(".")
+    shape = next((word for word in words if word.startswith("m")), "")
+    return Key(matched[1], shape, matched[3], "r", qualifiers=".".join(word for word in words if word != shape))
+
+
+def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator[Fragment]:
+    """The fragments of a move: registers ``r`` and addresses ``p``, or A and D of movmatrix.
+
+    The addresses are left out where the tile has an order of its own, which says nothing about the instruction.
+
+    Raises:
+        LanemapError: the layouts are not those of the instruction.
+    """
+    if key.instruction not in INSTRUCTIONS:
+        raise LanemapError(f"{key.instruction} is not among the instructions that Lanemap has")
+    sides = thread_value(source), thread_value(target)
+    if key.instruction == "movmatrix":
+        for role, bits in zip("AD", sides, strict=True):
+            yield _held(key._replace(role=role), bits, origin)
+        return
+    held, memory = reversed(sides) if key.instruction == "ldmatrix" else sides
+    yield _held(key, held, origin, memory)
+    if (memory[:8, 0] == _ROW_BITS * np.arange(8)).all():
+        rows = _extents(key)[0]
+        lanes = np.arange(rows * _matrices(key))
+        row = memory[lanes, 0] // _ROW_BITS
+        columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
+        zero = dict.fromkeys(("reg", "slot", "col", "col_last"), 0 * lanes)
+        yield _made(key._replace(role="p"), elements({**columns, **zero}), 1, 1, origin)
+
+
+def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:
+    """What the registers hold, where memory's bytes are in the order of the tile, or each thread names its own."""
+    (rows, columns), bits = _extents(key), int(re.findall(r"\d+", key.type)[0])
+    registers = rows * columns * bits * _matrices(key) // (_LANES * _REGISTER_BITS)
+    if held.shape != (_LANES, registers * _REGISTER_BITS) or _ROW_BITS // bits != columns:
+        raise LanemapError(f"its layout is for {held.shape[1]} bits of {held.shape[0]} threads, not for {key}")
+    start = held[:, ::bits]
+    if (held != np.repeat(start, bits, axis=1) + np.tile(np.arange(bits), start.shape[1])).any():
+        raise LanemapError(f"its layout does not keep the {bits} bits of an element together")
+    named = _ROW_BITS * np.arange(held.size // _ROW_BITS) if memory is None else memory[: held.size // _ROW_BITS, 0]
+    giver = np.argsort(named)[np.searchsorted(np.sort(named), start, side="right") - 1]
+    row, col = giver % rows, (start - named[giver]) // bits
+    if key.role == "D":
+        row, col = col, row
+    slots = _REGISTER_BITS // bits
+    return _made(key, by_rule(slots, row, col, computation=giver // rows + 1), registers, slots, origin)
+
+
+def _made(key: Key, made: NDArray[Any], registers: int, slots: int, origin: str) -> Fragment:
+    return Fragment(**key._asdict(), registers=registers, slots=slots, elements=made, status="imported", origin=origin)
+
+
+def _extents(key: Key) -> tuple[int, int]:
+    rows, columns = map(int, re.findall(r"\d+", key.shape))
+    return rows, columns
+
+
+def _matrices(key: Key) -> int:
+    """How many matrices a move has: the number after x."""
+    counted = re.match(r"x(\d)", key.qualifiers or "")
+    return int(counted[1]) if counted else 1
