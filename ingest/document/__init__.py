@@ -122,15 +122,19 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
 
 
 def _without_contents(parts: Sequence[FragmentSection]) -> list[FragmentSection]:
-    """Without lines of a table of contents that passed for headings, in the order of their numbers."""
-    full = {number for part in parts if part.entries and (number := part.place.heading.number)}
-    kept = [part for part in parts if part.entries or part.place.heading.number not in full]
+    """In the order of their numbers, without headings over nothing whose section stands elsewhere.
+
+    Such are repeated headings, lines of a table of contents, and the parents of sections.
+    """
+    full = {name for part in parts if part.entries for name in part.place.names}
+    parents = {(part.place.heading.number or "").rpartition(".")[0] for part in parts}
+    kept = [part for part in parts if part.entries or not part.place.names & (full | parents)]
     return sorted(kept, key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
 
 
 def _remark_on_others(places: Iterable[Section], remarks: Remarks) -> None:
     """Remark on the sections that are not about fragments of mma and mma.sp, where there is something to say."""
-    others = [place for place in places if not subject(place.heading.title)]
+    others = [place for place in places if place.blocks and not subject(place.heading.title)]
     # Of two with one title, the first is a line of a table of contents.
     for place in {place.title: place for place in others if is_later(place.heading.title)}.values():
         remarks.add(Kind.LATER, place, place.heading.line, place.title, "")

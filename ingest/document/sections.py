@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +32,11 @@ class Section:
         return self.heading.number or self.heading.title
 
     @property
+    def names(self) -> set[str]:
+        """What tells the section from others: its number and anchor, else its title."""
+        return {*filter(None, (self.heading.number, self.heading.anchor))} or {self.heading.title}
+
+    @property
     def title(self) -> str:
         """The heading as a document prints it."""
         head = self.heading
@@ -44,7 +49,7 @@ class Section:
 
 
 def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
-    """The sections of a document. A heading that is given twice in a row, as some conversions do, counts once."""
+    """The sections of a document."""
     found: list[Section] = []
     head, held = Heading(1, ""), list[Block]()
     for block in [*blocks, Heading(0, "", level=0)]:
@@ -55,7 +60,7 @@ def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
         else:
             found += [Section(file, head, tuple(held))] if held or head.title else []
             head, held = block, []
-    return list(_once(found))
+    return found
 
 
 def is_part(inner: Heading, outer: Heading) -> bool:
@@ -63,21 +68,6 @@ def is_part(inner: Heading, outer: Heading) -> bool:
     if inner.number or not is_read(outer.title) or is_read(inner.title) or is_later(inner.title):
         return False
     return bool((subject(outer.title) and inner.level > outer.level) or _PART.match(inner.title))
-
-
-def _once(found: Sequence[Section]) -> Iterator[Section]:
-    """Without headings over nothing whose section stands elsewhere: repeated ones, parents, tables of contents."""
-    filled = {name for section in found if section.blocks for name in _names(section)}
-    numbers = {number for section in found if (number := section.heading.number)}
-    parents = {number.rpartition(".")[0] for number in numbers}
-    for section in found:
-        if section.blocks or not ({*_names(section)} & filled or section.heading.number in parents):
-            yield section
-
-
-def _names(section: Section) -> list[str]:
-    head = section.heading
-    return list(filter(None, (head.number, head.anchor))) or [head.title]
 
 
 def subject(title: str) -> Subject | None:

@@ -460,7 +460,7 @@ def ruled(rows):
 def with_contents(text):
     """The text behind a table of contents, as flattened pages begin."""
     titles = [f"{part.number}. {bare(part.title)}" for part in DOCUMENT if isinstance(part, Head)]
-    return "Contents\n\n" + "\n".join(titles) + "\n\nThat was the table of contents.\n\n" + text
+    return "Contents\n\n" + "\nUp to the next page\n".join(titles) + "\n\nThat was the table of contents.\n\n" + text
 
 
 FORMS = {
@@ -484,6 +484,8 @@ FORMS = {
     "text on one line": " ".join(flat(glue=False).split()),
     "text with entities": html.escape(flat(glue=False)),
     "text behind a table of contents": with_contents(flat(glue=False)),
+    "Markdown with headings given twice": re.sub(r"(?m)^##### .*$", r"\g<0>\n\n\g<0>", markdown()),
+    "Markdown with headings of chapters": "#### 7.3. Matrix Fragments for mma.m16n8k8\n\nAll of them.\n\n" + markdown(),
     "text with cells apart": bare(typed(apart=True)).replace("#", "").replace("**", "").replace("\n ", "\n"),
     "Markdown with headings for operands without links": typed(),
     "Markdown with operands at the level of sections without links": typed(deeper=0),
