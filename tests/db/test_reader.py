@@ -55,12 +55,10 @@ ONLY_POSTGRESQL = [
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def place(request, tmp_path_factory):
-    url = str(tmp_path_factory.mktemp("read") / "layouts.db")
-    if request.param == "postgresql":
-        url = request.getfixturevalue("server")
-    lanemap.open(url).close()
-    return url
+def place(request):
+    if request.param == "sqlite":
+        return str(request.getfixturevalue("built"))
+    return request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
 
 
 def count(place):
