@@ -5,6 +5,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -15,7 +16,7 @@ from .fragment import Element, Fragment, Packed
 from .instructions import Key, instruction
 from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .names import Query as Query
-from .names import accumulators, naturally, whole, word
+from .names import accumulators, forms, naturally, whole, word
 from .reader import Reader, Rows, Value
 
 #: The columns of the ``layout`` view and of every export, in this order.
@@ -78,12 +79,20 @@ def fragments(reader: Reader, query: Query) -> list[Fragment]:
     Raises:
         LanemapError: none matches; names which part of the request is unknown, and what there is.
     """
+    if found := _matching(reader, query):
+        return found
+    if query.name.type and query.role is None:
+        forms(query.name)
+    raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
+
+
+def _matching(reader: Reader, query: Query) -> list[Fragment]:
     for each in filter(None, (query, query.of_accumulator())):
-        found = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
-        there = [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in found]
-        if named := [fragment for fragment in there if each.includes(fragment.key)]:
+        records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
+        found = [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in records]
+        if named := [fragment for fragment in found if each.includes(fragment.key)]:
             return named
-    raise LanemapError(_why_none(reader, query.parameters()))
+    return []
 
 
 def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
@@ -111,11 +120,40 @@ def _read(reader: Reader, mapping: int) -> bytes:
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
 
-    More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
+    Where the default source has no rows of them, they are those of the first other source that has; ``remarks`` says
+    so. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
+
+    Raises:
+        LanemapError: see ``fragments``.
     """
-    found = fragments(reader, query)
+    found = densest(_matching(reader, query))
+    if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
+        everywhere = densest(_matching(reader, replace(query, source=None)))
+        sources = [each.source for each in everywhere if each.has_rows]
+        found = [each for each in everywhere if each.source == sources[0]] if sources else found
+    return found or fragments(reader, query)
+
+
+def densest(found: Sequence[Fragment]) -> list[Fragment]:
+    """Those of one instruction: of a sparse one only where all are."""
     names = sorted({each.instruction for each in found}, key=lambda name: (instruction(name).sparse, name))
     return [each for each in found if each.instruction == names[0]]
+
+
+def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
+    """What whoever asked should know of what ``one_operand`` found, because it is not to the letter what was asked."""
+    asked, first = query.parameters(), found[0]
+    what = f"{first.role} of {first.instruction} {first.shape}"
+    lines = []
+    if asked["type"] not in (None, first.type):
+        others = [each for each in accumulators(first.instruction, first.shape, asked["type"]) if each != first.type]
+        choice = f"; it may be {' or '.join(others)}" if others else ""
+        lines.append(f"{what} {asked['type']} has the type {first.type}{choice}")
+    if asked["instruction"] is None and instruction(first.instruction).sparse:
+        lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
+    if asked["source"] and asked["source"].lower() != str(first.source).lower():
+        lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}")
+    return lines
 
 
 def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
@@ -231,7 +269,10 @@ def _shown(value: Value) -> str:
 
 
 def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
-    """The first name of the request that nothing has, narrowing down in the order in which people think of them."""
+    """The first name of the request that nothing has, narrowing down in the order in which people think of them.
+
+    Empty where each name is there.
+    """
     known = reader.select(_FRAGMENTS, dict.fromkeys(asked)).records()
     matched: list[str] = []
     for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
@@ -242,21 +283,40 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
         if not there:
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
             of = f" in {' '.join(matched)}" if matched else ""
-            return f"no {name} {_shown(value)}{of}: {_suggest(str(value), options)}"
+            return f"no {name} {_shown(value)}{of}: {_suggest(name, str(value), options)}"
         matched.append(str(there[0][name]))
         known = there
-    return "the database is empty: run lanemap ingest"
+    return "" if known else "the database is empty: run lanemap ingest"
 
 
 def _alike(one: Value, other: Value) -> bool:
     return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
 
 
-def _suggest(name: str, options: list[str]) -> str:
-    from difflib import get_close_matches
-
+def _suggest(kind: str, name: str, options: list[str]) -> str:
     if not options:
         return "there is none to choose from"
-    close = get_close_matches(name, options, n=1)
+    close = _near(kind, name, options)
     shown = ", ".join(options[:12]) + (", ..." if len(options) > 12 else "")
     return (f"did you mean {close[0]}? " if close else "") + f"there is {shown}"
+
+
+def _near(kind: str, name: str, options: list[str]) -> list[str]:
+    """Names that may have been meant, the nearest first: another shape is near if only its N or its K differs."""
+    from difflib import get_close_matches
+
+    if kind != "shape":
+        near = get_close_matches(name, options, n=3)
+        return [each for each in near if kind != "type" or _LETTERS.match(each)[0] == _LETTERS.match(name)[0]]  # type: ignore[index]
+    asked = _NUMBERS.findall(name)
+    shapes = [each for each in options if _NUMBERS.sub("#", each) == _NUMBERS.sub("#", name)]
+    apart = {
+        each: [pair for pair in zip(asked, _NUMBERS.findall(each), strict=True) if pair[0] != pair[1]]
+        for each in shapes
+    }
+    near = [each for each in shapes if len(apart[each]) == 1 and each.startswith(f"m{asked[0]}n")]
+    return sorted(near, key=lambda each: abs(int(apart[each][0][0]) - int(apart[each][0][1])))
+
+
+_LETTERS = re.compile(r"[a-z]*")
+_NUMBERS = re.compile(r"[0-9]+")

@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from . import spelling
@@ -49,7 +49,7 @@ class Query:
     source: str | None = None
     qualifiers: str | None = None
 
-    @property
+    @cached_property
     def name(self) -> Name:
         """What shape, type and instruction name together.
 
@@ -87,14 +87,28 @@ class Query:
             "source": None if self.source is None else text("source", self.source),
         }
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms that shape, type and instruction name, a type alone being that of A; none if there is no such form.
+
+        Those of one that says less than a mnemonic are several.
+        """
+        return _candidates(self.name)
+
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
-        name = self.name
-        if self.type is None and self.role is None and name.type:
-            return any(form.types.get(key.role) == key.type for form in _candidates(name))
-        return name.type_of(key.role) in (None, key.type) and not (
-            key.several_majors and name.layout_of(key.role) not in (None, key.major)
+        if self._operands is not None:
+            return (key.instruction, key.role, key.type) in self._operands
+        return self.name.type_of(key.role) in (None, key.type) and not (
+            key.several_majors and self.name.layout_of(key.role) not in (None, key.major)
         )
+
+    @cached_property
+    def _operands(self) -> set[tuple[str, str, str]] | None:
+        """Instruction, role and type of the operands, where the name has only the type of A."""
+        if self.type is not None or self.role is not None or not self.name.type:
+            return None
+        return {(form.name, *operand) for form in self.forms for operand in form.types.items()}
 
     def of_accumulator(self) -> Query | None:
         """The same for C or D where the type is that of A; None where it cannot be."""
@@ -133,10 +147,13 @@ def forms(name: Name) -> tuple[Form, ...]:
     if found := _candidates(name):
         exact = tuple(form for form in found if _modifiers(form.mnemonic) == name.modifiers)
         return exact or found
-    near = _candidates(Name(name.instruction, name.shape)) or _candidates(Name(shape=name.shape))
-    if near:
+    near = _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape))
+    near = near or _candidates(replace(_NOTHING, shape=name.shape))
+    if near and name.types:
         there = sorted({f"{form.name} {form.d}.{form.a}.{form.b}.{form.c}" for form in near})
         raise LanemapError(f"there is no {name}: with types D, A, B, C, {name.shape} has {_some(there)}")
+    if near:
+        raise LanemapError(f"there is no {name}: A of {name.shape} is {_some(sorted({form.a for form in near}))}")
     raise LanemapError(f"there is no {name}: {_shapes(name)}")
 
 

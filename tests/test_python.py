@@ -107,8 +107,8 @@ def test_fragments_and_sources(database, shipped):
         ({"computation": 2}, "computation 2 is outside A of mma m16n8k16 f16: there is only 1"),
         ({"computation": 10**20}, "there is only 1"),
         ({"shape": "m8n8k4", "computation": 0}, "it goes from 1 to 4"),
-        ({"shape": "m16n8k32", "role": "B"}, "figure-only, figure 121"),
-        ({"shape": "m16n8k32", "role": "E"}, "ask the source h200-sm_90a"),
+        ({"shape": "m16n8k32", "role": "B", "source": "ptx-isa-9.1"}, "figure-only, figure 121"),
+        ({"shape": "m16n8k32", "role": "E", "source": "ptx-isa-9.1"}, "ask the source h200-sm_90a"),
     ],
 )
 def test_a_request_for_what_is_not_there_says_what_is(database, request_, words):

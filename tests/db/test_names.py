@@ -138,7 +138,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
     ("words", "why"),
     [
         (["m16n8k32", "fp8", "A"], "fp8 is e4m3 or e5m2: say which"),
-        (["m16n8k32", "nvfp4", "A"], "there is no m16n8k32 e2m1 scale_vec::4x"),
+        (["m16n8k32", "nvfp4", "A"], "there is no m16n8k32 e2m1 scale_vec::4x: A of m16n8k32 is bf16, e2m1, e2m3"),
         (
             ["tcgen05.mma.cta_group::1.kind::f16", "A"],
             "tcgen05.mma keeps its operands in Tensor Memory and has no registers",

@@ -1,0 +1,89 @@
+"""An instruction as a whole: its mnemonics, its operands, and what each source says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .fragment import Fragment
+from .instructions import Form, Key
+from .lookup import DEFAULT_SOURCE, densest, fragments
+from .names import Query
+from .reader import Reader
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
+
+    ``selectors`` are those that the operand has a fragment for each of. A verdict is ``rows`` for the source whose rows
+    look-ups show, one of those of a comparison with it, or the status of a fragment without rows, as figure-only.
+    """
+
+    fragment: Fragment
+    selectors: tuple[int, ...]
+    verdicts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Every form that a request names, and the operands of the first instruction that has them."""
+
+    forms: tuple[Form, ...]
+    operands: tuple[Operand, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Every source that has one of the operands."""
+        return tuple(dict.fromkeys(name for each in self.operands for name in each.verdicts))
+
+
+def instruction_summary(reader: Reader, query: Query) -> Summary:
+    """The whole of an instruction that a query without a role names: of a dense one where there is one.
+
+    Raises:
+        LanemapError: there is none; see ``lookup.fragments``.
+    """
+    found = densest(fragments(reader, replace(query, source=None)))
+    by_source: dict[str, dict[Key, Fragment]] = {}
+    for each in found:
+        by_source.setdefault(str(each.source), {})[each.key] = each
+    shown = _shown(by_source)
+    verdicts = {source: _verdicts(shown, theirs, source) for source, theirs in by_source.items()}
+    operands: dict[Key, list[Key]] = {}
+    for key in shown:
+        operands.setdefault(key._replace(selector=None), []).append(key)
+    return Summary(
+        tuple(form for form in query.forms if form.name == found[0].instruction),
+        tuple(_operand(keys, shown, verdicts) for keys in operands.values()),
+    )
+
+
+def _shown(by_source: Mapping[str, Mapping[Key, Fragment]]) -> dict[Key, Fragment]:
+    """The fragment of each key that look-ups show: with rows if there is one, and of the default source."""
+    first = sorted(by_source, key=lambda source: source != DEFAULT_SOURCE)
+    keys = dict.fromkeys(key for source in first for key in by_source[source])
+    there = {key: [by_source[source][key] for source in first if key in by_source[source]] for key in keys}
+    return {key: next((each for each in there[key] if each.has_rows), there[key][0]) for key in keys}
+
+
+def _verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, str]:
+    """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
+    said = {key: each.status if not each.has_rows else "identical" for key, each in theirs.items()}
+    differs = [key for key, each in theirs.items() if each.has_rows and each.digest != shown[key].digest]
+    if differs:
+        from .compare import compare
+
+        results = compare(list(shown.values()), list(theirs.values()))
+        said |= {each.key: each.verdict.value for each in results if each.key in differs}
+    return said | {key: "rows" for key, each in theirs.items() if each.has_rows and shown[key].source == source}
+
+
+def _operand(keys: Sequence[Key], shown: Mapping[Key, Fragment], verdicts: Mapping[str, Mapping[Key, str]]) -> Operand:
+    said = {source: _together(theirs[key] for key in keys if key in theirs) for source, theirs in verdicts.items()}
+    selectors = tuple(key.selector for key in keys if key.selector is not None)
+    return Operand(shown[keys[0]], selectors, {source: words for source, words in said.items() if words})
+
+
+def _together(verdicts: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(verdicts))

@@ -1,0 +1,155 @@
+"""Look-ups: what is found where it is not what was asked to the letter, and what is said where nothing is."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lanemap import DEFAULT_SOURCE, LanemapError
+from lanemap.db import lookup
+from lanemap.db.fragment import Fragment
+from lanemap.db.instructions import FORMS, Key
+from lanemap.db.location import locate
+from lanemap.db.names import Query, operand
+from lanemap.db.reader import connect
+from lanemap.db.summary import instruction_summary
+
+CAPTURE = "h200-sm_90a"
+
+
+@pytest.fixture(scope="module")
+def reader(built):
+    return connect(locate(str(built)))
+
+
+@pytest.fixture(scope="module")
+def everything(reader):
+    """Every fragment, by source and key."""
+    found: dict[str, dict[Key, Fragment]] = {}
+    for each in lookup.fragments(reader, Query()):
+        found.setdefault(each.source, {})[each.key] = each
+    return found
+
+
+def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everything):
+    """In the document where it has rows, else where they were measured, and then it is said."""
+    document = everything[DEFAULT_SOURCE]
+    for key in {key for fragments in everything.values() for key in fragments}:
+        query = Query(key.shape, key.type, key.role, key.instruction, key.major, key.selector, DEFAULT_SOURCE)
+        found = lookup.one_operand(reader, query)
+        rows = [each for each in found if each.has_rows]
+        if key in document and document[key].has_rows:
+            assert [each.source for each in found] == [DEFAULT_SOURCE]
+            assert lookup.remarks(query, found) == []
+        elif rows:
+            assert {each.source for each in found} == {CAPTURE}
+            assert lookup.remarks(query, found) == [
+                f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {CAPTURE}"
+            ]
+        else:
+            assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())
+
+
+def test_another_source_that_is_named_is_not_replaced(reader):
+    with pytest.raises(LanemapError, match=f"ptx-isa-9.1 has no rows .* figure-only, .* ask the source {CAPTURE}"):
+        lookup.find(reader, Query("m16n8k32", "f16", "E", source="ptx-isa-9.1"), lane=3)
+
+
+@pytest.mark.parametrize(
+    ("query", "remark"),
+    [
+        (Query("m16n8k32", "f16", "A"), "A of mma.sp m16n8k32 f16: only mma.sp has this operand"),
+        (Query("m16n8k32", "e4m3", "C"), "C of mma m16n8k32 e4m3 has the type f32; it may be f16"),
+        (Query("m16n8k16", "bf16", "D"), "D of mma m16n8k16 bf16 has the type f32"),
+    ],
+    ids=str,
+)
+def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark):
+    assert lookup.remarks(query, lookup.one_operand(reader, query)) == [remark]
+
+
+@pytest.mark.parametrize("name", ["m16n8k16 f16", "mma.sp m16n8k32 f16", "HMMA.16816.F32.BF16"])
+def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
+    query = Query(name, role="A", source=DEFAULT_SOURCE)
+    assert lookup.remarks(query, lookup.one_operand(reader, query)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "guess"),
+    [
+        (Query("m16n8k12", "f16", "A"), "m16n8k8"),
+        (Query("m16n8k100", "f16", "A"), "m16n8k128"),
+        (Query("m16n9k16", "f16", "A"), "m16n8k16"),
+        (Query("m16n8k16", "bf17", "A"), "bf16"),
+        (Query("m16n8k16", "f17", "A"), "f16"),
+        (Query("m64n128k16", "f16", "A"), None),
+        (Query("m8n8k64", "f16", "A"), "m8n8k32"),
+        (Query("m16n16k16", "f16", "A"), "m16n8k16"),
+        (Query("m16n8", "f16", "A"), None),
+        (Query("16x256b", "b32", "A"), None),
+        (Query("m16n8k16", "x16", "A"), None),
+        (Query("m16n8k16", "s33", "A"), "s32"),
+    ],
+    ids=str,
+)
+def test_a_guess_is_near_in_the_same_family_or_there_is_none(reader, query, guess):
+    with pytest.raises(LanemapError) as refused:
+        lookup.fragments(reader, query)
+    words = str(refused.value)
+    assert f"did you mean {guess}? there is " in words if guess else "did you mean" not in words
+    assert "there is " in words
+
+
+def test_a_shape_that_has_other_types_names_them(reader):
+    with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: there is bf16, f16, f32, f64, tf32$"):
+        lookup.fragments(reader, Query("m16n8k8", "s4", "A", source=DEFAULT_SOURCE))
+    with pytest.raises(LanemapError, match="there is no m16n8k8 s4: A of m16n8k8 is bf16, f16, f64, tf32$"):
+        lookup.fragments(reader, operand(["m16n8k8", "s4"]))
+
+
+@pytest.mark.parametrize("named", dict.fromkeys((form.name, form.shape, form.a) for form in FORMS), ids=" ".join)
+def test_a_summary_has_every_form_every_operand_and_every_source(reader, everything, named):
+    summary = instruction_summary(reader, operand(named))
+    forms = [form for form in FORMS if (form.name, form.shape, form.a) == named]
+    assert summary.forms == tuple(forms)
+    expected = {(role, type_) for form in forms for role, type_ in form.types.items()}
+    assert {(each.fragment.role, each.fragment.type) for each in summary.operands} == expected
+    for each in summary.operands:
+        shown = each.fragment
+        theirs = {source: there[shown.key] for source, there in everything.items() if shown.key in there}
+        assert each.verdicts.keys() == theirs.keys()
+        assert shown.has_rows or not any(other.has_rows for other in theirs.values())
+        for source, other in theirs.items():
+            differs = {"rows"} if source == shown.source else {"identical"} if other.digest == shown.digest else _DIFFER
+            assert each.verdicts[source] in (differs if other.has_rows else {other.status})
+
+
+_DIFFER = {"refined", "different"}
+
+
+def test_what_a_summary_says_of_sources_that_differ(reader):
+    sparse = instruction_summary(reader, operand(["mma.sp", "m16n8k32", "f16"]))
+    said = {(each.fragment.role, each.fragment.type): each for each in sparse.operands}
+    assert said["A", "f16"].verdicts == {"ptx-isa-9.1": "identical", DEFAULT_SOURCE: "rows", CAPTURE: "refined"}
+    assert said["E", "f16"].verdicts == {"ptx-isa-9.1": "figure-only", DEFAULT_SOURCE: "figure-only", CAPTURE: "rows"}
+    assert said["E", "f16"].selectors == (0, 1)
+    assert sparse.sources == ("ptx-isa-9.1", DEFAULT_SOURCE, CAPTURE)
+    wrong = instruction_summary(reader, operand(["m16n8k256", "b1"])).operands[0]
+    assert wrong.verdicts == {"ptx-isa-9.1": "different", DEFAULT_SOURCE: "rows", CAPTURE: "identical"}
+
+
+def test_a_dense_instruction_goes_before_a_sparse_one(reader):
+    assert {form.name for form in instruction_summary(reader, operand(["m16n8k16", "f16"])).forms} == {"mma"}
+    assert {form.name for form in instruction_summary(reader, operand(["m16n8k32", "f16"])).forms} == {"mma.sp"}
+
+
+def test_identical_layouts_are_told_without_numpy(built):
+    """As every look-up, so that it starts at once."""
+    script = (
+        "import sys; from lanemap.db.names import operand; from lanemap.db.reader import connect;"
+        "from lanemap.db.location import locate; from lanemap.db.summary import instruction_summary;"
+        f"summary = instruction_summary(connect(locate({str(built)!r})), operand(['HMMA.16816.F32.BF16']));"
+        "assert len(summary.operands) == 4; print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert not {"numpy", "pandas", "pyarrow", "sqlalchemy", "lark"} & set(loaded)
