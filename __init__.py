@@ -13,6 +13,8 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +25,14 @@ from .db.lookup import DEFAULT_SOURCE, Query
 from .db.reader import Reader, Rows, connect, state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
     import pandas as pd
 
-    from .db.fragment import Source
+    from .capture.run import Result
+    from .db.fragment import Fragment, Source
+    from .db.metadata import Metadata
     from .ingest.document import Reading
     from .ingest.imported import Imported
 
@@ -38,10 +42,12 @@ __all__ = [
     "LanemapError",
     "add",
     "import_layouts",
+    "measure",
     "open",
     "read_documents",
     "read_file",
     "refresh",
+    "write_capture",
 ]
 
 __version__ = "0.1.0"
@@ -129,7 +135,7 @@ class Database:
             raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
         query = Query(shape, type, role, instruction, major, selector, source)
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-        frame = _with_selector(_frame(lookup.find(self.reader, query, **where)))
+        frame = _with_selector(lookup.find(self.reader, query, **where).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
 
@@ -139,17 +145,154 @@ class Database:
         Raises:
             LanemapError: the database refuses the query; says why.
         """
-        return _frame(self.reader.sql(query))
+        return self.reader.sql(query).frame()
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
         found = lookup.fragments(self.reader, Query(source=source))
         rows = [tuple(getattr(each, name) for name in _LISTED) + each.dimensions for each in found]
-        return _with_selector(_frame(Rows((*_LISTED, "rows", "cols"), rows)))
+        return _with_selector(Rows((*_LISTED, "rows", "cols"), rows).frame())
+
+    def fragment(
+        self,
+        shape: str,
+        type: str,  # noqa: A002 - PTX's word
+        role: str,
+        *,
+        instruction: str | None = None,
+        major: str | None = None,
+        selector: int | None = None,
+        qualifiers: str | None = None,
+        source: str = DEFAULT_SOURCE,
+    ) -> Fragment:
+        """One operand, with its elements as an array and what its source says of it. In a notebook it shows itself.
+
+        Raises:
+            LanemapError: there is no such fragment, or more than one; says what tells them apart.
+        """
+        found = lookup.one_operand(
+            self.reader, Query(shape, type, role, instruction, major, selector, source, qualifiers)
+        )
+        if len(found) > 1:
+            apart = ("major", "selector", "qualifiers")
+            names = [name for name in apart if len({getattr(each, name) for each in found}) > 1]
+            values = ", ".join(str(getattr(each, names[0])) for each in found)
+            raise LanemapError(f"there are {len(found)} of {found[0].role} {shape} {type}: say {names[0]} {values}")
+        return found[0]
 
     def sources(self) -> pd.DataFrame:
-        """Every source: name, kind, title, provenance (JSON), and how many fragments it has."""
-        return _frame(lookup.sources(self.reader))
+        """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has."""
+        return lookup.sources(self.reader).frame()
+
+    def findings(self, source: str | None = None) -> pd.DataFrame:
+        """What the structural checks found, one row each; of one source, or of all."""
+        return _with_selector(lookup.findings(self.reader, Query(source=source)).frame())
+
+    def decode(
+        self,
+        shape: str,
+        type: str,  # noqa: A002 - PTX's word
+        words: Sequence[int],
+        *,
+        selector: int | None = None,
+        source: str | None = None,
+    ) -> Metadata:
+        """The columns of a sparse A that metadata chooses.
+
+        Args:
+            shape: of the sparse instruction.
+            type: of its A.
+            words: a 32-bit word of metadata for each thread, or one for all.
+            selector: the sparsity selector, where there are several.
+            source: default: the most trustworthy one that has the elements of both A and E.
+
+        Raises:
+            LanemapError: no source has both operands, or the metadata is invalid.
+        """
+        from .db.metadata import from_words
+
+        return from_words(words, *self._sparse_operands(shape, type, selector, source))
+
+    def encode(
+        self,
+        shape: str,
+        type: str,  # noqa: A002 - PTX's word
+        columns: Mapping[tuple[int, int, int], int],
+        *,
+        selector: int | None = None,
+        source: str | None = None,
+    ) -> Metadata:
+        """The metadata that chooses a column for each (lane, reg, slot) of a sparse A. See ``decode``."""
+        from .db.metadata import from_columns
+
+        return from_columns(columns, *self._sparse_operands(shape, type, selector, source))
+
+    def _sparse_operands(
+        self, shape: str, type_: str, selector: int | None, source: str | None
+    ) -> tuple[Fragment, Fragment, list[str]]:
+        """A and E of a sparse instruction, and the names of further sources that have both."""
+        from .capture.recording import shipped
+        from .db.metadata import operands
+
+        kinds = {record["name"]: record["kind"] for record in lookup.sources(self.reader).records()}
+        ships = shipped()
+
+        def trust(name: str) -> tuple[bool, int, str]:
+            # Not by when they were loaded: loading what ships again must not change an answer.
+            return name not in ships, {"capture": 0, "import": 1}.get(kinds[name], 2), name
+
+        return operands(self.reader, Query(shape, type_, selector=selector, source=source), trust)
+
+    def add(self, sources: Sequence[Source], *, progress: Callable[[Source], object] | None = None) -> None:
+        """Load captures or imports, in the place of earlier ones of the same names.
+
+        Raises:
+            LanemapError: one has the name of a source that Lanemap ships, or a name that cannot be asked for.
+        """
+        from .db.fragment import check_names
+        from .db.store import load
+
+        for each in sources:
+            check_names(each)
+            if each.name.lower() in {name.lower() for name in _shipped_names()}:
+                raise LanemapError(
+                    f"{each.name} is the name of a source that Lanemap ships: choose another name", "name"
+                )
+        load(self.location, sources, progress)
+
+    def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
+        """Load a capture; under its own name with ``-own`` where Lanemap ships a capture of that name."""
+        if not own_name and source.name in _shipped_names():
+            # The run that ships is there to be compared with this one.
+            source = replace(source, name=f"{source.name}-own")
+        self.add([source])
+        return source
+
+    def remove(self, source: str) -> None:
+        """Remove a source that was added.
+
+        Raises:
+            LanemapError: there is no such source, or it is one that Lanemap ships.
+        """
+        from .db.store import remove
+
+        if source.lower() in {name.lower() for name in _shipped_names()}:
+            raise LanemapError(f"{source} ships with Lanemap and stays: only what was added can be removed")
+        remove(self.location, source)
+
+    def capture(
+        self,
+        instruction: str | None = None,
+        shape: str | None = None,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        *,
+        device: int = 0,
+        name: str | None = None,
+        progress: Callable[[Result], object] | None = None,
+    ) -> Source:
+        """Measure layouts on a GPU of this machine, and load them. See ``measure``."""
+        source = measure(instruction, shape, type, device=device, name=name, progress=progress)
+        return self.add_capture(source, own_name=name is not None)
 
     def close(self) -> None:
         """Release the connection. A closed database answers nothing more."""
@@ -237,17 +380,8 @@ def add(
     Raises:
         LanemapError: one has the name of a source that Lanemap ships.
     """
-    from .db.fragment import check_names
-    from .db.store import load
-
-    shipped = {each.name.lower() for each in _shipped()}
-    for each in sources:
-        check_names(each)
-        if each.name.lower() in shipped:
-            raise LanemapError(f"{each.name} is the name of a source that Lanemap ships: choose another with --name")
     with open(url, progress=progress) as database:
-        location = database.location
-    load(location, sources, progress)
+        database.add(sources, progress=progress)
 
 
 def read_file(path: str | PathLike[str]) -> Source:
@@ -323,6 +457,64 @@ def read_documents(
     return readings
 
 
+def measure(
+    instruction: str | None = None,
+    shape: str | None = None,
+    type: str | None = None,  # noqa: A002 - PTX's word
+    *,
+    device: int = 0,
+    name: str | None = None,
+    progress: Callable[[Result], object] | None = None,
+) -> Source:
+    """Measure layouts on a GPU of this machine.
+
+    Args:
+        instruction: ``mma``, ``mma.sp``, or a pattern of whole mnemonics such as ``*.b1.*``. Default: all.
+        shape: only this shape.
+        type: only this type of A.
+        device: number of the GPU.
+        name: what to call the source. Default: after the GPU.
+        progress: called with the result of each instruction.
+
+    Returns:
+        A source. Its provenance says what became of each instruction.
+
+    Raises:
+        LanemapError: there is no GPU or no PyCUDA, or no instruction matches.
+    """
+    from .capture.cuda import Gpu
+    from .capture.run import capture
+    from .db.fragment import check_name
+    from .db.instructions import select
+    from .ingest.catalogue import load
+
+    if name is not None:
+        check_name(name)
+    forms = select(instruction, shape, type)
+    started = time.perf_counter()
+    # The documented fragments name rows and columns, which no product can tell.
+    document = next(source for source in load() if source.name == DEFAULT_SOURCE)
+    with Gpu(device) as gpu:
+        source = capture(gpu, {each.key: each for each in document.fragments}, forms, progress, name)
+    provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
+    return replace(source, provenance=provenance)
+
+
+def write_capture(source: Source, path: str | PathLike[str]) -> None:
+    """Write a capture to a file that stands alone, whole or not at all. ``read_file`` reads it.
+
+    Raises:
+        LanemapError: the file cannot be written.
+    """
+    from .capture.recording import write
+
+    write(source, named_file(path, "a capture file"))
+
+
+def _shipped_names() -> set[str]:
+    return {each.name for each in _shipped()}
+
+
 def _shipped() -> Iterable[Source]:
     from .capture.recording import read
     from .ingest.catalogue import load
@@ -345,12 +537,6 @@ def _fingerprint() -> str:
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _frame(rows: Rows) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame.from_records(list(rows.named().rows), columns=list(rows.columns))
 
 
 def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:

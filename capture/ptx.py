@@ -7,10 +7,36 @@ the output of a probe: all accesses are coalesced.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..db.errors import LanemapError
+from ..db.files import atomically
 from ..db.instructions import WARP, Form, Operand
 
 #: PTX ISA version that the kernels ask for: the first that has every instruction of the table.
 VERSION = "8.7"
+
+
+#: What kernels are written for where no GPU says otherwise.
+_TARGET = "sm_90a"
+
+
+def write_kernels(forms: Sequence[Form], folder: Path) -> int:
+    """Write the module of each form to a file of its own, and count them.
+
+    Raises:
+        LanemapError: the folder or a file in it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}") from None
+    for form in forms:
+        target = _TARGET if form.supports(_TARGET) else form.target
+        with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:
+            stream.write(module(form, target).encode())
+    return len(forms)
 
 
 def entry(selector: int | None) -> str:

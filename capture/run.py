@@ -48,7 +48,7 @@ def capture(
     device: Device,
     documented: Mapping[Any, Fragment],
     instructions: Iterable[Form] = FORMS,
-    progress: Callable[[Result], None] | None = None,
+    progress: Callable[[Result], object] | None = None,
     name: str | None = None,
 ) -> Source:
     """Measures instructions on a device, and gives all captured fragments as a source.

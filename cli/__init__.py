@@ -1,4 +1,7 @@
-"""The command line: ``main`` runs one of ``commands/`` and turns what goes wrong into a line and an exit code."""
+"""The command line: ``main`` runs a command and turns what goes wrong into a line and an exit code.
+
+There is a module for each command, named after it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,25 @@ import sys
 import typer
 
 from .. import LanemapError
+from . import (  # noqa: F401 - the commands, which join the application
+    capture,
+    chain,
+    check,
+    decode,
+    diff,
+    draw,
+    export,
+    find,
+    import_,
+    ingest,
+    list_,
+    remove,
+    show,
+    sql,
+)
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
-from .commands import compare, export, load, lookup
 
-__all__ = ["app", "compare", "export", "load", "lookup", "main"]
+__all__ = ["app", "main"]
 
 
 def main() -> None:
@@ -30,7 +48,7 @@ def main() -> None:
         command = context.command_path if context else "lanemap"
         code = complain(f"{error.format_message()} (see {command} --help)")
     except LanemapError as error:
-        code = complain(str(error))
+        code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
     except UnicodeError as error:
         code = complain(_encoding(error))
     except OSError as error:

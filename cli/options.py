@@ -42,15 +42,6 @@ class By(StrEnum):
     LANE = "lane"
 
 
-class What(StrEnum):
-    """What ``list`` can list."""
-
-    FRAGMENTS = "fragments"
-    SOURCES = "sources"
-    ERRATA = "errata"
-    FINDINGS = "findings"
-
-
 ReportFormat = StrEnum("ReportFormat", {name.upper(): name for name in REPORTS})  # type: ignore[misc]
 REPORT = ReportFormat("table")
 

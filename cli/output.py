@@ -15,15 +15,40 @@ from ..db.report.columns import table as table
 from .options import Format
 
 
-def write_rows(rows: Rows, form: Format) -> None:
-    """Print rows. A table is for reading; the other formats are for programs."""
+def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
+    """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
+    # In one piece: what cannot be written is found before any of it is.
     if form in (Format.PARQUET, Format.ARROW):
-        _write_binary(rows, form)
-    elif form is Format.TABLE:
-        sys.stdout.write(table(rows))
+        write(_binary(rows, form), output, form.value)
     else:
-        # In one piece: what cannot be written is found before any of it is.
-        sys.stdout.write(_text(rows, form))
+        write(table(rows) if form is Format.TABLE else _text(rows, form), output)
+
+
+def write(data: str | bytes, output: str, form: str = "") -> None:
+    """Print, or write to a file that appears whole or not at all.
+
+    Args:
+        data: what to write.
+        output: a file, or ``-`` for stdout.
+        form: the format of bytes, which nobody should have to look at on a terminal.
+
+    Raises:
+        LanemapError: stdout is a terminal and the format is binary, or the file cannot be written.
+    """
+    if output == "-":
+        if isinstance(data, str):
+            sys.stdout.write(data)
+        else:
+            stream = binary_stdout(form)
+            stream.write(data)
+            stream.flush()
+        return
+    from pathlib import Path
+
+    from ..db.files import atomically
+
+    with atomically(Path(output)) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
 
 
 def _text(rows: Rows, form: Format) -> str:
@@ -48,7 +73,14 @@ def _harmless(value: str | int | float | None) -> str | int | float | None:
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def telling(found: Rows) -> Rows:
+def without_empty(found: Rows) -> Rows:
+    """Rows for reading: without the columns in which no row has a value."""
+    columns = list(zip(*found.rows, strict=True))
+    kept = [at for at, column in enumerate(columns) if any(value is not None for value in column)]
+    return Rows(tuple(found.columns[at] for at in kept), [tuple(row[at] for at in kept) for row in found.rows])
+
+
+def narrow(found: Rows) -> Rows:
     """Elements for reading: without the columns that tell nothing there, so that a line fits a terminal."""
     if not found.rows:
         return found
@@ -67,12 +99,11 @@ def binary_stdout(what: str) -> IO[bytes]:
     return sys.stdout.buffer
 
 
-def _write_binary(rows: Rows, form: Format) -> None:
+def _binary(rows: Rows, form: Format) -> bytes:
     import pyarrow as pa
 
     from ..db.export import write_arrow, write_parquet
 
-    stream = binary_stdout(form.value)
     columns = list(zip(*rows.named().rows, strict=True)) or [()] * len(rows.columns)
     arrays = []
     for name, column in zip(rows.columns, columns, strict=True):
@@ -84,4 +115,6 @@ def _write_binary(rows: Rows, form: Format) -> None:
                 f"column {name!r} holds what {form} cannot ({kinds}): CAST it to one type, or take another --format"
             ) from None
     written = pa.Table.from_arrays(arrays, names=list(rows.columns))
+    stream = io.BytesIO()
     (write_parquet if form is Format.PARQUET else write_arrow)(written, stream)
+    return stream.getvalue()

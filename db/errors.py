@@ -9,7 +9,14 @@ _PASSWORD = re.compile(r"(//?[^\s:/@]*:)\S*@|(password=)[^&\s]*", re.IGNORECASE)
 
 
 class LanemapError(Exception):
-    """Bad input or a bad environment. The message is one line that says what was wrong and what would be right."""
+    """What went wrong and what would be right, as one line.
+
+    ``argument`` is the argument that would mend it, where there is one. The command line adds its option of that name.
+    """
+
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 def masked(text: str) -> str:

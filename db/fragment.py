@@ -306,7 +306,9 @@ def check_name(name: object, what: str = "source name") -> None:
         LanemapError: it is not one line of printable characters.
     """
     if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
-        raise LanemapError(f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine'")
+        raise LanemapError(
+            f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine'", "name"
+        )
 
 
 def check_names(source: Source) -> None:

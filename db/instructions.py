@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations, product
 from math import prod
@@ -418,3 +419,31 @@ def products(name: str, shape: str) -> tuple[Mapping[str, str], ...]:
         and (one.b == other.b or any({one.b, other.b} <= {*mixed} for mixed in _MIXED))
     ]
     return tuple(map(dict, dict.fromkeys(tuple(each.items()) for each in types)))
+
+
+def select(pattern: str | None = None, shape: str | None = None, type: str | None = None) -> list[Form]:  # noqa: A002
+    """The forms that match.
+
+    Args:
+        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
+        shape: as in ``m16n8k16``.
+        type: of A.
+
+    Raises:
+        LanemapError: none matches.
+    """
+    asked = {"shape": shape, "type": type}
+    plain = {name: value.strip().lower().removeprefix(".") for name, value in asked.items() if value is not None}
+    found = [
+        form
+        for form in FORMS
+        if (pattern is None or form.name == pattern or fnmatchcase(form.mnemonic, pattern))
+        and plain.get("shape", form.shape) == form.shape
+        and plain.get("type", form.a) == form.a
+    ]
+    if not found:
+        given = " ".join(
+            f"{name} {value!r}" for name, value in {"instruction": pattern, **asked}.items() if value is not None
+        )
+        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
+    return found

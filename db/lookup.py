@@ -169,7 +169,8 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     names = sorted({str(other.source) for other in others if other.has_rows})
     figures = f", figure {first.figures}" if first.figures else ""
     instead = f"ask the source {names[0]}" if names else "no other source has it either"
-    raise LanemapError(f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}")
+    words = f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}"
+    raise LanemapError(words, "source" if names else None)
 
 
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:

@@ -6,14 +6,121 @@ are numpy arrays: columns in the order of the elements of the A fragment, words 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import LanemapError
 from .fragment import Fragment
-from .instructions import Sparsity, sparsity
+from .instructions import Sparsity, instruction, sparsity
+from .lookup import Query, read_fragments
+from .reader import Reader, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Words of metadata, and the columns of A that they choose.
+
+    ``words`` has one for each thread, ``columns`` one for each element of ``a``. ``others`` are further sources that
+    have both operands.
+    """
+
+    a: Fragment
+    e: Fragment
+    words: NDArray[Any]
+    columns: NDArray[Any]
+    others: Sequence[str] = ()
+
+    def columns_by_slot(self) -> Rows:
+        """The column of each element of A, with the row that it is in."""
+        table = _elements(self.a)[[*_PLACE, "row"]].tolist()
+        return Rows((*_PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
+
+    def words_by_lane(self) -> Rows:
+        """The word of each lane."""
+        return Rows(("lane", "metadata"), [(lane, f"0x{word:08X}") for lane, word in enumerate(self.words.tolist())])
+
+    def frame(self) -> pd.DataFrame:
+        """The column of each element of A, as a frame."""
+        return self.columns_by_slot().frame()
+
+
+_PLACE = ("lane", "reg", "slot")
+
+
+def from_words(words: Sequence[int], a: Fragment, e: Fragment, others: Sequence[str] = ()) -> Metadata:
+    """The columns that words choose: one word for each thread, or one for all.
+
+    Raises:
+        LanemapError: there are not so many words, or a contributing vector of metadata is not valid.
+    """
+    if len(words) not in (1, a.threads):
+        raise LanemapError(f"{len(words)} words of metadata: give {a.threads}, one for each lane, or one for all")
+    full = np.resize(np.asarray(words, np.uint32), a.threads)
+    return Metadata(a, e, full, decode(full, a, e), others)
+
+
+def from_columns(
+    chosen: Mapping[tuple[int, int, int], int], a: Fragment, e: Fragment, others: Sequence[str] = ()
+) -> Metadata:
+    """The words that choose a column for each lane, reg and slot of A.
+
+    Raises:
+        LanemapError: a slot has no column, or a choice is one that no metadata can express.
+    """
+    places = [tuple(place) for place in _elements(a)[list(_PLACE)].tolist()]
+    if missing := [place for place in places if place not in chosen]:
+        lane, reg, slot = missing[0]
+        raise LanemapError(
+            f"no column for {len(missing)} of {len(places)} elements, the first is lane {lane} reg {reg} slot {slot}"
+        )
+    columns = np.asarray([chosen[place] for place in places])
+    return Metadata(a, e, encode(columns, a, e), columns, others)
+
+
+def operands(reader: Reader, query: Query, trust: Callable[[str], Any]) -> tuple[Fragment, Fragment, list[str]]:
+    """A and E of a sparse instruction from the source to trust most, and the other sources that have both.
+
+    Args:
+        reader: the database.
+        query: shape and type of A, and selector and source where they matter.
+        trust: a sort key for names of sources, the best one first.
+
+    Raises:
+        LanemapError: the selector must be said, or no source has the elements of both.
+    """
+    metadata = [each for each in read_fragments(reader, replace(query, role="E", selector=None)) if _sparse(each)]
+    selectors = sorted({each.selector for each in metadata if each.selector is not None})
+    name = f"E of {metadata[0].instruction} {metadata[0].shape} {metadata[0].type}"
+    valid = " or ".join(map(str, selectors))
+    if query.selector is None and len(selectors) > 1:
+        raise LanemapError(f"{name} depends on the sparsity selector: say selector {valid}", "selector")
+    if query.selector is not None and query.selector not in selectors:
+        raise LanemapError(f"{name} has selector {valid}, not {query.selector}", "selector")
+    stored = {
+        each.source: each
+        for each in read_fragments(reader, replace(query, role="A", instruction=metadata[0].instruction, selector=None))
+        if each.has_rows
+    }
+    found = {
+        str(each.source): (stored[each.source], each)
+        for each in metadata
+        if each.has_rows and each.source in stored and query.selector in (None, each.selector)
+    }
+    if not found:
+        raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
+    best, *others = sorted(found, key=trust)
+    return (*found[best], others)
+
+
+def _sparse(fragment: Fragment) -> bool:
+    return instruction(fragment.instruction).sparse
 
 
 def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:

@@ -18,10 +18,13 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from sys import getsizeof
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import LanemapError, masked
 from .location import SCHEMA_VERSION, Location
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Value = str | int | None
 
@@ -62,6 +65,16 @@ class Rows:
         """
         self.named()
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(list(self.named().rows), columns=list(self.columns))
 
 
 class Reader(ABC):

@@ -162,7 +162,7 @@ def test_what_names_nothing_is_refused(tmp_path):
     with pytest.raises(lanemap.LanemapError, match="name the documents"):
         lanemap.read_documents()
     with pytest.raises(lanemap.LanemapError, match="3 is not a source"):
-        lanemap.add([3])
+        lanemap.add([3], tmp_path / "mine.db")
     for kind in ("nope", None, ["table"]):
         with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
             lanemap.import_layouts(kind)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from ratio import compare
 
 import lanemap
-from lanemap.cli.exporting import export
-from lanemap.db.export import layout_table
+from lanemap.db.export import layout_table, write_parquet
+from lanemap.db.files import atomically
 from lanemap.db.lookup import Query
 
 folder = Path(tempfile.mkdtemp())
@@ -20,7 +20,8 @@ table = layout_table(database.reader, Query(), lanemap.__version__)
 
 
 def ours() -> None:
-    export(database.reader, Query(), "parquet", str(folder / "ours.parquet"))
+    with atomically(folder / "ours.parquet") as stream:
+        write_parquet(layout_table(database.reader, Query(), lanemap.__version__), stream)
 
 
 def pyarrow() -> None:

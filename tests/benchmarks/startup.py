@@ -33,7 +33,7 @@ def run(*command: str) -> None:
 
 compare(
     "start-up of find against an empty typer program",
-    lambda: run("-m", "lanemap.cli", *"find m16n8k16 f16 A --row 9 --col 3".split()),
+    lambda: run("-m", "lanemap", *"find m16n8k16 f16 A --row 9 --col 3".split()),
     lambda: run(str(empty)),
     1.3,
     rounds=25,

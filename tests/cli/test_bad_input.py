@@ -36,7 +36,7 @@ import pytest
         (("capture", "--ptx", ""), ("'' names no file", "a folder")),
         (("capture", "--output", ""), ("'' names no file", "a capture file")),
         (("capture", "--name", "\n"), ("source name", "printable")),
-        (("capture", "--list", "--shape", ""), ("no instruction matches --shape ''", "--list")),
+        (("capture", "--list", "--shape", ""), ("no instruction matches shape ''", "--list")),
         (("capture", "--list", "--output", "x.parquet"), ("--output", "leave it out, or --list")),
         (("capture", "--ptx", "x", "--output", "x.parquet"), ("--output", "leave it out, or --ptx")),
         (("diff", "", "ptx-isa-9.1"), ("'' names no file", "a source or a file")),

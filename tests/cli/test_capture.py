@@ -180,11 +180,11 @@ def test_one_word_stands_for_all_lanes_and_stdin_for_many(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("m16n8k16", "f16", "0x44444444"), ("--selector 0 to 3",)),
+        (("m16n8k16", "f16", "0x44444444"), ("selector 0 or 1 or 2 or 3 (--selector)",)),
         (("m16n8k16", "f16", "0x0", "--selector", "0"), ("lane 0", "0x0", "0x4, 0x8, 0x9, 0xC, 0xD, 0xE")),
-        (("m16n8k16", "f16", "0x44444444", "--selector", "4"), ("--selector 0 or 1 or 2 or 3", "not 4")),
-        (("m16n8k16", "f16", "x", "--selector", "0"), ("'x' is no word of metadata",)),
-        (("m16n8k16", "f16", "0x1FFFFFFFF", "--selector", "0"), ("is no word of metadata",)),
+        (("m16n8k16", "f16", "0x44444444", "--selector", "4"), ("selector 0 or 1 or 2 or 3", "not 4")),
+        (("m16n8k16", "f16", "x", "--selector", "0"), ("'x' is not a word of metadata",)),
+        (("m16n8k16", "f16", "0x1FFFFFFFF", "--selector", "0"), ("is not a word of metadata",)),
         (("m16n8k16", "f16", "0x4", "0x4", "--selector", "0"), ("2 words", "32")),
         (("m16n8k16", "f16", "--selector", "0"), ("--columns",)),
         (("m16n8k16", "f16", "--columns", "/no/such", "--selector", "0"), ("/no/such",)),

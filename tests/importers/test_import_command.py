@@ -127,7 +127,7 @@ def test_names_in_a_table_are_words(refused, file, mine, column, value, words):
 
 
 def test_a_name_is_the_same_in_any_case(run, refused, file, mine):
-    refused("import", "table", mine, "--name", "PTX-ISA-9.1", db=file, words=("ships", "another with --name"))
+    refused("import", "table", mine, "--name", "PTX-ISA-9.1", db=file, words=("ships", "another name (--name)"))
     for name in ("mine", "MINE"):
         assert run("import", "table", mine, "--name", name, db=file).code == 0
     assert list(names(file))[-1] == "MINE"
@@ -136,7 +136,7 @@ def test_a_name_is_the_same_in_any_case(run, refused, file, mine):
 
 def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
     before = file.read_bytes()
-    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("ships", "another with --name"))
+    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("ships", "another name (--name)"))
     lines = TABLE.splitlines()
     (tmp_path / "two.csv").write_text(f"{lines[0]},source\n{lines[1]},new\n{lines[1]},ptx-isa-9.1\n")
     refused("import", "table", tmp_path / "two.csv", db=file, words=("ships",))

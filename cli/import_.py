@@ -1,16 +1,49 @@
-"""What ``import`` says: what came in, and what was left out and why."""
+"""``lanemap import``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from ..db.errors import LanemapError
-from ..db.reader import Rows
-from ..ingest.imported import Imported
-from ..ingest.python import shipped
-from .options import Format
-from .output import write_rows
+import typer
+
+from .. import LanemapError
+from .app import app, progress
+from .options import Db, Format, Kind, Output
+
+if TYPE_CHECKING:
+    from ..db.reader import Rows
+    from ..ingest.imported import Imported
+
+
+@app.command("import", epilog="Example: lanemap import python triton")
+def import_(
+    kind: Kind,
+    path: Annotated[
+        str | None, typer.Argument(help="A file or folder, or a mapping's name; tensor-layouts needs none.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    python: Annotated[
+        str | None, typer.Option("--python", help="The Python that has the library of a mapping.", metavar="PATH")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the mappings that ship.")] = False,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load a capture file, another toolchain's layouts, or anyone's table; list what was left out and why.
+
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout;
+    python is a mapping, a TOML file that names layout functions and what each claims.
+    A table of reasons counts what each left out; the other formats name every atom.
+    """
+    from .. import import_layouts
+
+    if show:
+        list_mappings(kind, format)
+        return
+    found = import_layouts(kind.lower(), path, name=name, python=python, url=db, progress=progress)
+    write_imported(found, format)
 
 
 def list_mappings(kind: str, form: Format) -> None:
@@ -19,6 +52,10 @@ def list_mappings(kind: str, form: Format) -> None:
     Raises:
         LanemapError: the kind has no mappings.
     """
+    from ..db.reader import Rows
+    from ..ingest.python import shipped
+    from .output import write_rows
+
     if kind.lower() != "python":
         raise LanemapError(f"{kind} has no mappings: lanemap import python --list")
     rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in shipped()]
@@ -30,6 +67,9 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 
     As a table it has one line for each reason, because a header has hundreds of atoms that share one.
     """
+    from ..db.reader import Rows
+    from .output import write_rows
+
     stream = sys.stdout if form is Format.TABLE else sys.stderr
     for each in found:
         fragments, skipped = len(each.source.fragments), len(each.skipped)
@@ -47,6 +87,8 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 
 
 def _by_reason(count: str, left_out: Sequence[tuple[str, str, str]]) -> Rows:
+    from ..db.reader import Rows
+
     groups: dict[str, list[str]] = {}
     for _, name, reason in left_out:
         groups.setdefault(reason, []).append(name)

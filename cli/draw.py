@@ -1,4 +1,4 @@
-"""Commands that write what others read: tables, notations and pictures."""
+"""``lanemap draw``."""
 
 from __future__ import annotations
 
@@ -6,63 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ... import DEFAULT_SOURCE, LanemapError
-from ...db.notation import NOTATIONS
-from ..app import DISAGREES, app, complain, open_database
-from ..numbers import integer
-from ..options import (
-    Db,
-    Exported,
-    Major,
-    PictureFormat,
-    Selector,
-    Shape,
-    SomeInstruction,
-    SomeRole,
-    SomeShape,
-    SomeSource,
-    SomeType,
-    Source,
-    Type,
-    Whole,
-)
-
-
-@app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
-def export(
-    format: Exported = None,  # noqa: A002
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
-    source: SomeSource = None,
-    instruction: SomeInstruction = None,
-    shape: SomeShape = None,
-    type: SomeType = None,  # noqa: A002
-    role: SomeRole = None,
-    major: Major = None,
-    selector: Selector = None,
-    db: Db = None,
-) -> None:
-    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
-
-    A dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
-    A notation is of one source, by default the one that look-ups read; each fragment is evaluated again and compared
-    with its rows. Exit code 1: the notation cannot express some; 2: any.
-    """
-    from ...db.lookup import Query
-
-    query = Query(shape, type, role, instruction, major, selector, source)
-    with open_database(db) as database:
-        if format and format in NOTATIONS:
-            from ..notating import export as write_notation
-
-            refused = write_notation(database.reader, query, format, output)
-            for error in refused:
-                complain(f"{format} cannot express {error}")
-            if refused:
-                raise typer.Exit(DISAGREES)
-            return
-        from ..exporting import export as write
-
-        write(database.reader, query, format, output)
+from .. import DEFAULT_SOURCE, LanemapError
+from .app import app, open_database
+from .numbers import integer
+from .options import Db, Major, PictureFormat, Selector, Shape, SomeInstruction, Source, Type, Whole
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
@@ -100,9 +47,9 @@ def draw(
 
     PNG and PDF need Pillow and ReportLab. An SVG follows the dark mode of whoever looks at it.
     """
-    from ...db.lookup import Query
-    from ...db.picture.view import View
-    from .. import picturing
+    from ..db.lookup import Query
+    from ..db.picture.view import View
+    from . import picturing
 
     query = Query(shape, type, role, instruction, major, selector, source)
     if diff and role is None:

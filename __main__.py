@@ -1,0 +1,5 @@
+"""``python -m lanemap`` is ``lanemap``."""
+
+from .cli import main
+
+main()

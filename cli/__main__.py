@@ -1,5 +1,0 @@
-"""``python -m lanemap.cli`` is ``lanemap``."""
-
-from . import main
-
-main()

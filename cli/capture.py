@@ -1,0 +1,129 @@
+"""``lanemap capture``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import LanemapError
+from ..db.location import named_file
+from .app import DISAGREES, app, complain, open_database
+from .options import Db, Format, Output, SomeShape, SomeType
+
+if TYPE_CHECKING:
+    from ..db.fragment import Source
+    from ..db.reader import Rows
+
+
+@app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
+def capture(
+    pattern: Annotated[
+        str | None, typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.")
+    ] = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0)] = 0,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Say what would run. Needs no GPU.")] = False,
+    ptx: Annotated[
+        str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
+    ] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Measure layouts on the GPU of this machine, as a new source or a file that stands alone.
+
+    It needs PyCUDA (the extra "capture", with a CUDA toolkit) and an NVIDIA driver. Exit code 1: an instruction failed,
+    or disagrees with the document or with another one.
+    """
+    from .. import measure, write_capture
+    from ..db.instructions import select
+    from .output import write_rows
+
+    if output is not None and (show or ptx is not None):
+        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
+    file = None if output is None else named_file(output, "a capture file")
+    if ptx is not None:
+        from ..capture.ptx import write_kernels
+
+        folder = named_file(ptx, "a folder for the kernels")
+        sys.stdout.write(f"{write_kernels(select(pattern, shape, type), folder)} kernels in {folder}\n")
+    if show:
+        write_rows(_forms(pattern, shape, type), format)
+    if ptx is not None or show:
+        return
+    started = time.perf_counter()
+    with _progress(len(select(pattern, shape, type))) as advance:
+        source = measure(pattern, shape, type, device=device, name=name, progress=advance)
+    if file:
+        write_capture(source, file)
+    else:
+        with open_database(db) as database:
+            source = database.add_capture(source, own_name=name is not None)
+    write_rows(_results(source), format)
+    seconds, on_gpu = time.perf_counter() - started, source.provenance["gpu_seconds"]
+    sys.stderr.write(f"lanemap: {source.name} in {seconds:.2f} s, probes {on_gpu:.3f} s of it on the GPU\n")
+    troubles = _troubles(source)
+    for trouble in troubles:
+        complain(trouble)
+    if troubles:
+        raise typer.Exit(DISAGREES)
+
+
+def _forms(pattern: str | None, shape: str | None, type_: str | None) -> Rows:
+    """What a capture would run."""
+    from ..db.instructions import select
+    from ..db.reader import Rows
+
+    columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
+    rows = []
+    for each in select(pattern, shape, type_):
+        selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
+        rows.append((each.mnemonic, each.shape, each.a, each.d, " ".join(each.majors), selectors, each.target))
+    return Rows(columns, rows)
+
+
+def _results(source: Source) -> Rows:
+    """One row per instruction: what became of it."""
+    from ..db.reader import Rows
+
+    rows = []
+    for result in source.provenance["instructions"]:
+        documented = result["documented"]["verdict"] if result["documented"] else None
+        message = result["message"] if result["status"] == "failed" else None
+        seconds = round(result["seconds"], 3)
+        rows.append((result["instruction"], result["status"], result["probes"], seconds, documented, message))
+    return Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows)
+
+
+def _troubles(source: Source) -> list[str]:
+    """What makes a capture disagree, as sentences."""
+    results = source.provenance["instructions"]
+    failed = [result["message"] for result in results if result["status"] == "failed"]
+    wrong = [
+        f"{result['instruction']}: products by the documented layout: {result['documented']['detail']}"
+        for result in results
+        if result["documented"] and result["documented"]["verdict"] == "disagrees"
+    ]
+    return [*failed, *wrong, *source.provenance["disagreements"]]
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[Callable[[object], object] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("capturing", total=count)
+        yield lambda _: bar.advance(task)

@@ -1,0 +1,36 @@
+"""``lanemap check``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .app import DISAGREES, app, open_database
+from .options import REPORT, Db, Everything, Report, ReportFile, source_names
+
+
+@app.command(epilog="Example: lanemap check")
+def check(
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
+    ] = None,
+    format: Report = REPORT,  # noqa: A002
+    output: ReportFile = None,
+    everything: Everything = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
+    db: Db = None,
+) -> None:
+    """Check the structure of every source, and every document against every capture and import.
+
+    Differences caused by a listed error in the document do not fail the check. Exit code 0 means that nothing else
+    disagrees, 1 that something does.
+    """
+    from . import crosschecking
+
+    with open_database(db) as database:
+        report = crosschecking.check(database, against or ())
+    crosschecking.write(report, format, output, everything=everything)
+    if report.unexplained or (strict and report.known):
+        raise typer.Exit(DISAGREES)

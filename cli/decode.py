@@ -1,0 +1,89 @@
+"""``lanemap decode``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import LanemapError
+from .app import app, open_database
+from .options import Db, Format, Output, Selector, Shape, SomeSource, Type
+
+
+@app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
+def decode(
+    shape: Shape,
+    type: Type,  # noqa: A002
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="Metadata of each thread, or one word for all; - for stdin."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", "-c", help="The way back: a CSV with lane, reg, slot, col; - for stdin.", metavar="FILE"
+        ),
+    ] = None,
+    selector: Selector = None,
+    source: SomeSource = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Turn the metadata of a sparse A into the column of each of its elements, or columns into metadata.
+
+    With --columns it prints the word of each lane, and what decode prints as CSV is what --columns takes.
+    """
+    from .output import write_rows
+
+    if bool(words) == bool(columns):
+        raise LanemapError("give words of metadata, or --columns FILE for the way back")
+    with open_database(db) as database:
+        if columns:
+            text = sys.stdin.read() if columns == "-" else _read(columns)
+            found = database.encode(shape, type, _table(columns, text), selector=selector, source=source)
+        else:
+            given = sys.stdin.read().split() if words == ["-"] else words or []
+            found = database.decode(shape, type, list(map(_number, given)), selector=selector, source=source)
+    if found.others:
+        others = ", ".join(found.others)
+        sys.stderr.write(f"lanemap: metadata as in {found.e.source}; --source takes another: {others}\n")
+    write_rows(found.words_by_lane() if columns else found.columns_by_slot(), format)
+
+
+def _read(file: str) -> str:
+    from pathlib import Path
+
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
+def _table(file: str, text: str) -> dict[tuple[int, int, int], int]:
+    """The column of each lane, reg and slot in a CSV file."""
+    import csv
+
+    columns: dict[tuple[int, int, int], int] = {}
+    reader = csv.DictReader(text.splitlines())
+    for number, row in enumerate(reader, start=2):
+        try:
+            lane, reg, slot, col = (int(row[name]) for name in ("lane", "reg", "slot", "col"))
+        except (KeyError, TypeError, ValueError):
+            raise LanemapError(
+                f"{file}, line {number}: cannot read lane, reg, slot and col: give a table such as decode prints as CSV"
+            ) from None
+        if columns.setdefault((lane, reg, slot), col) != col:
+            raise LanemapError(f"{file}, line {number}: lane {lane} reg {reg} slot {slot} has two columns")
+    return columns
+
+
+def _number(word: str) -> int:
+    try:
+        number = int(word, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise LanemapError(f"{word!r} is not a word of metadata: write 32 bits, as in 0x44444444")
+    return number

@@ -1,0 +1,134 @@
+"""``lanemap ingest``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import LanemapError
+from ..db.location import named_file
+from .app import DISAGREES, app, progress
+from .options import Db, Format, Output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..ingest.document import Reading
+    from ..ingest.document.report import Remark
+
+
+@app.command(epilog="Example: lanemap ingest --db layouts.db")
+def ingest(
+    documents: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", help="Name of the source. Default: after the version in the text.")
+    ] = None,
+    slips: Annotated[bool, typer.Option("--slips", help="List what is wrong or doubtful in the text itself.")] = False,
+    catalogue: Annotated[
+        str | None, typer.Option("--catalogue", help="Write files of the catalogue to this folder.", metavar="DIR")
+    ] = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """Load PTX documentation as a source, and say what of it could not be read.
+
+    HTML, Markdown and plain text, as in lanemap ingest ptx-isa.html --slips. Without a document: load the shipped
+    sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
+    """
+    if not documents:
+        if name is not None or slips or catalogue is not None:
+            raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
+        from .. import refresh
+        from ..db.lookup import Query
+        from .list_ import What, listing
+        from .output import write_rows
+
+        with refresh(db, progress=progress) as database:
+            write_rows(listing(database.reader, What.SOURCES, Query()), format)
+        return
+    from .. import read_documents
+
+    folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
+    readings = read_documents(*documents, url=db, name=name, progress=progress)
+    report(readings, slips=slips, form=format)
+    if not any(reading.source.fragments for reading in readings):
+        raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")
+    if folder:
+        write_catalogue(readings, folder)
+    if not all(reading.complete for reading in readings):
+        raise typer.Exit(DISAGREES)
+
+
+_COLUMNS = ("kind", "source", "section", "document", "line", "fragments", "rows", "text", "reason")
+
+
+def report(readings: Sequence[Reading], *, slips: bool, form: Format) -> None:
+    """Print what documents came to: for reading, or as one row per section and remark."""
+    if form is not Format.TABLE:
+        from ..db.reader import Rows
+        from .output import write_rows
+
+        write_rows(Rows(_COLUMNS, [row for reading in readings for row in _rows(reading, slips=slips)]), form)
+        return
+    for reading in readings:
+        sys.stdout.write(_words(reading, slips=slips))
+
+
+def write_catalogue(readings: Sequence[Reading], folder: Path) -> None:
+    """Write the files of the catalogue: into the folder, or where there are several sources into one for each."""
+    for reading in readings:
+        target = folder if len(readings) == 1 else folder / reading.source.name
+        count = reading.write(target)
+        sys.stderr.write(f"lanemap: {count} sections of {reading.source.name} in {target}\n")
+
+
+def _words(reading: Reading, *, slips: bool) -> str:
+    from collections import Counter
+
+    from ..db.reader import Rows
+    from ..ingest.document.report import Kind
+    from .output import table
+
+    fragments = reading.source.fragments
+    rows = sum(len(each.elements) for each in fragments if each.elements is not None)
+    sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
+    lines = [f"{reading.source.name}: {len(sections)} sections, {len(fragments)} fragments, {rows} rows", ""]
+    if sections:
+        lines += table(Rows(("section", "fragments", "rows", "title"), sections)).splitlines()
+        lines.append("")
+    counted = Counter(remark.kind for remark in reading.remarks)
+    shown = [remark for remark in reading.remarks if slips or remark.kind is not Kind.SLIP]
+    lines += [_line(remark) for kind in Kind for remark in shown if remark.kind is kind]
+    if counted[Kind.SLIP] and not slips:
+        lines.append(f"{counted[Kind.SLIP]} slips and doubts in the text: --slips lists them")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(remark: Remark) -> str:
+    from ..ingest.document.report import Kind
+
+    where = f"{remark.file}:{remark.line}"
+    if remark.kind is Kind.LATER:
+        return f"{remark.kind.value}: {remark.text} ({where})"
+    return f"{remark.kind.value}: {remark.section} ({where}): {remark.reason}: {remark.text}"
+
+
+def _rows(reading: Reading, *, slips: bool) -> list[tuple[Any, ...]]:
+    from ..ingest.document.report import Kind
+
+    name = reading.source.name
+    rows: list[tuple[Any, ...]] = [
+        ("section", name, place.name, place.file, place.heading.line, count, elements, place.heading.title, None)
+        for place, count, elements in reading.counts
+    ]
+    return rows + [
+        (each.kind.value, name, each.section, each.file, each.line, None, None, each.text, each.reason or None)
+        for each in reading.remarks
+        if slips or each.kind is not Kind.SLIP
+    ]

@@ -1,0 +1,115 @@
+"""``lanemap list``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import DEFAULT_SOURCE, LanemapError
+from .app import app, open_database
+from .options import Db, Format, Output, SomeInstruction, SomeRole, SomeShape, SomeType, source_names
+
+if TYPE_CHECKING:
+    from ..db.fragment import Fragment
+    from ..db.lookup import Query
+    from ..db.reader import Reader, Rows
+
+
+class What(StrEnum):
+    """What there is to list."""
+
+    FRAGMENTS = "fragments"
+    SOURCES = "sources"
+    ERRATA = "errata"
+    FINDINGS = "findings"
+
+
+@app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")
+def list_(
+    what: Annotated[What, typer.Argument(help="What to list.", case_sensitive=False)] = What.FRAGMENTS,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            "-s",
+            help=f"Only this source. Fragments and errata default to {DEFAULT_SOURCE}.",
+            autocompletion=source_names,
+        ),
+    ] = None,
+    instruction: SomeInstruction = None,
+    shape: SomeShape = None,
+    type: SomeType = None,  # noqa: A002
+    role: SomeRole = None,
+    format: Output = Format.TABLE,  # noqa: A002
+    db: Db = None,
+) -> None:
+    """List the fragments that there are, or the sources, errata or structural findings."""
+    from ..db.lookup import Query
+    from .output import without_empty, write_rows
+
+    query = Query(shape, type, role, instruction, source=source)
+    with open_database(db) as database:
+        found = listing(database.reader, what, query)
+        write_rows(without_empty(found) if format is Format.TABLE else found, format)
+
+
+_SOURCE = ("name", "kind", "fragments", "without_rows", "findings", "title")
+_ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratum", "evidence")
+_ALIKE = ("instruction", "shape", "major", "qualifiers", "registers", "slots", "status", "section")
+
+
+def listing(reader: Reader, what: What, query: Query) -> Rows:
+    """The rows to print: fragments and errata of the source that look-ups read, unless another is named."""
+    from ..db import lookup
+    from ..db.reader import Rows
+
+    if what is What.SOURCES:
+        return _sources(reader, query)
+    if what is What.FINDINGS:
+        return lookup.findings(reader, query)
+    fragments = lookup.fragments(
+        reader, replace(query, source=DEFAULT_SOURCE if query.source is None else query.source)
+    )
+    if what is What.ERRATA:
+        wrong = [each for each in fragments if each.erratum]
+        return Rows(_ERRATUM, [tuple(getattr(each, name) for name in _ERRATUM) for each in wrong])
+    return _grouped(fragments)
+
+
+def _sources(reader: Reader, query: Query) -> Rows:
+    from ..db import lookup
+    from ..db.reader import Rows
+
+    named = [name for name in ("instruction", "shape", "type", "role") if getattr(query, name) is not None]
+    if named:
+        raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
+    there = None if query.source is None else {each.source for each in lookup.fragments(reader, query)}
+    records = [each for each in lookup.sources(reader).records() if there is None or each["name"] in there]
+    return Rows(_SOURCE, [tuple(record[name] for name in _SOURCE) for record in records])
+
+
+def _grouped(fragments: list[Fragment]) -> Rows:
+    """One row for the roles, types and selectors that a section treats alike."""
+    from ..db.reader import Rows
+
+    groups: dict[tuple[Any, ...], list[Fragment]] = {}
+    for each in fragments:
+        kind = "CD" if each.role in "CD" else each.role
+        groups.setdefault((kind, *(getattr(each, name) for name in _ALIKE)), []).append(each)
+    rows = []
+    for (_, instruction, shape, *rest), group in groups.items():
+        roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
+        rows.append((instruction, shape, roles, types, selectors, *rest))
+    columns = (
+        *("instruction", "shape", "roles", "types", "selectors", "major", "qualifiers"),
+        *("regs", "slots", "status", "section"),
+    )
+    return Rows(columns, rows)
+
+
+def _distinct(group: list[Fragment], name: str) -> str | None:
+    values = dict.fromkeys(str(getattr(each, name)) for each in group if getattr(each, name) is not None)
+    return " ".join(values) or None

@@ -1,0 +1,23 @@
+"""``lanemap remove``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .app import app, open_database
+from .options import Db, source_names
+
+
+@app.command(epilog="Example: lanemap remove mine")
+def remove(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", autocompletion=source_names)],
+    db: Db = None,
+) -> None:
+    """Remove sources that were imported, captured or ingested. What Lanemap ships stays."""
+    with open_database(db) as database:
+        for source in sources:
+            database.remove(source)
+            sys.stderr.write(f"lanemap: removed {source}\n")

@@ -1,0 +1,29 @@
+"""``lanemap sql``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .app import app, open_database
+from .options import Db, Format, Output
+
+
+@app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", show_default=False)],
+    format: Output = Format.TABLE,  # noqa: A002
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    db: Db = None,
+) -> None:
+    """Run a query, usually on the view layout. It cannot write to the database.
+
+    layout has the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major, computation,
+    selector, qualifiers and source.
+    """
+    from .output import write_rows
+
+    with open_database(db) as database:
+        write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format, output)
