@@ -161,7 +161,7 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
     listed = list(findings)
     unsound = {(each.source, each.key) for each in listed}
     found = [replace(each, known=_correction(each, documents, errata, unsound)) for each in listed]
-    found += [each for source in sources if source.kind == "capture" for each in _failures(source)]
+    found += [each for source in sources for each in _failures(source)]
     found += [Finding(name, None, _ALONE) for name in _alone(sources, explained, against)]
     return Check(explained, sources, found)
 
@@ -290,8 +290,10 @@ def _correction(
 
 
 def _failures(source: Source) -> Iterator[Finding]:
-    """What a capture says went wrong in it: instructions that failed, products that were wrong, forms that differ."""
-    for result in source.provenance.get("instructions", []):
+    """What a source says is wrong in it: of a capture instructions that failed, products that were wrong, forms that
+    differ; of an import elements that are not defined or outside of the matrix.
+    """
+    for result in source.provenance.get("instructions", []) if source.kind == "capture" else []:
         if result["status"] == "failed":
             yield Finding(source.name, None, result["message"])
         documented = result.get("documented") or {}

@@ -16,8 +16,8 @@ def provenance(source: Source) -> str:
     """The provenance of a source as JSON, if every reader of it will understand it.
 
     That of a capture has a list ``instructions`` of objects with ``instruction``, ``status``, ``message`` and
-    ``documented`` (nothing, or an object with ``verdict`` and ``detail``), and a list ``disagreements`` of text. Both
-    lists may be left out.
+    ``documented`` (nothing, or an object with ``verdict`` and ``detail``). That of any source has a list
+    ``disagreements`` of text, of what it says is wrong in itself. Both lists may be left out.
 
     Raises:
         LanemapError: says what of it is wrong.
@@ -28,15 +28,15 @@ def provenance(source: Source) -> str:
         raise LanemapError(f"{source.name}: its provenance is not a JSON object: {error}") from None
     if len(text) > _LARGEST:
         raise LanemapError(f"{source.name}: its provenance has more than {_LARGEST} characters")
+    said = json.loads(text)
+    if not all(isinstance(each, str) for each in _list(source, said, "disagreements")):
+        raise LanemapError(f"{source.name}: disagreements in its provenance must be a list of text")
     if source.kind == "capture":
-        said = json.loads(text)
         for number, each in enumerate(_list(source, said, "instructions")):
             where = f"instructions[{number}]"
             _text(source, where, each, "instruction", "status", "message")
             if each.get("documented") is not None:
                 _text(source, f"{where}.documented", each["documented"], "verdict", "detail")
-        if not all(isinstance(each, str) for each in _list(source, said, "disagreements")):
-            raise LanemapError(f"{source.name}: disagreements in its provenance must be a list of text")
     return text
 
 

@@ -122,4 +122,4 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
         kept = {id(fragment) for fragment in each.fragments}
         findings = [remark for operand in operands if id(operand.fragment) in kept for remark in operand.remarks]
         words = [f"{found.name}: {found.reason}" for found in [*(lost if each.name == source.name else []), *findings]]
-        yield Imported(replace(each, provenance={**provenance, "remarks": words}), findings=findings)
+        yield Imported(replace(each, provenance={**provenance, "disagreements": words}), findings=findings)

@@ -101,7 +101,7 @@ def test_what_is_not_defined_or_outside_is_a_finding_and_the_rest_is_compared(im
     (finding,) = found.findings
     assert finding.reason == words
     assert "mylib.py:" in finding.name
-    assert found.source.provenance["remarks"] == [f"{finding.name}: {words}"]
+    assert found.source.provenance["disagreements"] == [f"{finding.name}: {words}"]
     (fragment,) = found.source.fragments
     said = documented[fragment.key].elements
     assert len(fragment.elements) == len(said) - lost
@@ -198,6 +198,9 @@ def test_the_command(run, file, library):
     assert result.code == 0
     assert result.out.splitlines()[0] == "mine: 1 fragments, 248 rows; 0 left out, 1 findings"
     assert "ValueError: no lane 3" in " ".join(result.out.split())
+    found = run("check", "--format", "json", db=file)
+    assert found.code == 1
+    assert "lane 3 value 0 is not defined, and 7 more: ValueError: no lane 3" in found.out
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n')
     assert run("import", "python", "mine.toml", "--name", "ours", db=file).code == 0
     result = run("diff", "ours", "ptx-isa-9.1", "--type", "f16", "--role", "A", "--shape", "m16n8k16", db=file)
