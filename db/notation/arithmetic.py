@@ -79,7 +79,7 @@ def _field(name: str, digit: Digit, part: range, known: Mapping[tuple[str, int, 
 
     No weight is left where the bits already stand where they count.
     """
-    top = part.start == 0 and digit.step * digit.size >= part.stop
+    top = digit.step * digit.size >= part.stop
     if part.start == 0 and (name, digit.step, digit.size) in known:
         return known[name, digit.step, digit.size], digit.weight
     if (digit.step & (digit.step - 1)) or (digit.size & (digit.size - 1)):

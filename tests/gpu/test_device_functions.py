@@ -112,7 +112,10 @@ def run(folder):
 
 
 def test_the_functions_say_on_a_gpu_what_the_rows_do(tmp_path):
-    autoinit = pytest.importorskip("pycuda.autoinit", reason="needs PyCUDA, a driver and a GPU", exc_type=Exception)
+    try:
+        from pycuda import autoinit
+    except Exception as error:
+        pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
     if autoinit.device.compute_capability() < (8, 0) or not nvcc():
         pytest.skip("needs a GPU of compute capability 8.0 and nvidia-cuda-nvcc")
     build(tmp_path)

@@ -20,6 +20,7 @@ def pictures(one_per_width, everything):
     """The fragment and the text of some pictures: of every width of a slot, of windows that overlap, of a slip."""
     named = {
         "a of sparse": ("h200-sm_90a", "A of mma.sp m16n8k32 f16"),
+        "four windows": ("h200-sm_90a", "A of mma.sp m16n8k64 s4"),
         "metadata": ("h200-sm_90a", "E of mma.sp m16n8k64 s4 selector 1"),
         "slip": ("ptx-isa-9.1", "A of mma m16n8k256 b1"),
     }

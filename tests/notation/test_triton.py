@@ -12,6 +12,8 @@ from lanemap.db.instructions import INSTRUCTIONS, Instruction
 from lanemap.db.notation import RefusedError, linear, triton
 from lanemap.db.notation.export import express
 
+ACCUMULATORS = {"tf32": "f32", "s8": "s32"}
+
 libtriton = pytest.importorskip("triton._C.libtriton", reason="needs the package triton")
 
 
@@ -113,6 +115,16 @@ def test_an_encoding_is_found_just_where_triton_has_an_equal_one(context, cells)
     assert found[True] > 2 < found[False]
 
 
+@pytest.mark.parametrize("name", ["m16n8k16_f16", "m16n8k8_tf32", "m16n8k32_s8", "m8n8k16_s8", "m8n8k4_f64"])
+def test_operands_of_one_product_have_one_parent(corrected, name):
+    """As tt.dot needs it, of an instruction whose A is 256 bits deep, or of eight rows."""
+    operands = [triton.compose(corrected[f"mma_{name}_{role}"], "x") for role in "ab"]
+    shape, _, kind = name.partition("_")
+    accumulator = corrected[f"mma_{shape}_{ACCUMULATORS.get(kind, kind)}_c"]
+    parent = triton.compose(accumulator, "x").partition(" = ")[2].strip()
+    assert all(f"parent = {parent}, " in text for text in operands)
+
+
 @pytest.mark.parametrize("form", [linear, triton])
 def test_a_warpgroup_has_warps(monkeypatch, context, tmp_path, cells, form):
     axes = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
@@ -122,4 +134,5 @@ def test_a_warpgroup_has_warps(monkeypatch, context, tmp_path, cells, form):
     fragments = {role: made(role, threads, elements, 2, "m64n16k16", "wgmma") for role in "AD"}
     text = "".join(form.compose(each, role) for role, each in fragments.items())
     for role, layout in parsed(text, fragments, context, tmp_path / "layouts.ttgir").items():
+        assert [len(bases) for bases in (layout.lane_bases, layout.warp_bases)] == [5, 2]
         assert read_places(layout) == cells(fragments[role])
