@@ -175,8 +175,9 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
     place = {slot: index for index, slot in enumerate(slots)}
-    table: Table = [[[] for _ in slots] for _ in range(fragment.threads)]
     elements = fragment.records()
+    lanes = max(fragment.threads, 1 + max((each.lane for each in elements), default=0))
+    table: Table = [[[] for _ in slots] for _ in range(lanes)]
     for each in elements:
         table[each.lane][place[each.reg, each.slot]].append(run(each))
     repeats: tuple[str, ...] = ()

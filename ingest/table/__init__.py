@@ -120,11 +120,11 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
 
 
 def _check(fragment: Fragment, columns: Mapping[str, NDArray[np.int32]]) -> None:
-    rows, cols = fragment.dimensions
-    limits = {"lane": fragment.threads, "reg": MAX_REGISTERS, "slot": fragment.register_bits, "row": rows, "col": cols}
-    for name, limit in (limits | {"col_last": cols}).items():
-        _within(fragment, name, columns[name], 0, limit - 1)
-    _within(fragment, "computation", columns["computation"], 1, max(4, fragment.computations))
+    """Refuse what cannot be a layout. Lanes and cells that the instruction lacks are for the structural checks."""
+    _within(fragment, "reg", columns["reg"], 0, MAX_REGISTERS - 1)
+    _within(fragment, "slot", columns["slot"], 0, fragment.register_bits - 1)
+    for name in ("lane", "row", "col", "col_last", "computation"):
+        _within(fragment, name, columns[name], int(name == "computation"), MAX_DIMENSION)
     if fragment.selector is not None:
         _within(fragment, "selector", np.asarray([fragment.selector]), 0, 3)
     if (columns["col_last"] < columns["col"]).any():

@@ -191,6 +191,31 @@ def test_nothing_in_common_is_bad_input(refused, run, file, tmp_path):
     assert "misspelt" in result.out
 
 
+def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path):
+    """And shown: no command fails on what a table holds."""
+    exported = tmp_path / "theirs.csv"
+    operand = ("--shape", "m16n8k16", "--type", "f16", "--role", "A", "--instruction", "mma")
+    run("export", *operand, "--source", CORRECTED, "--output", exported)
+    head, *rows = exported.read_text().splitlines()
+    columns = head.split(",")
+    table = [dict(zip(columns, row.split(","), strict=True)) | {"source": "theirs"} for row in rows]
+    for row in table:
+        row["row"] = str(int(row["row"]) + 20) if row["lane"] == "3" else row["row"]
+        row["lane"] = "40" if row["lane"] == "5" else row["lane"]
+    exported.write_text("\n".join([head, *(",".join(row[name] for name in columns) for row in table)]) + "\n")
+    result = run("diff", exported, CARD)
+    words = " ".join(result.out.split())
+    assert result.code == 1
+    for said in ("absent on the left: lane 5", "absent on the right: lane 40", "outside 0..15 (lane 3)", "20 too high"):
+        assert said in words
+    assert run("import", "table", exported, "--name", "theirs", db=file).code == 0
+    for form in FORMATS:
+        assert run("check", "--against", "theirs", "--format", form, db=file).code == 1
+    theirs = ("m16n8k16", "f16", "A", "--source", "theirs")
+    assert [run("show", *theirs, "--by", by, db=file).code for by in ("element", "lane")] == [0, 0]
+    assert run("draw", *theirs, "--output", tmp_path / "theirs.svg", db=file).code == 0
+
+
 def test_two_captures_are_compared(run, file, sources):
     """Another driver, or another card: with one register of one operand wrong."""
     from lanemap.capture import recording
@@ -265,8 +290,8 @@ def test_a_side_may_be_anyones_table(run, tmp_path):
         (b"shape,type,role,lane,reg,slot,row\nm8n8k4,f64,A,0,0,0,0\n", "col"),
         (b"shape,type,role,lane,reg,slot,row,col\n" + b"m8n8k4,f64,A,0,0,0,0,0\n" * 2, "two rows"),
         (b"shape,type,role,lane,reg,slot,row,col\nm8n8k4,f64,A,x,0,0,0,0\n", "lane"),
-        (b"shape,type,role,lane,reg,slot,row,col\nm8n8k4,f64,A,32,0,0,0,0\n", "lane"),
-        (b"shape,type,role,lane,reg,slot,row,col\nm8n8k4,f64,A,0,0,0,8,0\n", "row"),
+        (b"shape,type,role,lane,reg,slot,row,col\nm8n8k4,f64,A,3200,0,0,0,0\n", "lane"),
+        (b"shape,type,role,lane,reg,slot,row,col\nm8n8k4,f64,A,0,0,0,-8,0\n", "row"),
         (b"", "empty"),
         (b"PAR1 and then nothing that is Parquet PAR1", "Parquet"),
     ],

@@ -253,6 +253,9 @@ def narrowings(draw):
         end, by = draw(st.sampled_from([("col", 1), ("col_last", -1)]))
         which = draw(st.sampled_from([slice(None), slice(0, 40), slice(20, 60)]))
         sides[side] = [narrowed(each, end, by, which) if each.role == "A" else each for each in sides[side]]
+    if draw(st.booleans()):
+        # Not even where B comes with windows, which it never has, may one side be narrower.
+        sides[0] = [narrowed(each, "col_last", 1, slice(None)) if each.role == "B" else each for each in sides[0]]
     return (*sides, [form])
 
 
