@@ -11,7 +11,7 @@ from typing import Any
 
 from . import spelling
 from .errors import LanemapError
-from .instructions import FORMS, INSTRUCTIONS, Form, Key, element_bits, majors
+from .instructions import FORMS, INSTRUCTIONS, Form, Key, element_bits, majors, products
 from .spelling import Name, is_shape
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
@@ -29,6 +29,14 @@ _EXAMPLES = {
     "major": "row",
     "qualifiers": "x4.trans",
     "source": DEFAULT_SOURCE,
+}
+
+#: Operands that no register holds, and what to ask for instead (9.7.15.5, 9.7.15.6).
+_ELSEWHERE = {
+    "wgmma": {
+        "B": "B of wgmma comes from shared memory, and no register holds it: A and D can be asked for",
+        "C": "wgmma accumulates in D: ask for D",
+    },
 }
 
 
@@ -74,6 +82,8 @@ class Query:
         role = _role(self.role, name)
         own = name.type_of(role) if role else word("type", self.type) and name.type
         layout, instruction = name.layout_of(role) if role else None, name.instruction
+        if role and instruction:
+            _check_role(instruction, role)
         several = len(majors(instruction or "", name.shape or "", own or "", role or "")) > 1
         moved = layout if instruction == "wmma" and role in ("A", "B") else None
         return {
@@ -141,12 +151,18 @@ def operand(words: Sequence[str]) -> Query:
 def forms(name: Name) -> tuple[Form, ...]:
     """The forms that a name stands for: those with its qualifiers and no others, if there are any.
 
+    There is none for a product of mixed types, which has the layouts of others.
+
     Raises:
         LanemapError: there is none; says what there is instead.
     """
     if found := _candidates(name):
         exact = tuple(form for form in found if _modifiers(form.mnemonic) == name.modifiers)
         return exact or found
+    families = [name.instruction] if name.instruction else list(INSTRUCTIONS)
+    mixed = [types for family in families for types in products(family, name.shape or "")]
+    if name.types and any(name.types.items() <= types.items() for types in mixed):
+        return ()
     near = _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape))
     near = near or _candidates(replace(_NOTHING, shape=name.shape))
     if near and name.types:
@@ -227,6 +243,13 @@ def _role(given: object, name: Name) -> str | None:
     if name.role not in (None, role):
         raise LanemapError(f"{name} holds {name.role} and no {role}")
     return role
+
+
+def _check_role(instruction: str, role: str) -> None:
+    if reason := _ELSEWHERE.get(instruction.removesuffix(".sp"), {}).get(role):
+        raise LanemapError(reason)
+    if instruction in INSTRUCTIONS and role not in INSTRUCTIONS[instruction].axes:
+        raise LanemapError(f"{instruction} has no {role}: it has {', '.join(INSTRUCTIONS[instruction].axes)}")
 
 
 def whole(name: str, number: object) -> int | None:

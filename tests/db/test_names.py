@@ -1,6 +1,7 @@
 """Requests in the names that people have."""
 
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
-from lanemap.db.instructions import FORMS, INSTRUCTIONS
+from lanemap.db.instructions import FORMS, INSTRUCTIONS, products
 from lanemap.db.location import locate
 from lanemap.db.names import Query, accumulators, forms, operand
 from lanemap.db.reader import connect
@@ -70,6 +71,11 @@ def test_a_mnemonic_that_is_nearly_one_is_refused(data):
     if near in known:
         assert forms(spelling.read(near))[0].mnemonic == near
         return
+    with suppress(LanemapError):
+        name = spelling.read(near)
+        if any(name.types.items() <= types.items() for types in products(form.name, form.shape)):
+            assert forms(name) == ()
+            return
     with pytest.raises(LanemapError) as refused:
         operand([near, "A"]).parameters()
     assert "\n" not in str(refused.value)
@@ -160,6 +166,9 @@ def test_a_whole_instruction_is_its_operands(reader, form):
             "there is no mma m16n8k15 .*: its shapes are m8n8k4",
         ),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
+        (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "B"], "B of wgmma comes from shared memory"),
+        (["wgmma.mma_async.sp m64n128k32 f16", "C"], "wgmma accumulates in D: ask for D"),
+        (["mma.m16n8k16.f16", "E"], "mma has no E: it has A, B, C, D"),
         (["wmma.load.a.sync.aligned.row.m16n16k16.f16", "B"], "holds A and no B"),
         ([], "name an instruction"),
     ],

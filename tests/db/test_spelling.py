@@ -12,7 +12,7 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db import spelling
 from lanemap.db.instructions import FORMS
-from lanemap.db.names import forms
+from lanemap.db.names import forms, operand
 from lanemap.db.spelling.types import known_type
 
 _STRUCT = re.compile(r"^struct\s+(\w+(?:\s*<[^{;]*?>)?)\s*(?::[^{;]*)?\{(.*?)^\};", re.DOTALL | re.MULTILINE)
@@ -50,6 +50,7 @@ def test_every_atom_of_cutlass_says_what_it_assembles():
         for said in ("instruction", "shape", "type", "types", "layouts", "qualifiers"):
             assert getattr(name, said) == getattr(assembled, said), (atom, said)
         assert name.modifiers <= assembled.modifiers, atom
+        assert operand([atom]).parameters()["shape"] == name.shape
         read += 1
     assert read > 2400
     for atom, assembly, why in refused:
