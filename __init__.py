@@ -22,7 +22,7 @@ from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.reader import Reader, Rows, connect, state
+from .db.reader import ROWS, SECONDS, Reader, Rows, connect, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -139,13 +139,21 @@ class Database:
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
 
-    def sql(self, query: str) -> pd.DataFrame:
-        """The result of one SELECT, usually on the view ``layout``. It cannot write.
+    def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> pd.DataFrame:
+        """The result of one SELECT, usually on the view ``layout``.
+
+        It cannot write, nor call functions of PostgreSQL that do more than read tables. It reads what the role in the
+        database's address may read.
+
+        Args:
+            query: the SELECT.
+            seconds: how long it may take.
+            rows: how many rows it may give.
 
         Raises:
-            LanemapError: the database refuses the query; says why.
+            LanemapError: the database refuses the query, or it goes beyond a limit; says why.
         """
-        return self.reader.sql(query).frame()
+        return self.reader.sql(query, seconds=seconds, rows=rows).frame()
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands."""

@@ -9,26 +9,29 @@ import io
 import signal
 import sys
 
-import typer
+try:
+    import typer
 
-from .. import LanemapError
-from . import (  # noqa: F401 - the commands, which join the application
-    capture,
-    chain,
-    check,
-    decode,
-    diff,
-    draw,
-    export,
-    find,
-    import_,
-    ingest,
-    list_,
-    remove,
-    show,
-    sql,
-)
-from .app import INTERRUPTED, OK, TERMINATED, app, complain
+    from .. import LanemapError
+    from . import (  # noqa: F401 - the commands, which join the application
+        capture,
+        chain,
+        check,
+        decode,
+        diff,
+        draw,
+        export,
+        find,
+        import_,
+        ingest,
+        list_,
+        remove,
+        show,
+        sql,
+    )
+    from .app import INTERRUPTED, OK, TERMINATED, app, complain
+except KeyboardInterrupt:  # before there is a main that could catch it
+    sys.exit(130)
 
 __all__ = ["app", "main"]
 

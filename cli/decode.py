@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from .. import LanemapError
+from ..db.location import named_file
 from .app import app, open_database
 from .options import Db, Format, Output, Selector, Shape, SomeSource, Type
+
+_LARGEST = 1 << 22
 
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
@@ -41,7 +44,7 @@ def decode(
         raise LanemapError("give words of metadata, or --columns FILE for the way back")
     with open_database(db) as database:
         if columns:
-            text = sys.stdin.read() if columns == "-" else _read(columns)
+            text = sys.stdin.read(_LARGEST + 1) if columns == "-" else _read(columns)
             found = database.encode(shape, type, _table(columns, text), selector=selector, source=source)
         else:
             given = sys.stdin.read().split() if words == ["-"] else words or []
@@ -53,10 +56,10 @@ def decode(
 
 
 def _read(file: str) -> str:
-    from pathlib import Path
-
+    path = named_file(file, "a CSV with lane, reg, slot and col")
     try:
-        return Path(file).read_text("utf-8")
+        with path.open(encoding="utf-8", newline="") as stream:
+            return stream.read(_LARGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
 
@@ -65,17 +68,24 @@ def _table(file: str, text: str) -> dict[tuple[int, int, int], int]:
     """The column of each lane, reg and slot in a CSV file."""
     import csv
 
+    if len(text) > _LARGEST:
+        raise LanemapError(f"{file} has more than {_LARGEST} characters: the columns of one operand take far fewer")
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        raise LanemapError(f"{file}: the last line has no end, so the table may be cut off: end it with a line feed")
     columns: dict[tuple[int, int, int], int] = {}
-    reader = csv.DictReader(text.splitlines())
-    for number, row in enumerate(reader, start=2):
-        try:
+    reader = csv.DictReader(lines)
+    try:
+        for row in reader:
             lane, reg, slot, col = (int(row[name]) for name in ("lane", "reg", "slot", "col"))
-        except (KeyError, TypeError, ValueError):
-            raise LanemapError(
-                f"{file}, line {number}: cannot read lane, reg, slot and col: give a table such as decode prints as CSV"
-            ) from None
-        if columns.setdefault((lane, reg, slot), col) != col:
-            raise LanemapError(f"{file}, line {number}: lane {lane} reg {reg} slot {slot} has two columns")
+            if (lane, reg, slot) in columns:
+                raise LanemapError(f"{file}, line {reader.line_num}: lane {lane} reg {reg} slot {slot} is given twice")
+            columns[lane, reg, slot] = col
+    except (KeyError, TypeError, ValueError, csv.Error):
+        raise LanemapError(
+            f"{file}, line {reader.line_num}: cannot read lane, reg, slot and col: give a table such as decode prints "
+            "as CSV"
+        ) from None
     return columns
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..db.reader import ROWS, SECONDS
 from .app import app, open_database
 from .options import Db, Format, Output
 
@@ -16,6 +17,8 @@ def sql(
     query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", show_default=False)],
     format: Output = Format.TABLE,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
+    seconds: Annotated[float, typer.Option("--seconds", help="How long it may take.")] = SECONDS,
+    rows: Annotated[int, typer.Option("--rows", help="How many rows it may give.")] = ROWS,
     db: Db = None,
 ) -> None:
     """Run a query, usually on the view layout. It cannot write to the database.
@@ -26,4 +29,5 @@ def sql(
     from .output import write_rows
 
     with open_database(db) as database:
-        write_rows(database.reader.sql(sys.stdin.read() if query == "-" else query), format, output)
+        text = sys.stdin.read() if query == "-" else query
+        write_rows(database.reader.sql(text, seconds=seconds, rows=rows), format, output)

@@ -104,7 +104,7 @@ def run(monkeypatch, capfdbinary, built):
         monkeypatch.setenv("COLUMNS", "80")
         if db is not None:
             monkeypatch.setenv("LANEMAP_DB", str(db))
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(read=lambda: stdin.decode()))
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(read=lambda size=-1: stdin.decode()))
         with pytest.raises(SystemExit) as stopped:
             main()
         written = capfdbinary.readouterr()

@@ -1,5 +1,10 @@
 """What cannot be done: one line that says what would be right, exit 2, and nothing written."""
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 
@@ -41,11 +46,16 @@ import pytest
         (("capture", "--ptx", "x", "--output", "x.parquet"), ("--output", "leave it out, or --ptx")),
         (("diff", "", "ptx-isa-9.1"), ("'' names no file", "a source or a file")),
         (("diff", "/dev/zero", "ptx-isa-9.1"), ("/dev/zero is neither a file", "a source or a file")),
-        (("find", "m16n8k32", "f16", "B", "--row", "0"), ("figure-only", "figure 121")),
+        (("find", "m16n8k32", "f16", "B", "--row", "0", "--source", "ptx-isa-9.1"), ("figure-only", "figure 121")),
         (("find", "m16n8k16"), ("Missing argument", "lanemap find --help")),
         (("fnd",), ("No such command 'fnd'", "find")),
         (("find", "--rwo", "1"), ("--rwo", "--row")),
         (("list", "--format", "xml"), ("xml", "csv")),
+        (("sql", "SELECT 1", "--seconds", "0"), ("the limits are", "more than 0")),
+        (("sql", "SELECT 1", "--seconds", "nan"), ("the limits are",)),
+        (("sql", "SELECT 1", "--rows", "0"), ("the limits are",)),
+        (("sql", "SELECT * FROM layout", "--rows", "10"), ("more than 10 rows", "LIMIT")),
+        (("decode", "m16n8k32", "f16", "--columns", "/dev/zero", "--selector", "0"), ("/dev/zero is neither",)),
         (("sql", "SELEC 1"), ("syntax error", "SELEC")),
         (("sql", "DELETE FROM element"), ("sql only reads",)),
         (("sql", "SELECT 1; DROP TABLE source"), ("it takes one SELECT",)),
@@ -78,3 +88,46 @@ def test_bad_input_is_one_line_and_exit_2(refused, tmp_path, monkeypatch, argume
     monkeypatch.chdir(tmp_path)
     refused(*arguments, words=words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lane,reg,slot,col\n0,0,0,0\n0,0,0,0\n", "line 3: lane 0 reg 0 slot 0 is given twice"),
+        ("lane,reg,slot,col\n0,0,0,0\n0,0,0,1\n", "is given twice"),
+        ("lane,reg,slot,col\n0,0,0,1", "may be cut off"),
+        ("lane,reg,slot,col\n0,0,0,x\n", "line 2: cannot read lane"),
+        ("lane,reg,slot,col\n0,0,0," + "1" * 140_000 + "\n", "cannot read lane"),
+        ("lane,reg,slot,col\n0,0,0," + "1" * 5_000 + "\n", "cannot read lane"),
+        ('lane,reg,slot,col\n0,0,"0\n' + "0,0,0,0\n" * 20_000, "cannot read lane"),
+        ("lane,reg,slot,col\r0,0,0,0\r", "no column for 127 of 128"),
+        ("x" * 5_000_000, "more than"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_columns_that_cannot_be_read_are_one_line(refused, tmp_path, text, words):
+    (tmp_path / "columns.csv").write_text(text, newline="")
+    for name, stdin in ((tmp_path / "columns.csv", b""), ("-", text.encode())):
+        command = ("decode", "m16n8k16", "f16", "--columns", name, "--selector", "0", "--source", "h200-sm_90a")
+        refused(*command, words=(words,), stdin=stdin)
+
+
+def test_what_comes_from_outside_does_not_reach_the_terminal_or_a_formula(run):
+    odd = "SELECT '=1+1' AS a, char(27) || '[2J' || char(155) || char(8238) || 'x' AS b, char(10) AS c"
+    assert run("sql", odd).out.splitlines()[1] == "=1+1  \\x1b[2J\\x9b\\u202ex  \\n"
+    assert run("sql", odd, "-f", "csv").out.splitlines()[1].startswith("'=1+1,")
+    result = run("find", "m16n8k16\x1b[2J\u202e", "f16", "A", "--row", "0")
+    assert result.code == 2
+    assert result.err.rstrip("\n").isprintable()
+    assert run("sql", "SELECT 1 AS a, '-1' AS b, 'x' AS c", "-f", "csv").out.splitlines()[1] == "1,'-1,x"
+
+
+def test_an_interruption_at_any_time_of_the_start_is_no_traceback(built):
+    command = [sys.executable, "-c", "from lanemap.cli import main; main()", "list", "--db", str(built)]
+    for delay in (0.1, 0.15, 0.2, 0.3, 0.5):
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=20)
+        assert running.returncode in (0, 130, -signal.SIGINT, 1)
+        assert "lanemap/cli" not in err
