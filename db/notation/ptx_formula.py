@@ -75,7 +75,7 @@ def _test(fragment: Fragment, lanes: Array) -> str:
     """The condition for a lane to hold anything, empty where all do."""
     found = holding(fragment, lanes)
     if found is None:
-        why = "is held by a lane that no bits of its number tell from those that hold nothing"
+        why = "is held by a lane that no bits of its number distinguish from those that hold nothing"
         raise refusal(fragment, located(fragment, int(lanes[0]), 0), why)
     mask, value = found
     if not mask:

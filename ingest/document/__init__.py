@@ -81,11 +81,11 @@ def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str,
     versions = list(dict.fromkeys(each.version for each in documents if each.version))
     if name is not None:
         if name.removesuffix("+errata") in catalogue.sheets() or not name.strip():
-            raise LanemapError(f"{name!r} is the name of a source that Lanemap ships: choose another with --name")
+            raise LanemapError(f"{name!r} is the name of a source that Lanemap ships: choose another name")
         return [(name, versions[0] if len(versions) == 1 else None, list(documents))]
-    unsaid = [each.name for each in documents if each.version is None]
-    if not versions or (unsaid and len(versions) > 1):
-        raise LanemapError(f"{unsaid[0]} does not say which version of PTX it is of: name the source with --name")
+    unknown = [each.name for each in documents if each.version is None]
+    if not versions or (unknown and len(versions) > 1):
+        raise LanemapError(f"{unknown[0]} does not say which version of PTX it is of: give the source a name")
     return [
         (f"ptx-isa-{version}-document", version, [each for each in documents if each.version in (version, None)])
         for version in versions

@@ -154,3 +154,12 @@ def test_the_selectors_that_a_document_gives_are_those_that_the_instructions_hav
     known = {(each.shape, each.a): each.selectors for each in FORMS if each.name == "mma.sp"}
     assert len(given) == 12
     assert given == {key: known[key] for key in given}
+
+
+def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(reading):
+    """B without formulas and without lines that name its types, as in sparse sections."""
+    parts = [part for part in pages.FLOAT if not (isinstance(part, pages.Words) and part.depth == 2)]
+    parts = [part for part in parts if not (isinstance(part, pages.Formula) and " for b" in part.text)]
+    found = reading(pages.markdown(parts)).source.fragments
+    figures = {each.type: each.figures for each in found if each.role == "B"}
+    assert figures == dict.fromkeys(("f16", "bf16"), "74 #mma-1688-b-f16") | {"tf32": "75 #mma-1688-b-tf32"}

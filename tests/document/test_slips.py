@@ -149,6 +149,15 @@ def test_one_layout_for_types_that_are_held_differently_is_a_slip(reading):
     assert any("held differently: 2 registers of 4 and 4 registers of 2" in each for each in said(found, Kind.SLIP))
 
 
+def test_of_two_formulas_for_one_layout_the_first_counts(reading, printed):
+    formula = next(part for part in pages.INTEGER if isinstance(part, pages.Formula))
+    parts = [each for part in pages.INTEGER for each in ((part, part) if part is formula else (part,))]
+    found = reading(pages.markdown(parts))
+    assert "a second formula for A" in said(found, Kind.UNREAD)
+    assert all(each.digest == printed[each.key].digest for each in found.source.fragments)
+    assert "A" in {each.role for each in found.source.fragments}
+
+
 def test_a_layout_that_is_missing_beside_its_like_is_said(reading):
     found = reading(HALF.replace("A, Column Major", "A, again").replace("A when it is Column Major", "A"))
     assert any("second formula" in reason or "for col major" in reason for reason in said(found, Kind.UNREAD))

@@ -19,7 +19,7 @@ def rows(text, letter="a", count=8):
     return evaluate(parse(f"row = {text} col = 0"), letter, count).row
 
 
-# An expression and, beside it, what Python makes of it: for the same operators the precedence is the same in C.
+# An expression, and what Python makes of it: for the same operators the precedence is the same in C.
 PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 PYTHON = {
     "|": lambda a, b: a | b,

@@ -121,8 +121,7 @@ class Operand:
         last = layouts[-1] if layouts else Layout(line)
         pairs = ((major, last.major), (types, last.types))
         other = any(said and known and said != known for said, known in pairs)
-        begun = any(said and not known for said, known in pairs)
-        if not layouts or other or (begun and last.formula):
+        if not layouts or other:
             last = Layout(line)
             layouts.append(last)
         last.major, last.types = major or last.major, types or last.types
@@ -236,7 +235,7 @@ def _read(block: Block, found: list[Operand]) -> int:
 
 
 def _variant(words: str) -> tuple[str | None, tuple[str, ...]]:
-    """The major or the types that words tell one of several layouts by."""
+    """The major or the types by which words single out one of several layouts."""
     major = re.search(r"(row|col)(?:umn)?[ \-]major", words, re.IGNORECASE)
     return (major[1].lower(), ()) if major else (None, types(words.partition("type")[2]))
 

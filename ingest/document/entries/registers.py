@@ -89,10 +89,10 @@ def elements(listed: str) -> tuple[int, list[str]]:
 
 def _other_types(prose: str, register: str, names: tuple[str, ...]) -> list[str]:
     """A row that is for some types and speaks of others."""
-    told = {*types(prose)} - (_OF_ANY_TYPE - {*names})
-    if told <= {*names} and (told or register in _OF_ANY_TYPE) and (not told - {register} or told == {*names}):
+    said = {*types(prose)} - (_OF_ANY_TYPE - {*names})
+    if said <= {*names} and (said or register in _OF_ANY_TYPE) and (not said - {register} or said == {*names}):
         return []
-    return [f"the row is for {', '.join(names)}, but speaks of {', '.join(sorted(told))}"]
+    return [f"the row is for {', '.join(names)}, but speaks of {', '.join(sorted(said))}"]
 
 
 #: Registers that hold elements of other types than their own.

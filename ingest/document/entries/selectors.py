@@ -40,8 +40,10 @@ def selectors(place: Section) -> Selectors:
 
 def _values(item: str) -> tuple[int, ...]:
     listed = _SET.search(item)
-    told = re.findall(r"\d+", listed[1]) if listed else [value for pair in _CHOICE.findall(item)[:1] for value in pair]
-    return tuple(int(value) for value in told if value)
+    if listed:
+        return tuple(map(int, re.findall(r"\d+", listed[1])))
+    choice = _CHOICE.search(item)
+    return tuple(int(value) for value in choice.groups() if value) if choice else ()
 
 
 _LONGEST_ITEM = 600
