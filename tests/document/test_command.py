@@ -78,7 +78,9 @@ def test_the_report_comes_as_rows_too(form, run, file, page):
 def test_bad_input_is_one_line(refused, page, tmp_path, file):
     refused("ingest", tmp_path / "nowhere.md", words=("nowhere.md", "No such file"), db=file)
     refused("ingest", page(pages.markdown()), words=("page.md", "give the source a name"), db=file)
-    refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.1", words=("ptx-isa-9.1", "choose another name"), db=file)
+    refused(
+        "ingest", page(pages.markdown()), "--name", "ptx-isa-9.1", words=("ptx-isa-9.1", "choose another name"), db=file
+    )
     refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.1+errata", words=("choose another name",), db=file)
     refused("ingest", page(pages.markdown()), "--name", " ", words=("invalid source name",), db=file)
     refused("ingest", "--slips", words=("documents",), db=file)
