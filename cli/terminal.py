@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -20,7 +21,7 @@ def describe(fragment: Fragment) -> Iterator[str]:
     registers, slots = fragment.registers, fragment.slots
     yield (
         f"per lane: {registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
-        f"{slots} slot{'s' * (slots > 1)} of {fragment.slot_bits} bits in each"
+        f"{slots} slot{'s' * (slots > 1)} of {fragment.slot_bits} bit{'s' * (fragment.slot_bits > 1)} in each"
     )
     yield f"source:   {fragment.source}"
     if fragment.section:
@@ -42,11 +43,16 @@ def show(fragments: Sequence[Fragment], by: By, view: View = PLAIN) -> None:
         if index:
             console.print()
         for line in describe(fragment):
-            console.print(line, soft_wrap=True)
+            formula = line.startswith(" ")
+            console.print(line if formula else _wrapped(line, console.width), soft_wrap=True)
         if not fragment.has_rows:
             console.print("\nno rows: the document only draws this one")
             continue
         print_grids(_grids(fragment, by, view), console)
+
+
+def _wrapped(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
 
 
 def _grids(fragment: Fragment, by: By, view: View) -> list[Grid]:
@@ -72,7 +78,7 @@ def print_grids(grids: Sequence[Grid], console: Console) -> None:
         if grid.repeats:
             console.print()
         for words in grid.repeats:
-            console.print(words)
+            console.print(_wrapped(words, console.width), soft_wrap=True)
 
 
 def _lines(grid: Grid, strip: range, margin: int, widths: Sequence[int]) -> Iterator[Text]:

@@ -101,15 +101,16 @@ class Sheet:
     """The matrix of one computation of a fragment, on its way to a grid.
 
     ``rows`` and ``columns`` are those that each line and cell of the table stands for. ``repeats`` says what was left
-    out.
+    out. Its columns are best cut after multiples of ``step``.
     """
 
     fragment: Fragment
-    computation: int
+    title: str
     table: Table
     rows: Spans | None = None
     columns: Spans | None = None
     repeats: tuple[str, ...] = ()
+    step: int = 1
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -121,9 +122,10 @@ class Sheet:
 def sheets(fragments: Sequence[Fragment]) -> list[list[Sheet]]:
     """For each computation the matrix of each fragment, which is empty where it has no such computation."""
     tables = [matrices(each) for each in fragments]
+    numbers = sorted(set().union(*tables))
     return [
-        [Sheet(each, number, mine.get(number) or _empty(each)) for each, mine in zip(fragments, tables, strict=True)]
-        for number in sorted(set().union(*tables))
+        [Sheet(each, title, mine.get(number) or _empty(each)) for each, mine in zip(fragments, tables, strict=True)]
+        for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True)
     ]
 
 
@@ -155,20 +157,36 @@ def name(fragment: Fragment) -> str:
     return str(fragment.key._replace(major=None, selector=None))
 
 
+def _titles(fragment: Fragment, numbers: Sequence[int]) -> list[str]:
+    """What tells computations apart; nothing where the instruction has only one."""
+    if fragment.computations == 1 and numbers == [1]:
+        return [""]
+    kind = "computation" if "D" in instruction(fragment.instruction).axes else "matrix"
+    return [f"{kind} {number}" for number in numbers]
+
+
 def _empty(fragment: Fragment) -> Table:
     rows, cols = fragment.dimensions
     return [[[] for _ in range(cols)] for _ in range(rows)]
 
 
 def by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
-    """A grid of each sheet with, in each cell, ``lane:reg.slot``."""
-    steps = [repeat([turned(sheet.table)]) for sheet in drawn]
+    """A grid of each sheet with, in each cell, ``lane:reg.slot``, in full if the view picks what would be left out."""
+    grids = _by_element(drawn, view)
+    both = zip(drawn, grids, strict=True)
+    seen = ((sheet.fragment, run) for sheet, grid in both for cell in grid.cells for run in cell.held)
+    if any(grid.repeats for grid in grids) and view.picks and not view.sees(seen):
+        return _by_element(drawn, replace(view, whole=True))
+    return grids
+
+
+def _by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
     folded = not view.whole and any(sheet.fragment.threads > WARP for sheet in drawn)
     if folded:
         drawn = _together(drawn, 0, _fold_rows)
     drawn = _together(drawn, 1, partial(_join_columns, folded=folded))
     drawn = _together(drawn, 0, _join_rows)
-    return [_grid(sheet, view, step[0] if step else 1) for sheet, step in zip(drawn, steps, strict=True)]
+    return [_grid(sheet, view) for sheet in drawn]
 
 
 def by_lane(fragment: Fragment, view: View) -> Grid:
@@ -180,21 +198,40 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     table: Table = [[[] for _ in slots] for _ in range(lanes)]
     for each in elements:
         table[each.lane][place[each.reg, each.slot]].append(run(each))
+    within = [reg for reg, _ in slots]
     repeats: tuple[str, ...] = ()
-    if fragment.threads > WARP and not view.whole:
-        (table,), down = _fold([table], "lane")
-        (across,), along = _fold([turned(table)], "register", fragment.slots)
-        table, repeats = turned(across), (*down[0], *along[0])
-    columns, (table,) = join_columns([table], within=[reg for reg, _ in slots])
+    folded = fragment.threads > WARP and not view.whole
+    if folded:
+        (table,), (repeats,) = _fold([table], "lane")
+    columns, (joined,) = join_columns([table], within)
+    if folded and len(columns) > _WIDE:
+        (across,), (more,) = _fold([turned(table)], "register", fragment.slots)
+        columns, (joined,) = join_columns([turned(across)], within)
+        repeats = (*repeats, *more)
+    of_lane, of_register = _computations(fragment)
     names = [f"{slots[first][0]}.{span_words((slots[first][1], slots[last][1]))}" for first, last in columns]
-    computation = {each.lane: each.computation for each in elements}
-    several = len(set(computation.values())) > 1
+    names = [name + of_register.get(slots[first][0], "") for name, (first, _) in zip(names, columns, strict=True)]
     body = [
-        (f"{lane} (computation {computation[lane]})" if several else str(lane), [_by_lane(cell) for cell in line])
-        for lane, line in enumerate(table)
+        (f"{lane}{of_lane.get(lane, '')}", [_by_lane(cell) for cell in line])
+        for lane, line in enumerate(joined)
         if any(line)
     ]
     return Grid("", "lane\\reg.slot", names, body, repeats)
+
+
+def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
+    """In brackets, what each lane takes part in, or each register if that is what tells computations apart."""
+    elements = fragment.records()
+    numbers = sorted({each.computation for each in elements})
+    titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
+    if len(numbers) == 1:
+        return {}, {}
+    of_lane = {(each.lane, each.computation) for each in elements}
+    of_register = {(each.reg, each.computation) for each in elements}
+    lanes, registers = (
+        {at: f" ({titles[number]})" for at, number in sorted(pairs)} for pairs in (of_lane, of_register)
+    )
+    return (lanes, {}) if len(of_lane) == len(lanes) else ({}, registers)
 
 
 def _together(
@@ -241,7 +278,9 @@ def _join_columns(drawn: Sequence[Sheet], *, folded: bool) -> Sequence[Sheet]:
     columns, tables = join_columns([sheet.table for sheet in drawn])
     if folded and len(columns) > _WIDE:
         return _join_columns(_fold_columns(drawn), folded=False)
-    return [replace(sheet, table=table, columns=columns) for sheet, table in zip(drawn, tables, strict=True)]
+    found = repeat([turned(sheet.table) for sheet in drawn])
+    step = found[0] if found else drawn[0].fragment.chunk
+    return [replace(sheet, table=table, columns=columns, step=step) for sheet, table in zip(drawn, tables, strict=True)]
 
 
 def _join_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
@@ -249,23 +288,21 @@ def _join_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
     return [replace(sheet, table=table, rows=rows) for sheet, table in zip(drawn, tables, strict=True)]
 
 
-def _grid(sheet: Sheet, view: View, step: int) -> Grid:
-    """The grid of a sheet whose columns repeat after ``step`` of them."""
+def _grid(sheet: Sheet, view: View) -> Grid:
     fragment, rows, columns = sheet.fragment, sheet.rows or (), sheet.columns or ()
     body = [
-        (span_words(row), [_by_element(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
+        (span_words(row), [_cell(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
         for row, line in zip(rows, sheet.table, strict=True)
     ]
-    starts = [[at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (step, fragment.chunk)]
-    several = fragment.computations > 1 or sheet.computation > 1
-    what = "computation" if "D" in instruction(fragment.instruction).axes else "matrix"
-    title = f"{what} {sheet.computation}" if several else ""
+    starts = [
+        [at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (sheet.step, fragment.chunk)
+    ]
     corner = "\\".join(axis for axis in axes(fragment) if axis.isalpha())
-    grid = Grid(title, corner, [span_words(span) for span in columns], body, sheet.repeats, starts)
+    grid = Grid(sheet.title, corner, [span_words(span) for span in columns], body, sheet.repeats, starts)
     return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
 
 
-def _by_element(cell: Held, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:
+def _cell(cell: Held, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:
     word = _ptx if view.ptx else _plain
     label = "+".join(word(run, fragment) for run in join_slots(cell))
     windows = [run.cols for run in cell if run.window]

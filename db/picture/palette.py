@@ -7,7 +7,7 @@ _HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "
 #: ... and four shades of each, for the lanes in the group: how much of it is the ground that it stands on.
 _GROUND = (0.0, 0.3, 0.55, 0.75)
 
-BLACK, WHITE = "000000", "ffffff"
+BLACK, FAINT, WHITE = "000000", "555555", "ffffff"
 
 
 def shade(lane: int, ground: str = WHITE) -> str:
@@ -21,6 +21,13 @@ def ink(colour: str) -> str:
     """Black or white, whichever is easier to read on a colour."""
     light = _luminance(colour)
     return BLACK if (light + 0.05) ** 2 > 1.05 * 0.05 else WHITE
+
+
+def on_paper(lane: int | None) -> tuple[str, str, str]:
+    """Fill, edge and ink of a cell on white."""
+    if lane is None:
+        return WHITE, FAINT, FAINT
+    return shade(lane), WHITE, ink(shade(lane))
 
 
 def _luminance(colour: str) -> float:

@@ -6,11 +6,10 @@ from typing import IO
 
 from .layout import SIZES, Anchor, Block, Style
 from .marks import Line, brackets, frame
-from .palette import BLACK, WHITE, ink, shade
+from .palette import BLACK, FAINT, on_paper
 
 #: Points per CSS pixel.
 _SCALE = 0.75
-_FAINT = "555555"
 
 
 def write(picture: Block, title: str, stream: IO[bytes]) -> None:
@@ -35,11 +34,9 @@ def write(picture: Block, title: str, stream: IO[bytes]) -> None:
         page.drawPath(path)
 
     for box in picture.boxes:
-        lane = box.cell.lane
-        fill = WHITE if lane is None else shade(lane)
-        text = _FAINT if lane is None else ink(fill)
+        fill, edge, text = on_paper(box.cell.lane)
         page.setFillColor(f"#{fill}")
-        page.setStrokeColor(f"#{_FAINT if lane is None else WHITE}")
+        page.setStrokeColor(f"#{edge}")
         page.rect(box.x, up(box.y + box.height), box.width, box.height, fill=1)
         page.setFillColor(f"#{text}")
         page.setFont("Helvetica", SIZES[Style.LABEL])
@@ -54,7 +51,7 @@ def write(picture: Block, title: str, stream: IO[bytes]) -> None:
             trace(line)
     for each in picture.words:
         bold = each.style in (Style.TITLE, Style.NAME)
-        page.setFillColor(f"#{BLACK if bold else _FAINT}")
+        page.setFillColor(f"#{BLACK if bold else FAINT}")
         page.setFont("Helvetica-Bold" if bold else "Helvetica", SIZES[each.style])
         put[each.anchor](each.x, up(each.y), each.words)
     page.showPage()

@@ -6,11 +6,10 @@ from typing import IO
 
 from .layout import SIZES, Anchor, Block, Style
 from .marks import brackets, frame
-from .palette import BLACK, WHITE, ink, shade
+from .palette import BLACK, FAINT, WHITE, on_paper
 
 #: Dots per CSS pixel.
 _SCALE = 2
-_FAINT = "555555"
 _ANCHORS = {Anchor.START: "ls", Anchor.MIDDLE: "ms", Anchor.END: "rs"}
 
 
@@ -22,11 +21,9 @@ def write(picture: Block, title: str, stream: IO[bytes]) -> None:
     draw = ImageDraw.Draw(image)
     fonts = {style: ImageFont.load_default(size * _SCALE) for style, size in SIZES.items()}
     for box in picture.boxes:
-        lane = box.cell.lane
-        fill = WHITE if lane is None else shade(lane)
-        text = _FAINT if lane is None else ink(fill)
+        fill, edge, text = on_paper(box.cell.lane)
         edges = [round(each * _SCALE) for each in (box.x, box.y, box.x + box.width, box.y + box.height)]
-        draw.rectangle(edges, f"#{fill}", f"#{_FAINT if lane is None else WHITE}")
+        draw.rectangle(edges, f"#{fill}", f"#{edge}")
         at = ((box.x + box.width / 2) * _SCALE, box.baseline * _SCALE)
         draw.text(at, box.cell.label, f"#{text}", fonts[Style.LABEL], "ms")
         for line in brackets(box):
@@ -36,7 +33,7 @@ def write(picture: Block, title: str, stream: IO[bytes]) -> None:
             draw.line([(x * _SCALE, y * _SCALE) for x, y in line], f"#{BLACK}", 3 * _SCALE)
     for each in picture.words:
         bold = each.style in (Style.TITLE, Style.NAME)
-        colour = BLACK if bold else _FAINT
+        colour = BLACK if bold else FAINT
         at = (each.x * _SCALE, each.y * _SCALE)
         draw.text(
             at, each.words, f"#{colour}", fonts[each.style], _ANCHORS[each.anchor], stroke_width=0.5 if bold else 0

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from .layout import SIZES, Anchor, Block, Box, Style, Words
 from .marks import Line, brackets, frame
-from .palette import BLACK, WHITE, ink, shade
+from .palette import BLACK, FAINT, WHITE, ink, shade
 
 _DARK = "1b1b1f"
 _BOLD = (Style.TITLE, Style.NAME)
@@ -27,23 +27,25 @@ def _lines(picture: Block, title: str) -> Iterator[str]:
     )
     yield f"<title>{escape(title)}</title>"
     yield "<style>"
-    lanes = sorted({box.cell.lane for box in picture.boxes if box.cell.lane is not None})
+    boxes: dict[int | None, list[Box]] = {}
+    for box in picture.boxes:
+        boxes.setdefault(box.cell.lane, []).append(box)
+    lanes = sorted(lane for lane in boxes if lane is not None)
     yield "text{font-family:Helvetica,Arial,sans-serif}"
     yield from (f".{style}{{font-size:{SIZES[style]:g}px{_weight(style)}}}" for style in Style)
     yield f".label{{text-anchor:{Anchor.MIDDLE}}}.frame{{fill:none;stroke-width:3}}"
-    yield from _colours(WHITE, BLACK, "555555", lanes)
+    yield from _colours(WHITE, BLACK, FAINT, lanes)
     yield "@media(prefers-color-scheme:dark){"
     yield from _colours(_DARK, "f0f0f0", "b0b0b0", lanes)
     yield "}"
     yield "</style>"
     yield f'<path class="ground" d="M0 0h{width}v{height}H0z"/>'
     for lane in (None, *lanes):
-        boxes = [box for box in picture.boxes if box.cell.lane == lane]
-        if boxes:
+        if mine := boxes.get(lane):
             yield f'<g class="label {_lane(lane)}">'
-            yield f'<path d="{"".join(map(_rectangle, boxes))}"/>'
-            yield from _marks("window", brackets, boxes)
-            yield from map(_label, boxes)
+            yield f'<path d="{"".join(map(_rectangle, mine))}"/>'
+            yield from _marks("window", brackets, mine)
+            yield from map(_label, mine)
             yield "</g>"
     yield from _marks("frame", frame, picture.boxes)
     for style in Style:

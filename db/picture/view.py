@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -46,6 +46,16 @@ class View:
         first, last = (run.reg * fragment.slots + slot for slot in run.slots)
         mine = run.lane, letter(fragment)
         return any(value[:2] == mine and first <= value.last and value.first <= last for value in self._values)
+
+    def sees(self, seen: Iterable[tuple[Fragment, Run]]) -> bool:
+        """Whether all that is to stand out is among these elements."""
+        lanes = set(self.lanes)
+        values = {(each.lane, each.letter, at) for each in self._values for at in range(each.first, each.last + 1)}
+        for fragment, run in seen:
+            lanes.discard(run.lane)
+            first = run.reg * fragment.slots
+            values -= {(run.lane, letter(fragment), first + slot) for slot in range(run.slots[0], run.slots[1] + 1)}
+        return not lanes and not values
 
     def check(self, fragments: Sequence[Fragment]) -> None:
         """Refuse to pick what no fragment has.

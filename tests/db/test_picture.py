@@ -1,0 +1,295 @@
+"""Grids and pictures: what is drawn, with what is said to repeat, is the whole fragment."""
+
+import base64
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanemap.db import instructions
+from lanemap.db.errors import LanemapError
+from lanemap.db.fragment import Fragment, by_rule
+from lanemap.db.instructions import Instruction
+from lanemap.db.picture import FORMATS, compose, format_of
+from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, sheets
+from lanemap.db.picture.view import PLAIN, View
+
+
+@pytest.fixture(scope="module", autouse=True)
+def instructions_of_several_warps():
+    """A warpgroup, and moves of several matrices, as PTX describes them."""
+    rows = [
+        Instruction("wgmma", {"A": "mk", "D": "mn"}, 128),
+        Instruction("wgmma.sp", {"A": "mk", "D": "mn", "E": "mk"}, 128, "AE"),
+        Instruction("ldmatrix", {"r": "mn"}),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for row in rows:
+            patch.setitem(instructions.INSTRUCTIONS, row.name, row)
+        yield
+
+
+def accumulator(n, slots=1):
+    """D of wgmma: 9.7.15.5.1.1."""
+    lane, i = np.indices((128, n // 2))
+    row, col = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (lane % 4) + i % 2
+    return fragment("wgmma", f"m64n{n}k16", "f16" if slots == 2 else "f32", "D", slots, by_rule(slots, row, col))
+
+
+def multiplicand(type_, bits):
+    """A of wgmma in registers: 9.7.15.5.1.2."""
+    per = 32 // bits
+    lane, i = np.indices((128, 4 * per))
+    row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // per % 2)
+    col = per * (lane % 4) + i % per + 4 * per * (i // (2 * per))
+    return fragment("wgmma", f"m64n8k{256 // bits}", type_, "A", per, by_rule(per, row, col))
+
+
+def windowed():
+    """A sparse A: each pair of elements can stand for any of four columns."""
+    lane, i = np.indices((128, 8))
+    row, first = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2), 4 * (lane % 4) + 16 * (i // 4)
+    return fragment("wgmma.sp", "m64n8k32", "f16", "A", 2, by_rule(2, row, first, first + 3))
+
+
+def matrices(count):
+    """r of ldmatrix: 9.7.14.5.15."""
+    lane, i = np.indices((32, 2 * count))
+    elements = by_rule(2, lane // 4, 2 * (lane % 4) + i % 2, computation=i // 2 + 1)
+    return fragment("ldmatrix", "m8n8", "b16", "r", 2, elements)
+
+
+def lanes_down(n):
+    """Each lane has a row of its own, and each register a column, as in Tensor Memory."""
+    lane, i = np.indices((128, n))
+    return fragment("wgmma", f"m128n{n}k16", "f32", "D", 1, by_rule(1, lane, i))
+
+
+def fragment(instruction, shape, type_, role, slots, elements):
+    registers = int(elements["reg"].max()) + 1
+    return Fragment(instruction, shape, type_, role, registers, slots, elements, source="rule")
+
+
+LARGE = [
+    *(accumulator(n, slots) for n in (8, 24, 64, 256) for slots in (1, 2)),
+    *(multiplicand(*each) for each in (("f16", 16), ("s8", 8), ("b1", 1))),
+    windowed(),
+    lanes_down(32),
+    matrices(1),
+    matrices(4),
+]
+LABELS = re.compile(r"(?:T(\d+):\{([^}]*)\}|(\d+):(\d+)\.(\S+))")
+
+
+def span(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def elements_of(label, slots):
+    """Lane, reg and slots of each part of a label, and whether they stand for any of its cells."""
+    for part in label.split("+") if label != "-" else []:
+        thread, names, lane, reg, within = LABELS.fullmatch(part).groups()
+        if names:
+            found = [int(number) for number in re.findall(r"[a-z](\d+)", names)]
+            places = [divmod(at, slots) for at in range(found[0], found[-1] + 1)]
+        else:
+            places = [(int(reg), slot) for slot in span(re.sub(r"\|(\.\.\|)?", "-", within))]
+        yield [(int(thread or lane), *place) for place in places], "|" in part
+
+
+def read_cells(grid, slots):
+    held = {}
+    for rows, line in grid.rows:
+        for cols, cell in zip(grid.columns, line, strict=True):
+            cells = [(row, col) for row in span(rows) for col in span(cols)]
+            for places, anywhere in elements_of(cell.label, slots):
+                for index, place in enumerate(places):
+                    mine = cells if anywhere or len(places) == 1 else [cells[index]]
+                    held.setdefault(place, set()).update(mine)
+    return held
+
+
+def read_lanes(grid):
+    held = {}
+    for name, line in grid.rows:
+        for column, cell in zip(grid.columns, line, strict=True):
+            reg, _, slots = column.split()[0].partition(".")
+            for part in cell.label.split("+"):
+                rows, cols = map(span, part.split(","))
+                cells = [(row, col) for row in rows for col in cols]
+                for index, slot in enumerate(span(slots)):
+                    mine = cells if len(cells) != len(span(slots)) else [cells[index]]
+                    held.setdefault((int(name.split()[0]), int(reg), slot), set()).update(mine)
+    return held
+
+
+def expanded(held, repeats):
+    """All of it, from what is drawn and the sentences on what repeats."""
+    names = ("lane", "register", "slot", "row", "column")
+    for words in repeats:
+        kind, last = re.match(r"(\w+)s \d+-(\d+) repeat", words).groups()
+        step = int((re.search(r"with every (\d+)", words) or [0, 1])[1])
+        shift = dict.fromkeys(names, 0) | {kind.lower(): step}
+        for name, by, way in re.findall(r"the (\w+) is (\d+) (higher|lower)", words):
+            shift[name] = int(by) * (1 if way == "higher" else -1)
+        lane, reg, slot, row, col = shift.values()
+        held = {
+            (place[0] + n * lane, place[1] + n * reg, place[2] + n * slot): {
+                (r + n * row, c + n * col) for r, c in cells
+            }
+            for place, cells in held.items()
+            for n in range((int(last) + 1) // step)
+        }
+    return held
+
+
+def stored(fragment, number=None):
+    return {
+        each[:3]: {(each.row, col) for col in range(each.col, each.col_last + 1)}
+        for each in fragment.records()
+        if number in (None, each.computation)
+    }
+
+
+@pytest.mark.parametrize("view", [PLAIN, View(whole=True), View(ptx=True)], ids=["plain", "whole", "ptx"])
+@pytest.mark.parametrize("drawn", LARGE, ids=str)
+def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
+    for number, together in enumerate(sheets([drawn]), 1):
+        (grid,) = by_element(together, view)
+        assert expanded(read_cells(grid, drawn.slots), grid.repeats) == stored(drawn, number)
+        assert not (view.whole and grid.repeats)
+        if drawn.threads > 32 and not view.whole:
+            assert {cell.lane for cell in grid.cells} <= set(range(32))
+            assert len(grid.columns) <= 16
+    grid = by_lane(drawn, view)
+    assert expanded(read_lanes(grid), grid.repeats) == stored(drawn)
+    assert view.whole or len(grid.rows) == 32
+
+
+def test_labels_as_ptx_writes_elements_are_all_elements(fragments):
+    for each in {each.digest: each for each in fragments}.values():
+        for number, together in enumerate(sheets([each]), 1):
+            (grid,) = by_element(together, View(ptx=True))
+            assert read_cells(grid, each.slots) == stored(each, number), each
+
+
+def test_matrices_of_one_move_are_told_apart():
+    moved = matrices(4)
+    titles = [f"matrix {number}" for number in (1, 2, 3, 4)]
+    assert [sheet.title for (sheet,) in sheets([moved])] == titles
+    assert by_lane(moved, PLAIN).columns == [f"{reg}.0-1 ({title})" for reg, title in enumerate(titles)]
+
+
+def test_what_does_not_repeat_is_drawn_whole():
+    """One element of another warp is elsewhere: nothing may be left out."""
+    right = accumulator(256)
+    moved = right.elements.copy()
+    moved["col"][moved["lane"] == 70] = moved["col_last"][moved["lane"] == 70] = 3
+    right = fragment("wgmma", "m64n256k16", "f32", "D", 1, moved)
+    (grid,) = by_element(sheets([right])[0], PLAIN)
+    assert (len(grid.rows), len(grid.columns), grid.repeats) == (64, 256, ())
+    drawn = compose.difference([accumulator(256)], [right])
+    framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
+    assert {run.lane for cell in framed for run in cell.held} >= {70}
+    assert "elements differ" in drawn.body.words[1].words
+
+
+@given(
+    widths=st.lists(st.integers(1, 9), min_size=1, max_size=40),
+    room=st.integers(9, 60),
+    units=st.tuples(st.integers(1, 16), st.integers(1, 4)).map(lambda each: (each[0] * each[1], each[1])),
+)
+def test_strips_hold_every_column_once_and_begin_in_the_best_places_that_fit(widths, room, units):
+    starts = [[at for at in range(len(widths)) if at % unit == 0] for unit in units]
+    grid = Grid("", "", [""] * len(widths), [("", [Cell("-", [])] * len(widths))], starts=starts)
+    strips = grid.cut(widths, room)
+    assert [at for strip in strips for at in strip] == list(range(len(widths)))
+    assert all(sum(widths[at] for at in strip) <= room for strip in strips)
+    for unit in units:
+        if all(sum(widths[at : at + unit]) <= room for at in range(0, len(widths), unit)):
+            assert all(strip.start % unit == 0 for strip in strips)
+            parts = [sum(widths[strip.start : min(strip.stop + unit, len(widths))]) for strip in strips[:-1]]
+            assert all(part > room for part in parts), "a strip ends before it has to"
+            break
+
+
+def coloured(picture):
+    return {box.cell.label for box in picture.body.boxes if box.cell.lane is not None}
+
+
+def test_only_what_was_picked_keeps_its_colour(fragments):
+    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    labels = coloured(a.draw())
+    assert coloured(a.draw(lanes=[13])) == {label for label in labels if label.startswith("13:")}
+    assert coloured(a.draw(values="T0:{a0,a1}")) == {"0:0.0-1"}
+    assert coloured(a.draw(values="T0 : { a1 }  T3:{a4,..,a7}")) == {"0:0.0-1", "3:2.0-1", "3:3.0-1"}
+    assert coloured(a.draw(values="T0:{a0}", lanes=[1], ptx=True)) == {
+        "T0:{a0,a1}",
+        *(f"T1:{{a{at},a{at + 1}}}" for at in (0, 2, 4, 6)),
+    }
+
+
+def test_what_was_picked_is_drawn_even_if_it_repeats():
+    d = accumulator(256)
+    assert coloured(d.draw(lanes=[70])) == {f"70:{reg}.0" for reg in range(128)}
+    assert coloured(d.draw(values="T3:{d100}")) == {"3:100.0"}
+    assert coloured(d.draw(values="T3:{d1}")) == {"3:1.0"}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"lanes": [32]}, ("lane 32", "0 to 31")),
+        ({"lanes": [-1]}, ("lane -1", "0 to 31")),
+        ({"values": "T40:{a0}"}, ("lane 40", "0 to 31")),
+        ({"values": "T0:{a8}"}, ("a8", "a0 to a7")),
+        ({"values": "T0:{b0}"}, ("b0", "a0 to a7")),
+        ({"values": "T0:{a5..a2}"}, ("a2", "a0 to a7")),
+        ({"values": "T0:{a0,a1"}, ("T0:{a0,a1",)),
+        ({"values": "T0:{a}"}, ("'a'", "a0..a3")),
+        ({"values": "a0"}, ("a0", "T0:{a0,a1}")),
+    ],
+)
+def test_what_cannot_stand_out_is_said(fragments, how, words):
+    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    with pytest.raises(LanemapError) as raised:
+        a.draw(**how)
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_a_picture_without_title_is_its_grid_alone(fragments):
+    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    bare = a.draw(title=False)
+    assert {words.style for words in bare.body.words} == {"axis"}
+    assert bare.title == a.draw().title
+
+
+def test_a_fragment_shows_its_picture_in_a_notebook(fragments):
+    data = re.search(r'src="data:image/svg\+xml;base64,([^"]*)"', fragments[0]._repr_html_())[1]
+    svg = base64.b64decode(data).decode()
+    assert svg == fragments[0].draw().svg()
+    assert "prefers-color-scheme:dark" in svg
+    ElementTree.fromstring(svg)
+
+
+def test_a_fragment_without_rows_has_no_picture():
+    drawn = Fragment("mma", "m16n8k16", "f16", "A", 4, 2, None, source="page", status="figure-only")
+    assert drawn._repr_html_() is None
+    with pytest.raises(LanemapError, match="page has no rows for A of mma m16n8k16 f16: figure-only"):
+        drawn.draw()
+
+
+def test_a_format_is_the_ending_of_a_file(tmp_path, fragments):
+    picture = fragments[0].draw()
+    starts = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for form in FORMATS:
+        picture.save(tmp_path / f"a.{form.upper()}")
+        assert (tmp_path / f"a.{form.upper()}").read_bytes().startswith(starts[form])
+    with pytest.raises(LanemapError, match="'a.gif': end it in one of .svg"):
+        format_of("a.gif")
+    with pytest.raises(LanemapError, match="no picture format 'gif': there is svg"):
+        picture.save(tmp_path / "a.svg", "gif")
