@@ -1,15 +1,24 @@
 """TileLang's fragments: those of its emitters, and the tiles of the four products of m8n8k4, cut into products."""
 
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import product
 
-from tilelang.cuda.intrinsics.layout import mma_sm70_layout as layout
-from tilelang.cuda.intrinsics.macro.mma_macro_generator import TensorCoreIntrinEmitter as Emitter  # noqa: F401
-from tvm import tirx
+import tilelang  # noqa: F401 - it brings a TVM of its own
+
+if find_spec("tilelang.cuda"):
+    layout = import_module("tilelang.cuda.intrinsics.layout.mma_sm70_layout")
+    emitters = import_module("tilelang.cuda.intrinsics.macro.mma_macro_generator")
+else:
+    layout = import_module("tilelang.intrinsics.mma_sm70_layout")
+    emitters = import_module("tilelang.intrinsics.mma_macro_generator")
+Emitter = emitters.TensorCoreIntrinEmitter
+tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
 
 
-def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
+def fragment(matrix, shape, dtype, copy, **settings):
     """The function (i, j) -> (thread, value) of what an emitter gives for A, B or C, for one of its copies."""
-    made = globals()[emitter](**settings)
+    made = Emitter(**settings)
     buffer = tirx.decl_buffer(shape, dtype, scope="local.fragment")
     given = made.make_mma_store_layout(buffer) if matrix == "C" else made.make_mma_load_layout(buffer, matrix)
     results = [given.thread, *given.get_forward_index()]
