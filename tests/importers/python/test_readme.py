@@ -10,7 +10,10 @@ import lanemap
 
 TEXT = (Path(lanemap.__file__).parent / "README.md").read_text()
 SECTION = TEXT.partition("## Check your own layout functions")[2].partition("\n## ")[0]
-RIGHT = "def a_fragment(lane, value):\n    return lane // 4 + value // 2 % 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8\n"
+RIGHT = """
+def a_fragment(lane, value):
+    return lane // 4 + value // 2 % 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8
+"""
 
 
 @pytest.mark.parametrize(("function", "code"), [(RIGHT, 0), (RIGHT.replace("value // 4 * 8", "value // 4 * 4"), 1)])
