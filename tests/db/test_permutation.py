@@ -1,10 +1,13 @@
 """Permutations: found from what they move, and told in few words."""
 
+import re
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.permutation import describe, find
+from lanemap.db.permutation import describe, find, keeps
 
 
 @given(st.permutations(range(16)))
@@ -58,3 +61,59 @@ def test_permutations_of_bits_are_told_by_bits(case):
     assert "cycles" not in words
     moved = [bit for bit, target in enumerate(order) if bit != target]
     assert ("bits" in words or "bit" in words) == bool(moved or flipped)
+
+
+@given(st.integers(2, 24).flatmap(lambda size: st.permutations(range(size))), st.integers(0, 1))
+def test_cycles_read_back_are_those_of_the_permutation(permutation, first):
+    """The first four by their numbers, the rest by their count."""
+    words = describe(tuple(permutation), first)
+    if "bit" in words or words == "nothing moves":
+        return
+    named = {}
+    for cycle in re.findall(r"\d+(?: to \d+)+", words):
+        numbers = [int(each) - first for each in cycle.split(" to ")]
+        assert numbers[0] == numbers[-1]
+        named |= dict(pairwise(numbers))
+    for one, other in re.findall(r"(\d+) and (\d+) swap", words):
+        named |= {int(one) - first: int(other) - first, int(other) - first: int(one) - first}
+    assert all(permutation[one] == other for one, other in named.items())
+    left = {index for index, to in enumerate(permutation) if index != to and index not in named}
+    more = 0
+    while left:
+        more, index = more + 1, min(left)
+        while index in left:
+            left.remove(index)
+            index = permutation[index]
+    said = re.search(r"and (\d+) more cycles", words)
+    assert (int(said[1]) if said else 0) == more
+
+
+windows = st.tuples(st.integers(0, 11), st.integers(0, 11)).map(sorted).map(tuple)
+
+
+@given(
+    st.permutations(range(4)), st.permutations(range(3)), st.lists(st.tuples(windows, windows), min_size=1, max_size=3)
+)
+def test_windows_are_kept_in_order_within_the_wider_ones(chunks, inside, pairs):
+    permutation = tuple(3 * chunks[index // 3] + inside[index % 3] for index in range(12))
+
+    def narrower(to, narrow, wide):
+        moved = [to[index] for index in range(narrow[0], narrow[1] + 1)]
+        return all(b == a + 1 for a, b in pairwise(moved)) and {*moved} <= {*range(wide[0], wide[1] + 1)}
+
+    inverse = [permutation.index(index) for index in range(12)]
+    left = all(narrower(permutation, mine, theirs) for mine, theirs in pairs)
+    right = all(narrower(inverse, theirs, mine) for mine, theirs in pairs)
+    assert keeps(permutation, pairs) == ("left" if left else "right" if right else None)
+
+
+@given(st.permutations(range(4)), st.data())
+def test_windows_of_whole_chunks_are_kept(chunks, data):
+    permutation = tuple(3 * chunks[index // 3] + index % 3 for index in range(12))
+    mine = [
+        (3 * at, 3 * at + 2 - data.draw(st.integers(0, 1))) for at in data.draw(st.sets(st.integers(0, 3), min_size=1))
+    ]
+    theirs = [(3 * chunks[first // 3], 3 * chunks[first // 3] + 2) for first, _ in mine]
+    assert keeps(permutation, zip(mine, theirs, strict=True)) == "left"
+    swapped = (permutation[1], permutation[0], *permutation[2:])
+    assert keeps(swapped, [((0, 1), (min(swapped[:3]), max(swapped[:3])))]) is None
