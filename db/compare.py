@@ -73,7 +73,8 @@ class Result:
                 return "; ".join([*moved, *([windows] if self.narrower else [])])
             case Verdict.DIFFERENT:
                 assert self.difference is not None
-                return f"it is {self.same_as} of the right" if self.same_as else self.difference.words
+                same = [f"it is {self.same_as} of the right"] if self.same_as else []
+                return "; ".join([*same, self.difference.words])
         lacking = self.right if self.verdict is Verdict.LEFT_ONLY else self.left
         return lacking.status if lacking else "not there"
 
