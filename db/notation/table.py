@@ -117,7 +117,8 @@ def table(fragment: Fragment) -> Table:
         first = wide[0]
         raise refusal(fragment, first, f"can stand for any column from {first['col']} to {first['col_last']}")
     lanes, coordinates = by_lane(fragment)
-    if len(idle := np.setdiff1d(np.arange(fragment.threads), lanes)):
+    if len(lanes) < fragment.threads:
+        idle = np.setdiff1d(np.arange(fragment.threads), lanes)
         raise refusal(fragment, located(fragment, int(idle[0]), 0), "holds nothing")
     extents = dict(zip(("row", "col"), fragment.dimensions, strict=True))
     cells = {name: coordinates[name] for name in extents}
@@ -140,7 +141,8 @@ def by_lane(fragment: Fragment) -> tuple[Array, dict[str, Array]]:
     lanes = np.unique(rows["lane"]).astype(np.int64)
     place = (np.searchsorted(lanes, rows["lane"]) * fragment.registers + rows["reg"]) * fragment.slots + rows["slot"]
     expected = np.arange(len(lanes) * values)
-    if len(odd := np.setxor1d(place, expected)) or len(place) != len(expected):
+    if not np.array_equal(place, expected):
+        odd = np.setxor1d(place, expected)
         first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
         element = located(fragment, int(lanes[first // values % len(lanes)]), first % values)
         raise refusal(fragment, element, "does not hold one thing, as others of its lane do")
@@ -156,8 +158,8 @@ def inside(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -
     extents = {"computation": int(coordinates["computation"].max()) + 1, "row": rows, "col": cols, "col_last": cols}
     for name, extent in extents.items():
         values = coordinates[name]
-        if len(outside := np.argwhere((values < 0) | (values >= extent)).tolist()):
-            lane, element = outside[0]
+        if values.min() < 0 or values.max() >= extent:
+            lane, element = np.argwhere((values < 0) | (values >= extent))[0].tolist()
             raise refusal(fragment, located(fragment, int(lanes[lane]), element), f"has a {name} outside the matrix")
 
 

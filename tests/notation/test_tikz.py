@@ -6,9 +6,12 @@ import subprocess
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from lanemap.db.fragment import Fragment, by_rule
 from lanemap.db.notation import identifier, tikz
+from lanemap.db.notation.export import express
 
 BOX = re.compile(
     r"\\draw\[lane (\d+)\] \((\d+),([\d.]+)\) rectangle \+\((\d+),([\d.]+)\) node\[midway\] \{T(\d+): (.*)\};"
@@ -71,3 +74,10 @@ def test_a_box_has_the_colour_of_its_lane_and_names_its_elements(pictures):
         held = fragment.elements
         expected = zip(held["lane"].tolist(), (held["reg"] * fragment.slots + held["slot"]).tolist(), strict=True)
         assert sorted(named) == sorted(expected)
+
+
+def test_a_window_of_as_many_columns_as_elements_is_told_from_as_many_cells():
+    lane, i = np.indices((32, 2))
+    rows = by_rule(2, lane // 4 + 0 * i, lane % 4 * 2 + 0 * i, lane % 4 * 2 + 1 + 0 * i)
+    fragment = Fragment("mma.sp", "m8n8k8", "f16", "A", 1, 2, rows)
+    assert express(tikz.NOTATION, fragment).count(r"\draw") == 64
