@@ -483,6 +483,8 @@ FORMS = {
     "text in lines": flat(glue=False),
     "text on one line": " ".join(flat(glue=False).split()),
     "text with entities": html.escape(flat(glue=False)),
+    "text with formulas cut at cases": re.sub(r"\n(groupID \+ 8)", r"\n\n\1", flat(glue=False)),
+    "text with formulas cut at operators": re.sub(r"(?<=[\w)]) ([*+]) (?=\d)", r" \1\n\n", flat(glue=False)),
     "text behind a table of contents": with_contents(flat(glue=False)),
     "Markdown with headings given twice": re.sub(r"(?m)^##### .*$", r"\g<0>\n\n\g<0>", markdown()),
     "Markdown with headings of chapters": "#### 7.3. Matrix Fragments for mma.m16n8k8\n\nAll of them.\n\n" + markdown(),

@@ -156,6 +156,13 @@ def test_the_selectors_that_a_document_gives_are_those_that_the_instructions_hav
     assert given == {key: known[key] for key in given}
 
 
+def test_sections_of_one_anchor_are_two(reading):
+    text = pages.markdown(pages.INTEGER)
+    found = reading(text + text.replace("7.3.1", "7.3.9"))
+    assert list(found.sheets) == ["mma-16816-i8-f8", "mma-16816-i8-f8-again"]
+    assert all("7.3.9" in each.also for each in found.source.fragments)
+
+
 def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(reading):
     """B without formulas and without lines that name its types, as in sparse sections."""
     parts = [part for part in pages.FLOAT if not (isinstance(part, pages.Words) and part.depth == 2)]

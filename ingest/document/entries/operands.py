@@ -218,8 +218,8 @@ def _read(block: Block, found: list[Operand]) -> int:
             case "metadata":
                 found.append(Operand(line, ("E",), said[0]))
             case "vectors":
-                metadata = Metadata(line, number(said["held"] or "one"), number(said["count"]), int(said["bits"]))
-                operand.metadata = operand.metadata or metadata
+                registers = number(said["held"] or "one")
+                operand.metadata = Metadata(line, registers, number(said["count"]), int(said["bits"]))
             case "figure":
                 anchor, caption = _caption(text, said)
                 variant = _VARIANT.search(caption)

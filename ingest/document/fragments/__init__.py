@@ -64,7 +64,7 @@ def _fragments(sheets: Sheets, name: str, section: FragmentSection, remarks: Rem
                 reasons, kind = [str(error.__cause__ or error.__context__ or error)], Kind.UNREAD
                 text = f"{' and '.join(entry['roles'])} of {', '.join(entry['types'])}"
             else:
-                own = fragment.formula if fragment.same_as is None and not said and role != "D" else None
+                own = fragment.formula if fragment.same_as is None and not said else None
                 reasons = list(slips(fragment, parse(own), role.lower())) if own else []
                 kind, text = Kind.SLIP, str(fragment)
                 yield fragment
