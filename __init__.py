@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from .db import lookup
 from .db.errors import LanemapError
@@ -26,13 +27,16 @@ from .db.reader import ROWS, SECONDS, Reader, Rows, connect, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from os import PathLike
 
     import pandas as pd
 
     from .capture.run import Result
+    from .db.chain import Chain
+    from .db.crosscheck import Check
     from .db.fragment import Fragment, Source
     from .db.metadata import Metadata
+    from .db.notation.export import Export
+    from .db.picture import Picture
     from .ingest.document import Reading
     from .ingest.imported import Imported
 
@@ -195,6 +199,209 @@ class Database:
     def findings(self, source: str | None = None) -> pd.DataFrame:
         """What the structural checks found, one row each; of one source, or of all."""
         return _with_selector(lookup.findings(self.reader, Query(source=source)).frame())
+
+    def diff(
+        self,
+        left: str | PathLike[str],
+        right: str | PathLike[str],
+        *,
+        shape: str | None = None,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        role: str | None = None,
+        instruction: str | None = None,
+    ) -> Check:
+        """Compare two sources fragment by fragment.
+
+        Args:
+            left: the name of a source, or a file: a capture, an export, or a table with the first eight columns of
+                ``layout``.
+            right: the other one.
+            shape: compare only fragments of this shape, and likewise for the rest.
+            type: of the operand.
+            role: of the operand.
+            instruction: as PTX spells it.
+
+        Returns:
+            A verdict on each fragment, as ``comparisons`` and ``frame()``, and reports with ``report(format)``.
+
+        Raises:
+            LanemapError: a side is neither a source nor a file, or the two have nothing in common.
+        """
+        from .db import crosscheck
+
+        return crosscheck.diff(self._side(left), self._side(right), Query(shape, type, role, instruction))
+
+    def check(self, against: Sequence[str] = ()) -> Check:
+        """Check the structure of every source, and compare documents, imports and captures with each other.
+
+        Args:
+            against: compare only with these sources. Default: all.
+
+        Raises:
+            LanemapError: there is no such source.
+        """
+        from .db import crosscheck
+
+        with self.reader.snapshot():
+            names = [self._name(each) or each for each in against]
+            sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
+        return crosscheck.check(sources, findings, names)
+
+    def _name(self, source: str) -> str | None:
+        """A source as the database spells it, None where there is none."""
+        known = (record["name"] for record in lookup.sources(self.reader).records())
+        return next((name for name in known if name.lower() == source.lower()), None)
+
+    def _side(self, side: str | PathLike[str]) -> Source:
+        from .db import crosscheck
+
+        with self.reader.snapshot():
+            if isinstance(side, str) and (name := self._name(side)):
+                return crosscheck.read_sources(self.reader, [name])[0]
+            known = [record["name"] for record in lookup.sources(self.reader).records()]
+        if not named_file(side, "a source or a file").exists():
+            raise LanemapError(f"{side} is neither a source nor a file: there is {', '.join(known)}")
+        return replace(read_file(side), name=str(side))
+
+    def chain(
+        self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False
+    ) -> Chain:
+        """How the D of one instruction becomes the A or B of the next.
+
+        Args:
+            first: the D, as in ``"m16n8k16 f32 D"``, or a Query.
+            second: the A or B, as in ``"m16n8k16 f16 A"``.
+            transposed: take D transposed.
+            relabel: renumber K where that avoids movement between lanes.
+
+        Returns:
+            Every move, as ``moves`` and ``frame()``, and how far values move, as ``movement``.
+
+        Raises:
+            LanemapError: an operand is not there, or cannot give or take values.
+        """
+        from .db.chain import chain, operand, relabelled
+
+        with self.reader.snapshot():
+            ends = [operand(self.reader, _query(end)) for end in (first, second)]
+        plain = chain(*ends, transposed=transposed)
+        return (relabelled(plain) if relabel else None) or plain
+
+    def chains(self, first: Query | str, second: Query | None = None) -> list[Chain]:
+        """The chains from a D to every A and B that its tiles can make, or to those that ``second`` says."""
+        from .db.chain import chains, operand
+
+        with self.reader.snapshot():
+            given = operand(self.reader, _query(first))
+            taken = replace(second or Query(), source=given.source)
+            return chains(given, lookup.read_fragments(self.reader, taken))
+
+    def draw(
+        self,
+        shape: str,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        role: str | None = None,
+        *,
+        accumulator: str | None = None,
+        diff: tuple[str, str] | None = None,
+        instruction: str | None = None,
+        major: str | None = None,
+        selector: int | None = None,
+        source: str = DEFAULT_SOURCE,
+        lanes: Sequence[int] = (),
+        values: str | None = None,
+        ptx: bool = False,
+        whole: bool = False,
+        title: bool = True,
+    ) -> Picture:
+        """Draw an operand, or a whole instruction where no role is named.
+
+        Args:
+            shape: as in ``m16n8k16``, or an instruction by any of its names.
+            type: of the operand; for a whole instruction that of A.
+            role: A, B, C, D or E. Default: all that the instruction has, as in a product.
+            accumulator: the type of C and D, for a whole instruction.
+            diff: two sources; mark where they differ.
+            instruction: as for ``layout``, as are ``major``, ``selector`` and ``source``.
+            major: see ``layout``.
+            selector: see ``layout``.
+            source: see ``layout``.
+            lanes: colour only these lanes.
+            values: colour only these, in PTX's style, as in ``T0:{a0,a1}``.
+            ptx: label cells in that style.
+            whole: all of a large operand, not only what repeats.
+            title: say above the picture what it shows.
+
+        Returns:
+            A picture with ``svg()``, ``png()``, ``pdf()`` and ``save(path)``. In a notebook it shows itself.
+        """
+        from .db.picture import compose
+        from .db.picture.view import View
+
+        query = Query(shape, type, role, instruction, major, selector, source)
+        view = View(tuple(lanes), values, ptx, whole, title)
+        with self.reader.snapshot():
+            if diff:
+                if role is None:
+                    raise LanemapError("name the operand to compare in two sources: a shape, a type and a role")
+                left, right = (self._with_rows(replace(query, source=name)) for name in diff)
+                return compose.difference(left, right, view, self._notes([left[0], right[0]]))
+            if query.parameters()["role"] is not None:
+                found = self._with_rows(query)
+                return compose.operand(found, view, self._notes(found))
+            found = lookup.operands(self.reader, query, accumulator)
+            return compose.instruction(found, view, self._notes(found))
+
+    def _with_rows(self, query: Query) -> list[Fragment]:
+        return lookup.with_rows(self.reader, lookup.one_operand(self.reader, query))
+
+    def _notes(self, fragments: Sequence[Fragment]) -> list[str]:
+        """Which sources fragments come from, and what drew them."""
+        titles = {record["name"]: record["title"] for record in lookup.sources(self.reader).records()}
+        sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
+        return [*(f"{source}: {titles[source]}" for source in sources), f"Drawn by lanemap {__version__}"]
+
+    def export(
+        self,
+        output: str | PathLike[str] | IO[bytes] | None = None,
+        *,
+        format: str | None = None,  # noqa: A002
+        query: Query | None = None,
+    ) -> Export:
+        """Write layouts as a table, or in another toolchain's notation.
+
+        Args:
+            output: a file that appears whole or not at all, a binary stream, or for ``dataset`` a folder. A notation
+                needs none.
+            format: ``parquet``, ``csv``, ``arrow``, ``jsonl`` or ``dataset``, or a notation, one of
+                ``lanemap.db.notation.NOTATIONS``. Default: by the ending of ``output``.
+            query: which fragments. Default: all, of a notation those of the source that look-ups read.
+
+        Returns:
+            The text of a notation, and why each fragment that is not in it was refused.
+
+        Raises:
+            LanemapError: nothing matches or has rows, the notation can express none of it, or it cannot be written.
+        """
+        from .db.export import write
+        from .db.files import atomically
+        from .db.notation import NOTATIONS
+        from .db.notation.export import Export, export
+
+        query = query or Query()
+        with self.reader.snapshot():
+            if format not in NOTATIONS:
+                write(self.reader, query, output, format, __version__)
+                return Export("", [])
+            query = query if query.source else replace(query, source=DEFAULT_SOURCE)
+            found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, query))
+        made = export(found, str(format), __version__)
+        if isinstance(output, str | PathLike):
+            with atomically(Path(output)) as stream:
+                stream.write(made.text.encode())
+        elif output is not None:
+            output.write(made.text.encode())
+        return made
 
     def decode(
         self,
@@ -463,6 +670,12 @@ def read_documents(
     if sources := [reading.source for reading in readings if reading.source.fragments]:
         add(sources, url, progress=progress)
     return readings
+
+
+def _query(operand: Query | str) -> Query:
+    from .db.names import operand as parse
+
+    return parse(operand.split()) if isinstance(operand, str) else operand
 
 
 def measure(

@@ -8,6 +8,7 @@ import typer
 
 from .app import DISAGREES, app, open_database
 from .options import REPORT, Db, Everything, Report, ReportFile, source_names
+from .output import write_report
 
 
 @app.command(epilog="Example: lanemap check")
@@ -27,10 +28,8 @@ def check(
     Differences caused by a listed error in the document do not fail the check. Exit code 0 means that nothing else
     disagrees, 1 that something does.
     """
-    from . import crosschecking
-
     with open_database(db) as database:
-        report = crosschecking.check(database, against or ())
-    crosschecking.write(report, format, output, everything=everything)
-    if report.unexplained or (strict and report.known):
+        found = database.check(against or ())
+    write_report(found, format, output, everything=everything)
+    if found.unexplained or (strict and found.known):
         raise typer.Exit(DISAGREES)

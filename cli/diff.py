@@ -19,6 +19,7 @@ from .options import (
     SomeType,
     source_names,
 )
+from .output import write_report
 
 
 @app.command(epilog="Example: lanemap diff ptx-isa-9.1+errata h200-sm_90a")
@@ -41,11 +42,8 @@ def diff(
     refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
     that nothing is different, 1 that something is.
     """
-    from ..db.lookup import Query
-    from . import crosschecking
-
     with open_database(db) as database:
-        report = crosschecking.diff(database, left, right, Query(shape, type, role, instruction))
-    crosschecking.write(report, format, output, everything=everything, sides=(left, right))
-    if report.unexplained:
+        found = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
+    write_report(found, format, output, everything=everything, sides=(left, right))
+    if found.unexplained:
         raise typer.Exit(DISAGREES)

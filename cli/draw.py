@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError
+from .. import DEFAULT_SOURCE
 from .app import app, open_database
 from .numbers import integer
 from .options import Db, Major, PictureFormat, Selector, Shape, SomeInstruction, Source, Type, Whole
+from .output import binary_stdout
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
@@ -47,14 +49,27 @@ def draw(
 
     PNG and PDF need Pillow and ReportLab. An SVG follows the dark mode of whoever looks at it.
     """
-    from ..db.lookup import Query
-    from ..db.picture.view import View
-    from . import picturing
-
-    query = Query(shape, type, role, instruction, major, selector, source)
-    if diff and role is None:
-        raise LanemapError("say which operand to compare: draw --diff LEFT RIGHT SHAPE TYPE ROLE")
-    view = View(lane or (), values, ptx, whole, title)
     with open_database(db) as database:
-        picture = picturing.draw(database.reader, query, accumulator, diff, view)
-    picturing.write(picture, format, output)
+        picture = database.draw(
+            shape,
+            type,
+            role,
+            accumulator=accumulator,
+            diff=diff,
+            instruction=instruction,
+            major=major,
+            selector=selector,
+            source=source,
+            lanes=lane or (),
+            values=values,
+            ptx=ptx,
+            whole=whole,
+            title=title,
+        )
+    if output != "-":
+        picture.save(output, format)
+        return
+    form = format or "svg"
+    stream = sys.stdout.buffer if form == "svg" else binary_stdout(form)
+    picture.write(form, stream)
+    stream.flush()

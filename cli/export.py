@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .. import LanemapError, __version__
-from ..db.files import atomically
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
 from .options import Db, Exported, Major, Selector, SomeInstruction, SomeRole, SomeShape, SomeSource, SomeType
 from .output import binary_stdout
-
-if TYPE_CHECKING:
-    from ..db.lookup import Query
-    from ..db.reader import Reader
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
@@ -43,47 +36,17 @@ def export(
 
     query = Query(shape, type, role, instruction, major, selector, source)
     with open_database(db) as database:
-        if format and format in NOTATIONS:
-            from .notating import export as write_notation
-
-            refused = write_notation(database.reader, query, format, output)
-            for error in refused:
+        if format in NOTATIONS:
+            made = database.export(None if output == "-" else output, format=format, query=query)
+            sys.stdout.write(made.text if output == "-" else "")
+            for error in made.refused:
                 complain(f"{format} cannot express {error}")
-            if refused:
+            if made.refused:
                 raise typer.Exit(DISAGREES)
-            return
-        _write(database.reader, query, format, output)
-
-
-_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".jsonl": "jsonl"}
-
-
-def _write(reader: Reader, query: Query, form: str | None, output: str) -> None:
-    """Write the rows that match to a file, or to stdout for ``-``; a dataset to a folder."""
-    if form == "dataset":
-        from ..db.dataset import write_dataset
-
-        if output == "-":
-            raise LanemapError("a dataset is a folder: name it with --output, as in --output layouts")
-        write_dataset(reader, query, Path(output), __version__)
-        return
-    from ..db.export import WRITERS, layout_table
-
-    name = form or _form(output)
-    table = layout_table(reader, query, __version__)
-    if output == "-":
-        stream = binary_stdout(name) if name in ("parquet", "arrow") else sys.stdout.buffer
-        WRITERS[name](table, stream)
-        stream.flush()
-        return
-    with atomically(Path(output)) as stream:
-        WRITERS[name](table, stream)
-
-
-def _form(output: str) -> str:
-    if output == "-":
-        return "csv"
-    ending = Path(output).suffix.lower()
-    if ending not in _ENDINGS:
-        raise LanemapError(f"cannot tell the format of {output!r}: say --format parquet, csv, arrow or jsonl")
-    return _ENDINGS[ending]
+        elif output == "-" and format != "dataset":
+            form = format or "csv"
+            stream = binary_stdout(form) if form in ("parquet", "arrow") else sys.stdout.buffer
+            database.export(stream, format=form, query=query)
+            stream.flush()
+        else:
+            database.export(None if output == "-" else output, format=format, query=query)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import sys
-from typing import IO
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING
 
 from ..db.errors import LanemapError
 from ..db.reader import Rows
 from ..db.report.columns import plain
 from ..db.report.columns import table as table
 from .options import Format
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..db.crosscheck import Check
 
 
 def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
@@ -49,6 +57,24 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
 
     with atomically(Path(output)) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_report(check: Check, form: str, output: Path | None, *, everything: bool, sides: Sequence[str] = ()) -> None:
+    """Print the report of a comparison, or write it to a file that is none of the two sides."""
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from .. import __version__
+    from ..db.files import atomically
+
+    made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
+    made["date"] = datetime.now(UTC).date().isoformat()
+    text = replace(check, made=made).report(form, everything=everything)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    with atomically(output, [Path(side) for side in sides if Path(side).is_file()]) as stream:
+        stream.write(text.encode())
 
 
 def _text(rows: Rows, form: Format) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import LanemapError
 from .fragment import Element, Fragment
 from .lookup import Query, one_operand, with_rows
-from .reader import Reader
+from .reader import Reader, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Movement(StrEnum):
@@ -82,6 +85,14 @@ class Chain:
         given = 1 + max(move.from_tile_row for move in self.moves), 1 + max(move.from_tile_col for move in self.moves)
         taken = 1 + max(move.tile_row for move in self.moves), 1 + max(move.tile_col for move in self.moves)
         return given, taken
+
+    def rows(self) -> Rows:
+        """Every move as a row."""
+        return Rows(Move._fields, self.moves)
+
+    def frame(self) -> pd.DataFrame:
+        """Every move as a row of a frame."""
+        return self.rows().frame()
 
 
 def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Chain:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import IO
 
 import numpy as np
 import pyarrow as pa
 
 from .errors import LanemapError
+from .files import atomically
 from .fragment import Element
 from .lookup import COLUMNS, Query, read_fragments, sources
 from .reader import Reader
@@ -118,3 +121,37 @@ WRITERS: Mapping[str, Callable[[pa.Table, IO[bytes]], None]] = {
     "arrow": write_arrow,
     "jsonl": write_jsonl,
 }
+
+
+def write(
+    reader: Reader, query: Query, output: str | PathLike[str] | IO[bytes] | None, form: str | None, version: str
+) -> None:
+    """Write the rows that match to a file, by its ending if no format is named, to a stream, or to a dataset's folder.
+
+    Raises:
+        LanemapError: nothing matches or has rows, there is no such format, or it cannot be written.
+    """
+    if isinstance(output, str | PathLike):
+        if form == "dataset":
+            from .dataset import write_dataset
+
+            write_dataset(reader, query, Path(output), version)
+            return
+        writer = _writer(form or _ENDINGS.get(Path(output).suffix.lower()), str(output))
+        table = layout_table(reader, query, version)
+        with atomically(Path(output)) as stream:
+            writer(table, stream)
+        return
+    if output is None or form == "dataset":
+        raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
+    _writer(form, "a stream")(layout_table(reader, query, version), output)
+
+
+def _writer(form: str | None, output: str) -> Callable[[pa.Table, IO[bytes]], None]:
+    if form is None or form not in WRITERS:
+        said = f"no format {form!r}" if form else f"cannot tell the format of {output!r}"
+        raise LanemapError(f"{said}: there is {', '.join(WRITERS)}", "format")
+    return WRITERS[form]
+
+
+_ENDINGS = {f".{name}": name for name in WRITERS} | {".feather": "arrow"}

@@ -66,7 +66,7 @@ import pytest
         (("sql", "SELECT 1 AS a UNION ALL SELECT 'x'", "-f", "parquet"), ("'a'", "parquet", "int, str", "CAST")),
         (("show", "\udcff", "f16", "A"), (r"no shape '\udcff'",)),
         (("sql", "SELECT * FROM layouts"), ("no such table", "layout")),
-        (("export", "--output", "layouts.xls"), ("layouts.xls", "parquet, csv, arrow or jsonl")),
+        (("export", "--output", "layouts.xls"), ("layouts.xls", "parquet, csv, arrow, jsonl")),
         (("export", "--role", "E", "--source", "ptx-isa-9.1", "-o", "e.csv"), ("no rows",)),
         (("export", "--output", "/no/such/folder/x.csv"), ("/no/such/folder/x.csv", "No such file")),
         (("export", "--output", "/dev/full", "--format", "csv"), ("/dev/full", "No space left")),

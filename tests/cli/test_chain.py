@@ -58,7 +58,6 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m16n8k16 f17 D m16n8k16 f16 A", ("no type f17", "f16")),
         ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
-        ("m16n8k16 f16 D m16n8k32 f16 B", ("figure-only", "ask the source h200-sm_90a")),
         ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
         ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
         ("m16n8k16 f16 D m16n8k16 f16", ("type and role of the second", "m16n8k16 f16 A")),
