@@ -23,7 +23,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
     db: Db = None,
 ) -> None:
-    """Check the structure of every source, and every document against every capture and import.
+    """Check the structure of every source, and compare documents, imports and captures with each other.
 
     Differences caused by a listed error in the document do not fail the check. Exit code 0 means that nothing else
     disagrees, 1 that something does.
