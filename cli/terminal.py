@@ -62,7 +62,7 @@ def _grids(fragment: Fragment, by: By, view: View) -> list[Grid]:
 
 
 def print_grids(grids: Sequence[Grid], console: Console) -> None:
-    """Print the grids, in as many strips of columns as the width of the terminal needs, and what repeats."""
+    """Print the grids, in as many strips of columns as the width of the terminal needs, and their notes."""
     for grid in grids:
         margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
         widths = [
@@ -75,9 +75,9 @@ def print_grids(grids: Sequence[Grid], console: Console) -> None:
                 console.print(Text(grid.title, style="bold"))
             for line in _lines(grid, strip, margin, widths):
                 console.print(line, no_wrap=True, overflow="ignore", crop=False)
-        if grid.repeats:
+        if grid.notes:
             console.print()
-        for words in grid.repeats:
+        for words in grid.notes:
             console.print(_wrapped(words, console.width), soft_wrap=True)
 
 

@@ -53,7 +53,7 @@ class Cell:
 class Grid:
     """Labelled columns and rows of cells.
 
-    ``corner`` names what runs down and across. ``repeats`` says what was left out because it repeats. ``starts`` are
+    ``corner`` names what runs down and across. ``notes`` say what was left out, because it repeats. ``starts`` are
     the columns at which a wide grid may be cut, in the best places and in more and more of them.
     """
 
@@ -61,7 +61,7 @@ class Grid:
     corner: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
-    repeats: Sequence[str] = ()
+    notes: Sequence[str] = ()
     starts: Sequence[Sequence[int]] = ()
 
     @property
@@ -100,7 +100,7 @@ class Grid:
 class Sheet:
     """The matrix of one computation of a fragment, on its way to a grid.
 
-    ``rows`` and ``columns`` are those that each line and cell of the table stands for. ``repeats`` says what was left
+    ``rows`` and ``columns`` are those that each line and cell of the table stands for. ``notes`` say what was left
     out. Its columns are best cut after multiples of ``step``.
     """
 
@@ -109,7 +109,7 @@ class Sheet:
     table: Table
     rows: Spans | None = None
     columns: Spans | None = None
-    repeats: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     step: int = 1
 
     @property
@@ -124,9 +124,20 @@ def sheets(fragments: Sequence[Fragment]) -> list[list[Sheet]]:
     tables = [matrices(each) for each in fragments]
     numbers = sorted(set().union(*tables))
     return [
-        [Sheet(each, title, mine.get(number) or _empty(each)) for each, mine in zip(fragments, tables, strict=True)]
+        [
+            Sheet(each, title, mine.get(number) or _empty(each), notes=_outside(each, number))
+            for each, mine in zip(fragments, tables, strict=True)
+        ]
         for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True)
     ]
+
+
+def _outside(fragment: Fragment, computation: int) -> tuple[str, ...]:
+    """What no grid can show."""
+    rows, cols = fragment.dimensions
+    mine = [each for each in fragment.records() if each.computation == computation]
+    count = sum(not (0 <= each.row < rows and each.col >= 0 and each.col_last < cols) for each in mine)
+    return (f"{count} element{'s' * (count > 1)} outside the matrix cannot be drawn.",) if count else ()
 
 
 def axes(fragment: Fragment) -> str:
@@ -175,7 +186,7 @@ def by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
     grids = _by_element(drawn, view)
     both = zip(drawn, grids, strict=True)
     seen = ((sheet.fragment, run) for sheet, grid in both for cell in grid.cells for run in cell.held)
-    if any(grid.repeats for grid in grids) and view.picks and not view.sees(seen):
+    if any(grid.notes for grid in grids) and view.picks and not view.sees(seen):
         return _by_element(drawn, replace(view, whole=True))
     return grids
 
@@ -248,7 +259,7 @@ def _together(
 def _fold_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
     tables, words = _fold([sheet.table for sheet in drawn], "row")
     return [
-        replace(sheet, table=table, repeats=(*sheet.repeats, *more))
+        replace(sheet, table=table, notes=(*sheet.notes, *more))
         for sheet, table, more in zip(drawn, tables, words, strict=True)
     ]
 
@@ -256,7 +267,7 @@ def _fold_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
 def _fold_columns(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
     tables, words = _fold([turned(sheet.table) for sheet in drawn], "column")
     return [
-        replace(sheet, table=turned(table), repeats=(*sheet.repeats, *more))
+        replace(sheet, table=turned(table), notes=(*sheet.notes, *more))
         for sheet, table, more in zip(drawn, tables, words, strict=True)
     ]
 
@@ -298,7 +309,7 @@ def _grid(sheet: Sheet, view: View) -> Grid:
         [at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (sheet.step, fragment.chunk)
     ]
     corner = "\\".join(axis for axis in axes(fragment) if axis.isalpha())
-    grid = Grid(sheet.title, corner, [span_words(span) for span in columns], body, sheet.repeats, starts)
+    grid = Grid(sheet.title, corner, [span_words(span) for span in columns], body, sheet.notes, starts)
     return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
 
 

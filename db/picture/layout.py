@@ -123,8 +123,8 @@ def titled(block: Block, title: str) -> Block:
 
 def _panel(grid: Grid, name: str, widths: Sequence[float], axis: float) -> Block:
     strips = [_strip(grid, columns, widths, axis) for columns in grid.cut(widths, _WIDEST - axis)]
-    repeats = [_lines(grid.repeats, Style.NOTE)] if grid.repeats else []
-    return titled(_below([*strips, *repeats], _GAP / 2), name)
+    notes = [_lines(grid.notes, Style.NOTE)] if grid.notes else []
+    return titled(_below([*strips, *notes], _GAP / 2), name)
 
 
 def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> Block:

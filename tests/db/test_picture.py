@@ -160,13 +160,13 @@ def stored(fragment, number=None):
 def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
     for number, together in enumerate(sheets([drawn]), 1):
         (grid,) = by_element(together, view)
-        assert expanded(read_cells(grid, drawn.slots), grid.repeats) == stored(drawn, number)
-        assert not (view.whole and grid.repeats)
+        assert expanded(read_cells(grid, drawn.slots), grid.notes) == stored(drawn, number)
+        assert not (view.whole and grid.notes)
         if drawn.threads > 32 and not view.whole:
             assert {cell.lane for cell in grid.cells} <= set(range(32))
             assert len(grid.columns) <= 16
     grid = by_lane(drawn, view)
-    assert expanded(read_lanes(grid), grid.repeats) == stored(drawn)
+    assert expanded(read_lanes(grid), grid.notes) == stored(drawn)
     assert view.whole or len(grid.rows) == 32
 
 
@@ -175,6 +175,17 @@ def test_labels_as_ptx_writes_elements_are_all_elements(fragments):
         for number, together in enumerate(sheets([each]), 1):
             (grid,) = by_element(together, View(ptx=True))
             assert read_cells(grid, each.slots) == stored(each, number), each
+
+
+def test_elements_outside_the_matrix_are_counted():
+    moved = matrices(1).elements.copy()
+    moved["row"][:2] = 8
+    moved["col"][2] = moved["col_last"][2] = -1
+    ((sheet,),) = sheets([fragment("ldmatrix", "m8n8", "b16", "r", 2, moved)])
+    (grid,) = by_element([sheet], PLAIN)
+    assert grid.notes == ("3 elements outside the matrix cannot be drawn.",)
+    assert len(read_cells(grid, 2)) == 61
+    assert by_element(sheets([matrices(1)])[0], PLAIN)[0].notes == ()
 
 
 def test_matrices_of_one_move_are_told_apart():
@@ -191,7 +202,7 @@ def test_what_does_not_repeat_is_drawn_whole():
     moved["col"][moved["lane"] == 70] = moved["col_last"][moved["lane"] == 70] = 3
     right = fragment("wgmma", "m64n256k16", "f32", "D", 1, moved)
     (grid,) = by_element(sheets([right])[0], PLAIN)
-    assert (len(grid.rows), len(grid.columns), grid.repeats) == (64, 256, ())
+    assert (len(grid.rows), len(grid.columns), grid.notes) == (64, 256, ())
     drawn = compose.difference([accumulator(256)], [right])
     framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
     assert {run.lane for cell in framed for run in cell.held} >= {70}
