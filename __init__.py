@@ -17,12 +17,13 @@ import time
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
+from .db.names import is_role
 from .db.reader import ROWS, SECONDS, Reader, Rows, connect, state
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class Database:
     def layout(
         self,
         shape: str,
-        type: str,  # noqa: A002 - PTX's word
-        role: str,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        role: str | None = None,
         *,
         instruction: str | None = None,
         major: str | None = None,
@@ -91,13 +92,16 @@ class Database:
         """All elements of one operand, one row each, by lane, reg and slot.
 
         Args:
-            shape: as in ``m16n8k16``: M rows, N columns, depth K.
-            type: the operand's own PTX type, as in ``bf16``; for E the type of the A that it belongs to.
+            shape: as in ``m16n8k16``: M rows, N columns, depth K. Or a whole instruction, such as a PTX mnemonic,
+                an opcode of SASS or an atom of CuTe; then only the role follows.
+            type: the operand's own PTX type, as in ``bf16``, or another name of it, as in ``half``; for E the type of
+                the A that it belongs to. C and D are found by the type of A, too: the most exact there is.
             role: A, B, C, D, or E for sparsity metadata.
             instruction: ``mma`` or ``mma.sp``. Default: the dense one where both have the operand.
             major: ``row`` or ``col``, where there are both (m8n8k4 with f16). Default: both, told apart by ``major``.
             selector: the sparsity selector, for E. Default: all, told apart by ``selector``.
-            source: where the layout comes from; ``sources()`` lists them.
+            source: where the layout comes from; ``sources()`` lists them. The default one is the corrected document,
+                and where that has no rows, the first other source that has: the column ``source`` says which.
 
         Returns:
             A frame with the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major,
@@ -112,8 +116,8 @@ class Database:
     def find(
         self,
         shape: str,
-        type: str,  # noqa: A002 - PTX's word
-        role: str,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        role: str | None = None,
         *,
         row: int | None = None,
         col: int | None = None,
@@ -134,10 +138,7 @@ class Database:
         Raises:
             LanemapError: also for a coordinate outside the fragment.
         """
-        needed = {"shape": shape, "type": type, "role": role, "source": source}
-        if lacking := [name for name, value in needed.items() if value is None]:
-            raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
-        query = Query(shape, type, role, instruction, major, selector, source)
+        query = _operand(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
         frame = _with_selector(lookup.find(self.reader, query, **where).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
@@ -168,8 +169,8 @@ class Database:
     def fragment(
         self,
         shape: str,
-        type: str,  # noqa: A002 - PTX's word
-        role: str,
+        type: str | None = None,  # noqa: A002 - PTX's word
+        role: str | None = None,
         *,
         instruction: str | None = None,
         major: str | None = None,
@@ -182,14 +183,15 @@ class Database:
         Raises:
             LanemapError: there is no such fragment, or more than one; says what tells them apart.
         """
-        found = lookup.one_operand(
-            self.reader, Query(shape, type, role, instruction, major, selector, source, qualifiers)
-        )
+        more = {"instruction": instruction, "major": major, "selector": selector, "qualifiers": qualifiers}
+        found = lookup.one_operand(self.reader, _operand(shape, type, role, source=source, **more))
         if len(found) > 1:
             apart = ("major", "selector", "qualifiers")
             names = [name for name in apart if len({getattr(each, name) for each in found}) > 1]
             values = ", ".join(str(getattr(each, names[0])) for each in found)
-            raise LanemapError(f"there are {len(found)} of {found[0].role} {shape} {type}: say {names[0]} {values}")
+            raise LanemapError(
+                f"there are {len(found)} of {found[0].role} {found[0].shape} {found[0].type}: say {names[0]} {values}"
+            )
         return found[0]
 
     def sources(self) -> pd.DataFrame:
@@ -317,7 +319,7 @@ class Database:
         """Draw an operand, or a whole instruction where no role is named.
 
         Args:
-            shape: as in ``m16n8k16``, or an instruction by any of its names.
+            shape: as in ``m16n8k16``, or an instruction by any of its names; then only the role follows.
             type: of the operand; for a whole instruction that of A.
             role: A, B, C, D or E. Default: all that the instruction has, as in a product.
             accumulator: the type of C and D, for a whole instruction.
@@ -338,11 +340,11 @@ class Database:
         from .db.picture import compose
         from .db.picture.view import View
 
-        query = Query(shape, type, role, instruction, major, selector, source)
+        query = _words(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
         view = View(tuple(lanes), values, ptx, whole, title)
         with self.reader.snapshot():
             if diff:
-                if role is None:
+                if query.parameters()["role"] is None:
                     raise LanemapError("name the operand to compare in two sources: a shape, a type and a role")
                 left, right = (self._with_rows(replace(query, source=name)) for name in diff)
                 return compose.difference(left, right, view, self._notes([left[0], right[0]]))
@@ -758,6 +760,20 @@ def _fingerprint() -> str:
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
+
+
+def _words(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """A query of which the second word is the role where the first one names the whole instruction."""
+    return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
+
+
+def _operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """What names one operand, and not several."""
+    query = _words(shape, type_, role, **more)
+    asked = query.parameters()
+    if lacking := [name for name in ("shape", "role", "type", "source") if asked[name] is None]:
+        raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
+    return query
 
 
 def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
 from .app import DISAGREES, app, open_database
-from .options import Db, Format, Major, Output, Role, Shape, Source, Type
+from .options import Db, Format, Major, Output, Source
 
 if TYPE_CHECKING:
     from ..db.chain import Chain, Move
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
 def chain(
-    first_shape: Shape,
-    first_type: Type,
-    first_role: Role,
-    shape: Annotated[
-        str | None, typer.Argument(metavar="SHAPE", help="Of the second operand, if only one is asked for.")
-    ] = None,
-    type: Annotated[str | None, typer.Argument(metavar="TYPE", help="As in bf16.")] = None,  # noqa: A002
-    role: Annotated[str | None, typer.Argument(metavar="ROLE", help="A or B.")] = None,
+    operand: Annotated[
+        list[str],
+        typer.Argument(metavar="OPERAND [OPERAND]", help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name."),
+    ],
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
     relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Renumber K where that avoids movement.")] = False,
     first: Annotated[str | None, typer.Option("--first", help="mma or mma.sp, where both have the first.")] = None,
@@ -42,19 +38,21 @@ def chain(
     second operand, every A and B is listed that D can be without a move between lanes. Exit code 0: no value moves to
     another lane; 1: some do.
     """
+    from ..db import names
     from ..db.chain import Movement, relabelled
     from ..db.lookup import Query
 
-    given = Query(first_shape, first_type, first_role, first, source=source)
-    taken = Query(shape, type, role, second, major, source=source)
-    named = [name is not None for name in (shape, type, role)]
-    if any(named) and not all(named):
-        raise LanemapError("name the shape, type and role of the second operand, as in m16n8k16 f16 A, or none of them")
+    given, *taken = names.operands(operand)
+    if len(taken) > 1:
+        raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
+    d = names.operand(given, instruction=first, source=source)
     with open_database(db) as database:
-        if not all(named):
-            _write_chains(database.chains(given, taken), format, relabel=relabel)
+        if not taken:
+            every = Query(instruction=second, major=major, source=source)
+            _write_chains(database.chains(d, every), format, relabel=relabel)
             return
-        plain = database.chain(given, taken, transposed=transpose)
+        query = names.operand(taken[0], instruction=second, major=major, source=source)
+        plain = database.chain(d, query, transposed=transpose)
     renumbered = relabelled(plain)
     shown = renumbered if relabel and renumbered else plain
     _write_chain(shown, renumbered, format)

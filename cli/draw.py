@@ -10,15 +10,13 @@ import typer
 from .. import DEFAULT_SOURCE
 from .app import app, open_database
 from .numbers import integer
-from .options import Db, Major, PictureFormat, Selector, Shape, SomeInstruction, Source, Type, Whole
+from .options import Db, Major, Operand, PictureFormat, Selector, SomeInstruction, Source, Whole
 from .output import binary_stdout
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
 def draw(
-    shape: Shape,
-    type: Type,  # noqa: A002
-    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="A, B, C, D or E. Default: A, B and D.")] = None,
+    operand: Operand,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     format: Annotated[  # noqa: A002
         PictureFormat | None,
@@ -49,11 +47,14 @@ def draw(
 
     PNG and PDF need Pillow and ReportLab. An SVG follows the dark mode of whoever looks at it.
     """
+    from ..db import names
+
+    named = names.operand(operand)
     with open_database(db) as database:
         picture = database.draw(
-            shape,
-            type,
-            role,
+            str(named.shape),
+            named.type,
+            named.role,
             accumulator=accumulator,
             diff=diff,
             instruction=instruction,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import LanemapError
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
 from .options import Db, Exported, Major, Selector, SomeInstruction, SomeRole, SomeShape, SomeSource, SomeType
@@ -15,6 +16,9 @@ from .output import binary_stdout
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
 def export(
+    operand: Annotated[
+        list[str] | None, typer.Argument(metavar="[SHAPE TYPE ROLE]", help="An instruction, or one operand of it.")
+    ] = None,
     format: Exported = None,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     source: SomeSource = None,
@@ -32,9 +36,14 @@ def export(
     A notation is of one source, by default the one that look-ups read; each fragment is evaluated again and compared
     with its rows. Exit code 1: the notation cannot express some; 2: any.
     """
+    from ..db import names
     from ..db.lookup import Query
 
+    if operand and (shape or type or role):
+        raise LanemapError("name the operand either by words or by --shape, --type and --role")
     query = Query(shape, type, role, instruction, major, selector, source)
+    if operand:
+        query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
     with open_database(db) as database:
         if format in NOTATIONS:
             made = database.export(None if output == "-" else output, format=format, query=query)

@@ -9,14 +9,12 @@ import typer
 from .. import DEFAULT_SOURCE, LanemapError
 from .app import app, open_database
 from .numbers import integer
-from .options import Computation, Db, Format, Major, Output, Role, Selector, Shape, SomeInstruction, Source, Type
+from .options import Computation, Db, Format, Major, Operand, Output, Selector, SomeInstruction, Source
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
 def find(
-    shape: Shape,
-    type: Type,  # noqa: A002
-    role: Role,
+    operand: Operand,
     row: Annotated[int | None, typer.Option("--row", "-r", parser=integer, help="Row of the matrix.")] = None,
     col: Annotated[int | None, typer.Option("--col", "-c", parser=integer, help="Column of the matrix.")] = None,
     lane: Annotated[int | None, typer.Option("--lane", "-l", parser=integer, help="Lane, from 0.")] = None,
@@ -32,14 +30,20 @@ def find(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Find what sits in a cell (--row, --col), or what a slot holds (--lane, --reg, --slot), or any part of these."""
-    from ..db import lookup
-    from .output import narrow, write_rows
+    """Find what sits in a cell (--row, --col), or what a slot holds (--lane, --reg, --slot), or any part of these.
+
+    The instruction may be one name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or
+    an atom of CuTe. Then only ROLE follows. C and D are found by the type of A, too.
+    """
+    from ..db import lookup, names
+    from .output import narrow, remark, write_rows
 
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
     if all(value is None for value in where.values()):
         raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")
-    query = lookup.Query(shape, type, role, instruction, major, selector, source)
+    query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
     with open_database(db) as database:
-        found = lookup.find(database.reader, query, **where)
+        fragments = lookup.with_rows(database.reader, lookup.one_operand(database.reader, query))
+        remark(lookup.remarks(query, fragments))
+        found = lookup.rows(fragments, **where)
         write_rows(narrow(found) if format is Format.TABLE else found, format)

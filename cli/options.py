@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from ..db.picture import FORMATS
 from ..db.report import FORMATS as REPORTS
 from ..ingest.importing import IMPORTERS
 from .numbers import integer
+
+if TYPE_CHECKING:
+    from ..db.reader import Reader
 
 
 class Format(StrEnum):
@@ -46,22 +49,29 @@ ReportFormat = StrEnum("ReportFormat", {name.upper(): name for name in REPORTS})
 REPORT = ReportFormat("table")
 
 
+def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback: Sequence[str] = ()) -> list[str]:
+    """What the database says may come next, or the usual names before there is one."""
+    from ..db.location import locate
+    from ..db.reader import connect, state
+
+    names: Iterable[str] = fallback
+    try:
+        location = locate()
+        if state(location) is not None:
+            names = ask(connect(location))
+    except Exception:  # noqa: S110 - a completer must never disturb the shell
+        pass
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
 def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """A completer for the names in one column of what the database has, or the usual ones before there is one."""
+    """A completer for the names in one column of what the database has."""
+
+    def ask(reader: Reader) -> list[str]:
+        return [str(row[0]) for row in reader.select(_COMPLETIONS[column], {}).rows]
 
     def complete(incomplete: str) -> list[str]:
-        from ..db.location import locate
-        from ..db.reader import connect, state
-
-        names = list(fallback)
-        try:
-            location = locate()
-            if state(location) is not None:
-                reader = connect(location)
-                names = [str(row[0]) for row in reader.select(_COMPLETIONS[column], {}).rows]
-        except Exception:  # noqa: S110 - a completer must never disturb the shell
-            pass
-        return [name for name in names if name.lower().startswith(incomplete.lower())]
+        return _completed(ask, incomplete, fallback)
 
     return complete
 
@@ -82,6 +92,14 @@ def _roles(incomplete: str) -> list[str]:
     return [role for role in "ABCDE" if role.startswith(incomplete.upper())]
 
 
+def _operand(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for the words of an operand: a shape, then types that it has, then roles that they have."""
+    from ..db.lookup import following
+
+    words = context.params.get("operand") or []
+    return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(incomplete)
+
+
 _KINDS = ("capture", *IMPORTERS)
 
 
@@ -90,6 +108,14 @@ def _kinds(incomplete: str) -> list[str]:
 
 
 Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)]
+Operand = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SHAPE TYPE ROLE",
+        help="Or instead of SHAPE and TYPE an instruction by one name, such as a mnemonic.",
+        autocompletion=_operand,
+    ),
+]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]

@@ -7,11 +7,11 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from ..db.errors import LanemapError
+from ..db.errors import LanemapError, printable
 from ..db.reader import Rows
 from ..db.report.columns import plain
 from ..db.report.columns import table as table
@@ -116,6 +116,12 @@ def narrow(found: Rows) -> Rows:
     silent |= {"computation"} if set(columns["computation"]) == {1} else set()
     kept = [name for name in found.columns if name not in silent]
     return Rows(tuple(kept), list(zip(*(columns[name] for name in kept), strict=True)))
+
+
+def remark(lines: Iterable[str]) -> None:
+    """Say on stderr what whoever reads the answer should know of it."""
+    for line in lines:
+        sys.stderr.write(f"lanemap: {printable(line)}\n")
 
 
 def binary_stdout(what: str) -> IO[bytes]:

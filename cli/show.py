@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from .. import DEFAULT_SOURCE
 from .app import app, open_database
-from .options import By, Db, Drawn, Format, Major, Output, Role, Selector, Shape, SomeInstruction, Source, Type, Whole
+from .numbers import integer
+from .options import By, Db, Drawn, Format, Major, Operand, Output, Selector, SomeInstruction, Source, Whole
+
+if TYPE_CHECKING:
+    from ..db.summary import Summary
 
 
 @app.command(epilog="Example: lanemap show m16n8k16 f16 A --by lane")
 def show(
-    shape: Shape,
-    type: Type,  # noqa: A002
-    role: Role,
+    operand: Operand,
     by: Drawn = By.ELEMENT,
+    lane: Annotated[
+        int | None, typer.Option("--lane", "-l", parser=integer, help="Only what this lane holds, as a table.")
+    ] = None,
     whole: Whole = False,
     instruction: SomeInstruction = None,
     major: Major = None,
@@ -21,20 +30,39 @@ def show(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Draw a fragment, with its formula and where it stands.
+    """Draw a fragment, with its formula and where it stands; without ROLE, list the operands of the instruction.
 
-    By element, each cell is lane:reg.slot; by lane, row,col. Neighbours that count on are drawn as one.
+    By element, each cell is lane:reg.slot; by lane, row,col. Neighbours that count on are drawn as one. The list says
+    of each source how its rows compare with those that look-ups show.
     """
-    from ..db import lookup
+    from ..db import lookup, names
+    from .output import narrow, remark, write_rows
 
-    query = lookup.Query(shape, type, role, instruction, major, selector, source)
+    query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
     with open_database(db) as database:
-        if format is not Format.TABLE:
-            from .output import write_rows
+        if query.parameters()["role"] is None and lane is None:
+            from ..db.summary import instruction_summary
 
-            write_rows(lookup.find(database.reader, query), format)
+            _write(instruction_summary(database.reader, query), format)
             return
-        from ..db.picture.view import View
-        from .terminal import show as show_fragments
+        fragments = lookup.one_operand(database.reader, query)
+        remark(lookup.remarks(query, fragments))
+        if format is Format.TABLE and lane is None:
+            from ..db.picture.view import View
+            from .terminal import show as show_fragments
 
-        show_fragments(lookup.one_operand(database.reader, query), by, View(whole=whole))
+            show_fragments(fragments, by, View(whole=whole))
+            return
+        found = lookup.rows(lookup.with_rows(database.reader, fragments), lane=lane)
+        write_rows(narrow(found) if format is Format.TABLE else found, format)
+
+
+def _write(summary: Summary, form: Format) -> None:
+    from .output import without_empty, write_rows
+
+    if form is Format.TABLE:
+        for each in summary.forms:
+            typer.echo(f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else " or later"))
+        typer.echo()
+    rows = summary.rows()
+    write_rows(without_empty(rows) if form is Format.TABLE else rows, form)

@@ -126,8 +126,10 @@ def diff(left: Source, right: Source, query: Query | None = None) -> Check:
         LanemapError: no fragment that matches is in both sources, so there is nothing to compare.
     """
     found = _compared(left, right)
-    asked = {name: value for name, value in (query or Query()).parameters().items() if value and name != "source"}
-    results = [each for each in found.results if all(getattr(each.key, name) == value for name, value in asked.items())]
+    query = query or Query()
+    asked = {name: value for name, value in query.parameters().items() if value and name != "source"}
+    matching = [each for each in found.results if query.includes(each.key)]
+    results = [each for each in matching if all(getattr(each.key, name) == value for name, value in asked.items())]
     if not any(each.compared for each in results):
         which = f"of {' '.join(map(str, asked.values()))} " if asked else f"({_first(left)}; {_first(right)}) "
         raise LanemapError(f"nothing to compare: {left.name} and {right.name} have no fragment {which}in common")

@@ -16,8 +16,9 @@ from .fragment import Element, Fragment, Packed
 from .instructions import Key, instruction
 from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .names import Query as Query
-from .names import accumulators, forms, naturally, whole, word
+from .names import accumulators, forms, naturally, operand, text, whole
 from .reader import Reader, Rows, Value
+from .spelling import type_name
 
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
@@ -86,15 +87,6 @@ def fragments(reader: Reader, query: Query) -> list[Fragment]:
     raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
 
 
-def _matching(reader: Reader, query: Query) -> list[Fragment]:
-    for each in filter(None, (query, query.of_accumulator())):
-        records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
-        found = [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in records]
-        if named := [fragment for fragment in found if each.includes(fragment.key)]:
-            return named
-    return []
-
-
 def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
     """The same with their elements, for whoever works on all of them: one statement reads them.
 
@@ -102,10 +94,24 @@ def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     with reader.snapshot():
-        records = reader.select(_FRAGMENTS, _stored(query.parameters())).records()
+        records = _records(reader, query)
         packed = reader.packed({record["mapping_id"] for record in records} - {None})
         read = [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
         return read or fragments(reader, query)
+
+
+def _matching(reader: Reader, query: Query) -> list[Fragment]:
+    records = _records(reader, query)
+    return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in records]
+
+
+def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
+    """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
+    for each in filter(None, (query, query.of_accumulator())):
+        records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
+        if found := [record for record in records if each.includes(Key(*(record[name] for name in Key._fields)))]:
+            return found
+    return []
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
@@ -126,6 +132,8 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     Raises:
         LanemapError: see ``fragments``.
     """
+    if query.parameters()["role"] is None:
+        raise LanemapError(f"say which role of {query.name}: A, B, C, D, or E of a sparse one")
     found = densest(_matching(reader, query))
     if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_matching(reader, replace(query, source=None)))
@@ -180,19 +188,21 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
 
     Args:
         reader: where to look.
-        query: the type is that of A.
+        query: an instruction by one name, or a shape and the type of A.
         accumulator: the type of C and D. Default: the most exact that the instruction has.
 
     Raises:
         LanemapError: no source has rows for an operand, or the instruction has no such accumulator.
     """
     a = with_rows(reader, one_operand(reader, replace(query, role="A", selector=None)))
-    result = _accumulator(a[0], accumulator)
+    result = _accumulator(a[0], accumulator or query.name.types.get("D"))
+    named = replace(query, instruction=a[0].instruction, major=None, source=None)
 
     def only(role: str) -> Fragment:
-        major = query.major or {"A": "row", "B": "col"}.get(role)
+        major = query.major or query.name.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
-        asked = Query(query.shape, result if role in "CD" else query.type, role, a[0].instruction, selector=selector)
+        result_of = Query(a[0].shape, result, role, a[0].instruction)
+        asked = result_of if role in "CD" else replace(named, role=role, selector=selector)
         found = a if role == "A" else fragments(reader, asked)
         known = [each for each in found if each.has_rows]
         sources = str(a[0].source), DEFAULT_SOURCE
@@ -204,11 +214,28 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
 
 def _accumulator(a: Fragment, asked: str | None) -> str:
     known = accumulators(a.instruction, a.shape, a.type)
-    wanted = word("accumulator", asked) or next(iter(known), "")
+    wanted = next(iter(known), "") if asked is None else type_name(text("accumulator", asked))[0]
     if wanted not in known:
         name = f"{a.instruction} {a.shape} {a.type}"
         raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(known) or 'none'}")
     return wanted
+
+
+def following(reader: Reader, words: Sequence[str]) -> list[str]:
+    """The words that may follow those of a request: types that the shape has, or roles that the type has.
+
+    Raises:
+        LanemapError: nothing matches the words so far.
+    """
+    query = Query(words[0], words[1]) if len(words) == 2 else operand(words)
+    asked = query.parameters()
+    if asked["role"] is not None:
+        return []
+    found = fragments(reader, query)
+    if not query.name.type and not query.name.types:
+        return sorted({each.type for each in found})
+    results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
+    return sorted({each.role for each in found} | set("CD" if results else ""))
 
 
 def elements(fragment: Fragment, **where: int | None) -> list[Element]:
@@ -240,13 +267,21 @@ def find(reader: Reader, query: Query, **where: int | None) -> Rows:
     Raises:
         LanemapError: no such fragment, a coordinate outside it, or a fragment without rows.
     """
-    rows: list[tuple[Any, ...]] = []
     with reader.snapshot():
-        for each in with_rows(reader, one_operand(reader, query)):
-            names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
-            found = [names | element._asdict() for element in elements(each, **where)]
-            rows += [tuple(record[name] for name in COLUMNS) for record in found]
-    return Rows(COLUMNS, rows)
+        return rows(with_rows(reader, one_operand(reader, query)), **where)
+
+
+def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
+    """The elements of fragments at the given coordinates, with the columns of ``layout``.
+
+    Raises:
+        LanemapError: a coordinate is outside a fragment.
+    """
+    records = []
+    for each in found:
+        names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
+        records += [names | element._asdict() for element in elements(each, **where)]
+    return Rows(COLUMNS, [tuple(record[name] for name in COLUMNS) for record in records])
 
 
 #: No selector is so far from 0. What a database cannot hold is not in it.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 from . import spelling
@@ -107,6 +108,8 @@ class Query:
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
+        if not (self.name.types or self.name.type or self.name.layouts):
+            return True
         if self._operands is not None:
             return (key.instruction, key.role, key.type) in self._operands
         return self.name.type_of(key.role) in (None, key.type) and not (
@@ -129,23 +132,43 @@ class Query:
         return replace(self, shape=asked["shape"], instruction=asked["instruction"], type=found[0]) if found else None
 
 
-def operand(words: Sequence[str]) -> Query:
+def operand(words: Sequence[str], **more: Any) -> Query:
     """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
 
     >>> operand(["HMMA.16816.F32.BF16", "B"]).parameters()["type"]
     'bf16'
 
+    Args:
+        words: as somebody gave them. ``mma.sp m16n8k32 f16`` may be three words or one.
+        more: other fields of the query, where they are said apart from the words.
+
     Raises:
-        LanemapError: there are no words, or more than an instruction and a role.
+        LanemapError: there are no words.
     """
     if not words:
         raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
     *rest, last = words
     if len(words) == 3 and (is_shape(words[0]) or spelling.read(words[0]) is None):
-        return Query(words[0], words[1], words[2])
-    if rest and last.lower() in _ROLES:
-        return Query(" ".join(rest), role=last)
-    return Query(" ".join(words))
+        return Query(words[0], words[1], words[2], **more)
+    if rest and is_role(last):
+        return Query(" ".join(rest), role=last, **more)
+    return Query(" ".join(words), **more)
+
+
+def is_role(word: object) -> bool:
+    """Whether a word names a role of some instruction, in any case."""
+    return isinstance(word, str) and word.lower() in _ROLES
+
+
+def operands(words: Sequence[str]) -> list[list[str]]:
+    """The words of several operands, one after the other: a role ends each.
+
+    >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32", "A"])
+    [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
+    """
+    ends = [at + 1 for at, word in enumerate(words) if at and is_role(word)]
+    cuts = sorted({0, *ends, len(words)})
+    return [list(words[start:end]) for start, end in pairwise(cuts)]
 
 
 def forms(name: Name) -> tuple[Form, ...]:

@@ -9,7 +9,7 @@ from .fragment import Fragment
 from .instructions import Form, Key
 from .lookup import DEFAULT_SOURCE, densest, fragments
 from .names import Query
-from .reader import Reader
+from .reader import Reader, Rows, Value
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,18 @@ class Summary:
     def sources(self) -> tuple[str, ...]:
         """Every source that has one of the operands."""
         return tuple(dict.fromkeys(name for each in self.operands for name in each.verdicts))
+
+    def rows(self) -> Rows:
+        """A row for each operand, with a column for each source."""
+        columns = (*("role", "type", "major", "matrix", "regs", "bits", "slots", "selectors"), *self.sources)
+        return Rows(columns, [_row(each, self.sources) for each in self.operands])
+
+
+def _row(operand: Operand, sources: Sequence[str]) -> tuple[Value, ...]:
+    shown = operand.fragment
+    matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
+    registers = shown.registers, shown.register_bits, shown.slots
+    return shown.role, shown.type, shown.major, matrix, *registers, selectors, *map(operand.verdicts.get, sources)
 
 
 def instruction_summary(reader: Reader, query: Query) -> Summary:

@@ -47,7 +47,7 @@ import pytest
         (("diff", "", "ptx-isa-9.1"), ("'' names no file", "a source or a file")),
         (("diff", "/dev/zero", "ptx-isa-9.1"), ("/dev/zero is neither a file", "a source or a file")),
         (("find", "m16n8k32", "f16", "B", "--row", "0", "--source", "ptx-isa-9.1"), ("figure-only", "figure 121")),
-        (("find", "m16n8k16"), ("Missing argument", "lanemap find --help")),
+        (("find",), ("Missing argument", "lanemap find --help")),
         (("fnd",), ("No such command 'fnd'", "find")),
         (("find", "--rwo", "1"), ("--rwo", "--row")),
         (("list", "--format", "xml"), ("xml", "csv")),

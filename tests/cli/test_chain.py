@@ -60,7 +60,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
         ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
         ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
-        ("m16n8k16 f16 D m16n8k16 f16", ("type and role of the second", "m16n8k16 f16 A")),
+        ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):

@@ -1,0 +1,117 @@
+"""Commands with the names that people have."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+PASTED = f'asm volatile("{BF16} "\n "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};\\n")'
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        [BF16],
+        [PASTED],
+        ["HMMA.16816.F32.BF16"],
+        ["SM80_16x8x16_F32BF16BF16F32_TN"],
+        ["16x8x16", "bfloat16"],
+        ["16x8x16 bfloat16"],
+        ["mma", "m16n8k16", "bf16"],
+    ],
+    ids=" ".join,
+)
+def test_every_name_of_an_operand_has_the_same_answer(run, name):
+    for role in "ABCD":
+        expected = run("find", "m16n8k16", "f32" if role in "CD" else "bf16", role, "--lane", "13")
+        found = run("find", *name, role, "--lane", "13")
+        assert (found.code, found.out) == (0, expected.out)
+
+
+def test_other_commands_take_names_too(run, tmp_path):
+    assert run("show", "HMMA.16816.F32.BF16", "A").out == run("show", "m16n8k16", "bf16", "A").out
+    assert run("draw", BF16, "A").out == run("draw", "m16n8k16", "bf16", "A").out
+    assert run("draw", BF16).out == run("draw", "m16n8k16", "bf16").out
+    chained = run("chain", "HMMA.16816.F32", "D", "m16n8k16", "half", "A")
+    assert chained.out == run("chain", "m16n8k16", "f32", "D", "m16n8k16", "f16", "A").out
+    linear = ("--format", "linear")
+    assert (
+        run("export", BF16, "B", *linear).out
+        == run("export", "--shape", "m16n8k16", "--type", "bf16", "--role", "B", "--instruction", "mma", *linear).out
+    )
+    assert run("export", BF16, *linear).out.count("#ttg.linear<") == 4
+    assert run("list", "--shape", "16x8x16").out == run("list", "--shape", "m16n8k16").out
+
+
+def test_show_with_a_lane_is_find_with_a_lane(run):
+    shown = run("show", "m16n8k16", "f16", "A", "--lane", "13")
+    assert shown.out == run("find", "m16n8k16", "f16", "A", "--lane", "13").out
+    assert len(shown.out.splitlines()) == 9
+
+
+def test_show_of_an_instruction(run):
+    shown = run("show", "HMMA.16816.F32.BF16")
+    first, blank, header, *rows = shown.out.splitlines()
+    assert (first, blank) == (f"{BF16}  sm_80 or later", "")
+    assert header.split()[-3:] == ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]
+    assert [row.split()[:2] for row in rows] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
+    assert all(row.split()[-3:] == ["identical", "rows", "identical"] for row in rows)
+    sparse = run("show", "mma.sp", "m16n8k32", "f16", "--format", "csv").out
+    assert "E,f16,,16 x 32,1,32,16,0 1,figure-only,figure-only,rows" in sparse
+
+
+def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
+    found = run("find", "m16n8k32", "f16", "A", "--lane", "13")
+    assert (found.code, found.err) == (0, "lanemap: A of mma.sp m16n8k32 f16: only mma.sp has this operand\n")
+    drawn = run("show", "m16n8k32", "f16", "E", "--instruction", "mma.sp", "--selector", "0")
+    assert drawn.code == 0
+    assert drawn.err.endswith("E of mma.sp m16n8k32 f16 selector 0: these are from h200-sm_90a\n")
+    assert "source:   h200-sm_90a" in drawn.out
+    assert run("find", "m16n8k16", "f16", "A", "--lane", "13").err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["find", "HMMA.16816.F32.BF16", "--row", "3"], ("say which role of mma m16n8k16",)),
+        (["find", "tcgen05.mma.cta_group::1.kind::f16", "A", "--row", "3"], ("Tensor Memory", "no registers")),
+        (["find", "wgmma m64n128k16 f16", "B", "--row", "3"], ("B of wgmma comes from shared memory",)),
+        (["find", "m16n8k32", "fp8", "A", "--row", "3"], ("fp8 is e4m3 or e5m2",)),
+        (["show", "m16n8k8", "s4"], ("A of m16n8k8 is bf16, f16, f64, tf32",)),
+        (["export", "m16n8k8", "f16", "--type", "f16"], ("either by words or by --shape",)),
+        (["chain", "m16n8k8", "f32", "D", "m16n8k8", "f16", "A", "m16n8k8", "f16", "B"], ("name two operands",)),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_refused(refused, arguments, words):
+    refused(*arguments, words=words)
+
+
+def completed(words: str, built) -> list[str]:
+    """What the shell is offered after some words."""
+    environment = {"_LANEMAP_COMPLETE": "complete_bash", "COMP_WORDS": f"lanemap {words}", "LANEMAP_DB": str(built)}
+    environment["COMP_CWORD"] = str(len(words.split(" ")))
+    script = "import sys; sys.argv = ['lanemap']; from lanemap.cli import app; app(prog_name='lanemap')"
+    done = subprocess.run([sys.executable, "-c", script], env=os.environ | environment, capture_output=True, text=True)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("find m16n8k2", ["m16n8k256"]),
+        ("find m16n8k8 ", ["bf16", "f16", "f32", "f64", "tf32"]),
+        ("find 16x8x8 t", ["tf32"]),
+        ("find m16n8k8 tf32 ", ["A", "B", "C", "D", "E"]),
+        ("find m16n8k4 tf32 ", ["A", "B", "C", "D"]),
+        ("find m16n8k8 f32 ", ["C", "D"]),
+        ("show HMMA.16816.F32.BF16 ", ["A", "B", "C", "D"]),
+        ("draw m16n8k4 tf32 A ", []),
+        ("find m99n8k8 ", []),
+    ],
+)
+def test_completion_offers_only_what_there_is(words, offered, built):
+    assert completed(words, built) == offered
