@@ -16,6 +16,7 @@ import itertools
 import json
 import operator
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -122,7 +123,7 @@ def _origin(found: Any) -> str | None:
 
 
 def _words(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
