@@ -57,7 +57,8 @@ def claim_sets(
                 group.update({key: each for key, each in own.items() if key not in group})
                 break
         else:
-            groups.append((f"{source.name}:{name}", {**groups[0][1], **own} if whole else own))
+            groups.append((f"{source.name}:{name}", own))
     for name, group in groups:
         title = source.title + name.removeprefix(source.name).replace(":", ", ")
-        yield replace(source, name=name, title=title, fragments=list(group.values()))
+        fragments = {**groups[0][1], **group} if whole else group
+        yield replace(source, name=name, title=title, fragments=list(fragments.values()))

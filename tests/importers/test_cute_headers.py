@@ -172,6 +172,42 @@ def test_two_that_agree_are_one_and_one_that_disagrees_is_compared_by_itself(tmp
     assert first.skipped == []
 
 
+def test_an_atom_that_disagrees_is_not_compared_with_the_operands_of_others(tmp_path):
+    alone = "template <> struct MMA_Traits<OpOther> {" + MEMBERS.replace("_16,_8,_128", "_8,_16,_128") + "};"
+    only_a = operation("Other", CRegisters="none", BRegisters="none", DRegisters="none")
+    (tmp_path / "one.hpp").write_text(operation() + traits() + only_a + alone)
+    first, second = cute.load(tmp_path / "one.hpp")
+    assert [sorted(by_role(each)) for each in (first, second)] == [["A", "B", "C", "D"], ["A"]]
+
+
+def test_an_alias_may_be_a_template_with_a_quotient(load, plain):
+    layout = "Layout<Shape<Shape<_4,_8>,Shape<_2,Int<N/8>>>, Stride<Stride<_32,_1>,Stride<_16,_8>>>"
+    text = f"namespace x {{ template <int N> using CLayout_N = {layout}; }} using CLayout_16 = CLayout_N< 16>;"
+    found = load(text + operation() + traits(CLayout="x::CLayout_16"))
+    assert by_role(found)["C"].digest == plain["C"].digest
+    assert reasons(load(text.replace("N/8", "N/0") + operation() + traits(CLayout="x::CLayout_16"))).keys() == {
+        "Op C",
+        "Op D",
+    }
+
+
+def test_an_operation_may_be_a_template(load, plain):
+    made = operation().replace("struct Op", "template <Major a, class T = half_t> struct Gen")
+    named = "template <Major a, class T> using Name = Gen<a, T>;"
+    of_all = "template <Major a, class T> struct MMA_Traits<Name<a, T>> {" + MEMBERS + "};"
+    found = load(made + named + of_all)
+    assert {role: each.digest for role, each in by_role(found).items()} == {
+        role: each.digest for role, each in plain.items()
+    }
+    assert by_role(found)["A"].origin.endswith(".hpp:18 Gen<a, T>")
+
+
+def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
+    inner = "struct Inner { using ALayout = Layout<_1>; }; void f() { using ALayout = Layout<_2>; }"
+    found = load(operation() + traits(members=MEMBERS + inner))
+    assert by_role(found)["A"].digest == plain["A"].digest
+
+
 @pytest.mark.parametrize(
     ("text", "name", "reason"),
     [
