@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -29,7 +30,8 @@ def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
     if form in (Format.PARQUET, Format.ARROW):
         write(_binary(rows, form), output, form.value)
     else:
-        write(table(rows) if form is Format.TABLE else _text(rows, form), output)
+        room = shutil.get_terminal_size().columns if output == "-" and sys.stdout.isatty() else None
+        write(table(rows, room) if form is Format.TABLE else _text(rows, form), output)
 
 
 def write(data: str | bytes, output: str, form: str = "") -> None:

@@ -15,6 +15,8 @@ from lanemap.db.fragment import Fragment, by_rule
 from lanemap.db.instructions import Instruction
 from lanemap.db.picture import FORMATS, compose, format_of
 from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, sheets
+from lanemap.db.picture.repeat import Shift, repeat
+from lanemap.db.picture.runs import Run
 from lanemap.db.picture.view import PLAIN, View
 
 
@@ -37,6 +39,13 @@ def accumulator(n, slots=1):
     lane, i = np.indices((128, n // 2))
     row, col = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (lane % 4) + i % 2
     return fragment("wgmma", f"m64n{n}k16", "f16" if slots == 2 else "f32", "D", slots, by_rule(slots, row, col))
+
+
+def backwards(n):
+    """An accumulator whose registers count down along the columns."""
+    lane, i = np.indices((128, n // 2))
+    row, col = 16 * (3 - lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2), n - 8 - 8 * (i // 4) + 2 * (lane % 4) + i % 2
+    return fragment("wgmma", f"m64n{n}k16", "f32", "D", 1, by_rule(1, row, col))
 
 
 def multiplicand(type_, bits):
@@ -77,6 +86,7 @@ LARGE = [
     *(accumulator(n, slots) for n in (8, 24, 64, 256) for slots in (1, 2)),
     *(multiplicand(*each) for each in (("f16", 16), ("s8", 8), ("b1", 1))),
     windowed(),
+    backwards(64),
     lanes_down(32),
     matrices(1),
     matrices(4),
@@ -163,7 +173,7 @@ def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
         assert expanded(read_cells(grid, drawn.slots), grid.notes) == stored(drawn, number)
         assert not (view.whole and grid.notes)
         if drawn.threads > 32 and not view.whole:
-            assert {cell.lane for cell in grid.cells} <= set(range(32))
+            assert len({cell.lane for cell in grid.cells}) == 32
             assert len(grid.columns) <= 16
     grid = by_lane(drawn, view)
     assert expanded(read_lanes(grid), grid.notes) == stored(drawn)
@@ -186,6 +196,20 @@ def test_elements_outside_the_matrix_are_counted():
     assert grid.notes == ("3 elements outside the matrix cannot be drawn.",)
     assert len(read_cells(grid, 2)) == 61
     assert by_element(sheets([matrices(1)])[0], PLAIN)[0].notes == ()
+
+
+def test_what_repeats_divides_all_lines_of_every_table():
+    def lines(count):
+        return [[[Run(n % 2, n // 2, (0, 0), (n, n), (0, 0))]] for n in range(count)]
+
+    def lanes(step):
+        return [[[Run(n * step, 0, (0, 0), (n, n), (0, 0))]] for n in range(6)]
+
+    assert repeat([lines(6)]) == (2, [Shift(lane=0, reg=1, slot=0, row=2, col=0)])
+    assert repeat([lines(5)]) is None
+    assert repeat([lanes(1)]) == (1, [Shift(lane=1, reg=0, slot=0, row=1, col=0)])
+    assert repeat([lanes(32), lanes(64)], whole_warps=True)[1] == [Shift(32, 0, 0, 1, 0), Shift(64, 0, 0, 1, 0)]
+    assert repeat([lanes(32), lanes(1)], whole_warps=True) is None
 
 
 def test_matrices_of_one_move_are_told_apart():
