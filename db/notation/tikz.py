@@ -52,31 +52,28 @@ class _Box:
     down: bool
 
     @property
+    def exact(self) -> bool:
+        """Whether each element has a cell, not a window."""
+        return self.first.col == self.first.col_last
+
+    @property
     def width(self) -> int:
         """Columns."""
-        window = self.first.col_last - self.first.col + 1
-        return window if window != 1 or self.down else self.count
+        return self.count if self.exact and not self.down else self.first.col_last - self.first.col + 1
 
     @property
     def height(self) -> int:
         """Rows."""
-        return self.count if self.down and self.first.col == self.first.col_last else 1
+        return self.count if self.exact and self.down else 1
 
     def continues(self, each: Element) -> bool:
-        """Whether the next element of the lane fits into the box."""
-        first = self.first
-        if first.col == first.col_last:
-            row, col = (first.row + self.count, first.col) if self.down else (first.row, first.col + self.count)
-            here = (row, col, col)
-        else:
-            here = (first.row, first.col, first.col_last)
-        same = (each.lane, each.computation, each.row, each.col, each.col_last) == (
-            first.lane,
-            first.computation,
-            *here,
-        )
+        """Whether the next element belongs into the box."""
+        first, step = self.first, self.count if self.exact else 0
+        down, right = (step, 0) if self.down else (0, step)
+        cell = {"row": first.row + down, "col": first.col + right, "col_last": first.col_last + right}
         # As many elements as columns of a window would read as one in each.
-        return same and (first.col == first.col_last or self.count + 1 != self.width)
+        apart = not self.exact and self.count + 1 == self.width
+        return each == first._replace(reg=each.reg, slot=each.slot, **cell) and not apart
 
 
 def compose(fragment: Fragment, name: str) -> str:  # noqa: ARG001 - a picture has no name
