@@ -72,6 +72,8 @@ def compose(fragment: Fragment, name: str) -> str:
     held = table(fragment)
     if "computation" in held.extents:
         raise RefusedError(f"{fragment}: Triton has no encoding of several products or matrices")
+    if any(extent & (extent - 1) for extent in fragment.dimensions):
+        raise RefusedError(f"{fragment}: Triton has no tensor of {' x '.join(map(str, fragment.dimensions))}")
     nearest = None
     for each in _encodings(fragment):
         cells = each.cells(*fragment.dimensions)

@@ -39,8 +39,8 @@ template <class Find> constexpr bool places(const short (*rows)[8], int count, F
   }
   return true;
 }
-template <class Holds> constexpr bool lanes(unsigned mask, Holds holds) {
-  for (int lane = 0; lane < 32; ++lane) if (holds(lane) != bool(mask >> lane & 1)) return false;
+template <class Holds> constexpr bool lanes(const char* held, int count, Holds holds) {
+  for (int lane = 0; lane < count; ++lane) if (holds(lane) != (held[lane] == '1')) return false;
   return true;
 }
 """
@@ -152,8 +152,9 @@ def assertions(name, text, fragment):
     yield f"constexpr short {name}_rows[][8] = {{{rows}}};"
     yield f"static_assert(cells({name}_rows, {count}, lanemap::{name}::at));"
     if "bool holds(" in text:
-        mask = sum(1 << lane for lane in set(fragment.elements["lane"].tolist()))
-        yield f"static_assert(lanes({mask}u, lanemap::{name}::holds));"
+        held = set(fragment.elements["lane"].tolist())
+        listed = "".join(str(int(lane in held)) for lane in range(fragment.threads))
+        yield f'static_assert(lanes("{listed}", {fragment.threads}, lanemap::{name}::holds));'
     if called := arguments(text):
         unused = "".join(f"(void){each}; " for each in ("computation", "nth"))
         find = f"[](int row, int col, int computation, int nth) {{ {unused}return lanemap::{name}::find({called}); }}"

@@ -71,11 +71,13 @@ def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(
     fragments = {name: corrected[name] for name in re.findall(r"^#(\w+) =", text, re.MULTILINE)}
     assert len(fragments) > 100
     checked = set()
-    for name, layout in parsed(text, fragments, context, tmp_path / "layouts.ttgir").items():
-        key = (fragments[name].digest, *shape_of(fragments[name]))
-        if key not in checked:
-            checked.add(key)
-            assert read_places(layout) == cells(fragments[name])
+    for threads in {each.threads for each in fragments.values()}:
+        some = {name: each for name, each in fragments.items() if each.threads == threads}
+        for name, layout in parsed(text, some, context, tmp_path / f"{threads}.ttgir").items():
+            key = (some[name].digest, *shape_of(some[name]))
+            if key not in checked:
+                checked.add(key)
+                assert read_places(layout) == cells(some[name])
 
 
 def made(role, threads, elements, slots=2, shape="m16n8k16", instruction="mma"):
@@ -113,6 +115,13 @@ def test_an_encoding_is_found_just_where_triton_has_an_equal_one(context, cells)
                 found[True] += 1
                 assert cells(fragment) in theirs
     assert found[True] > 2 < found[False]
+
+
+def test_a_matrix_that_no_tensor_of_triton_has_the_shape_of_is_refused():
+    lane, i = np.indices((32, 6))
+    rows = by_rule(1, lane // 4, lane % 4 * 2 + i % 2 + i // 2 * 8)
+    with pytest.raises(RefusedError, match="no tensor of 8 x 24"):
+        express(triton.NOTATION, Fragment("mma", "m8n24k8", "f32", "C", 6, 1, rows))
 
 
 @pytest.mark.parametrize("name", ["m16n8k16_f16", "m16n8k8_tf32", "m16n8k32_s8", "m8n8k16_s8", "m8n8k4_f64"])
