@@ -19,6 +19,8 @@ from .spelling import Name, is_shape
 DEFAULT_SOURCE = "ptx-isa-9.1+errata"
 
 _NOTHING = Name()
+#: Instructions of which every form is known, so that a name of another form can be refused.
+_FAMILIES = {None, *(form.name for form in FORMS)}
 _ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
 
 _EXAMPLES = {
@@ -69,7 +71,7 @@ class Query:
         if self.type is not None:
             type_, modifier = spelling.type_name(text("type", self.type))
             named = _joined(named, Name(type=type_, modifiers=frozenset(filter(None, [modifier]))))
-        if (named.types or named.modifiers) and named.instruction in (None, *INSTRUCTIONS):
+        if (named.types or named.modifiers) and named.instruction in _FAMILIES:
             forms(named)
         return named
 
