@@ -60,5 +60,5 @@ def claim_sets(
             groups.append((f"{source.name}:{name}", own))
     for name, group in groups:
         title = source.title + name.removeprefix(source.name).replace(":", ", ")
-        fragments = {**groups[0][1], **group} if whole else group
-        yield replace(source, name=name, title=title, fragments=list(fragments.values()))
+        kept = {**groups[0][1], **group} if whole else group
+        yield replace(source, name=name, title=title, fragments=list(kept.values()))
