@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 KERNELS = """
 extern "C" __global__ void at{n}(const int4* slot, int4* cell, int count) {{
@@ -112,6 +111,8 @@ def run(folder):
 
 
 def test_the_functions_say_on_a_gpu_what_the_rows_do(tmp_path):
+    import pytest  # a machine that only runs needs none
+
     try:
         from pycuda import autoinit
     except Exception as error:
