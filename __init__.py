@@ -45,13 +45,10 @@ __all__ = [
     "DEFAULT_SOURCE",
     "Database",
     "LanemapError",
-    "add",
-    "import_layouts",
+    "Query",
     "measure",
     "open",
-    "read_documents",
     "read_file",
-    "refresh",
     "write_capture",
 ]
 
@@ -485,6 +482,89 @@ class Database:
         self.add([source])
         return source
 
+    def import_layouts(
+        self,
+        kind: str,
+        path: str | PathLike[str] | None = None,
+        *,
+        name: str | None = None,
+        python: str | None = None,
+        progress: Callable[[Source], object] | None = None,
+    ) -> Sequence[Imported]:
+        """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
+
+        Args:
+            kind: ``capture``, ``cute``, ``tensor-layouts``, ``python`` or ``table``.
+            path: a capture file, a CUTLASS source tree or header, a mapping, or a CSV, Parquet or Arrow file.
+            name: what to call the source. Default: the library with its version, or what the table says.
+            python: the Python that has the library of a mapping. Default: this one.
+            progress: called with each source before it is loaded.
+
+        Returns:
+            Each source that came in, and what was left out of it with the reason.
+
+        Raises:
+            LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
+        """
+        from .db.fragment import check_name
+        from .ingest.importing import IMPORTERS, read
+
+        if name is not None:
+            check_name(name)
+        file = None if path is None else named_file(path, "what is to be imported")
+        if isinstance(kind, str) and kind in IMPORTERS:
+            found = read(kind, None if file is None else str(file), name, python=python)
+        elif kind != "capture":
+            raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(IMPORTERS)}")
+        elif file is None:
+            raise LanemapError("name a capture file: lanemap import capture FILE")
+        else:
+            from .capture import recording
+            from .ingest.imported import Imported
+
+            found = [Imported(recording.read(file, name))]
+        self.add([each.source for each in found], progress=progress)
+        return found
+
+    def ingest(
+        self,
+        *documents: str | PathLike[str],
+        name: str | None = None,
+        progress: Callable[[Source], object] | None = None,
+    ) -> list[Reading]:
+        """Read PTX documentation and load it as sources.
+
+        Args:
+            documents: HTML, Markdown or plain text files, or folders of them.
+            name: of the source. Default: after the version that the documents say they are of.
+            progress: called with each source before it is loaded.
+
+        Returns:
+            Each source with remarks on what of it could not be read; one without fragments is not loaded.
+
+        Raises:
+            LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
+        """
+        from .db.fragment import check_name
+        from .ingest.document import read
+
+        if name is not None:
+            check_name(name)
+        if not documents:
+            raise LanemapError("name the documents: HTML, Markdown or plain text files, or folders of them")
+        pages = [named_file(each, "a page of the PTX documentation, or a folder of them") for each in documents]
+        readings = read(pages, name)
+        if sources := [reading.source for reading in readings if reading.source.fragments]:
+            self.add(sources, progress=progress)
+        return readings
+
+    def refresh(self, *, progress: Callable[[Source], object] | None = None) -> None:
+        """Load the sources that Lanemap ships again; other sources stay."""
+        from .db.store import ship
+
+        ship(self.location, _shipped, _fingerprint(), anew=True, progress=progress)
+        self.stale = False
+
     def remove(self, source: str) -> None:
         """Remove a source that was added.
 
@@ -546,61 +626,6 @@ def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source],
     return Database(location, stale=there != shipped)
 
 
-def refresh(url: str | PathLike[str] | None = None, *, progress: Callable[[Source], object] | None = None) -> Database:
-    """Load the sources that Lanemap ships anew; other sources in the database stay. See ``open``."""
-    from .db.store import ship
-
-    location = locate(url)
-    state(location)
-    ship(location, _shipped, _fingerprint(), anew=True, progress=progress)
-    return Database(location)
-
-
-def import_layouts(
-    kind: str,
-    path: str | PathLike[str] | None = None,
-    *,
-    name: str | None = None,
-    python: str | None = None,
-    url: str | PathLike[str] | None = None,
-    progress: Callable[[Source], object] | None = None,
-) -> Sequence[Imported]:
-    """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
-
-    Args:
-        kind: ``capture``, ``cute``, ``tensor-layouts``, ``python`` or ``table``.
-        path: a capture file, a CUTLASS source tree or header, a mapping, or a CSV, Parquet or Arrow file.
-        name: what to call the source. Default: the library with its version, or what the table says.
-        python: the Python that has the library of a mapping. Default: this one.
-        url: see ``open``.
-        progress: called with each source before it is loaded.
-
-    Returns:
-        Each source that came in, and what was left out of it with the reason.
-
-    Raises:
-        LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
-    """
-    found = _read(kind, path, name, python)
-    add([each.source for each in found], url, progress=progress)
-    return found
-
-
-def add(
-    sources: Sequence[Source],
-    url: str | PathLike[str] | None = None,
-    *,
-    progress: Callable[[Source], object] | None = None,
-) -> None:
-    """Load captures or imports into a database, in the place of earlier ones of the same names. See ``open``.
-
-    Raises:
-        LanemapError: one has the name of a source that Lanemap ships.
-    """
-    with open(url, progress=progress) as database:
-        database.add(sources, progress=progress)
-
-
 def read_file(path: str | PathLike[str]) -> Source:
     """The layouts in a capture file, or in a CSV, Parquet or Arrow table of one source.
 
@@ -618,60 +643,6 @@ def read_file(path: str | PathLike[str]) -> Source:
         names = ", ".join(each.name for each in found)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
     return found[0]
-
-
-def _read(kind: str, path: str | PathLike[str] | None, name: str | None, python: str | None) -> Sequence[Imported]:
-    from .db.fragment import check_name
-    from .ingest.importing import IMPORTERS, read
-
-    if name is not None:
-        check_name(name)
-    file = None if path is None else named_file(path, "what is to be imported")
-    if isinstance(kind, str) and kind in IMPORTERS:
-        return read(kind, None if file is None else str(file), name, python=python)
-    if kind != "capture":
-        raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(IMPORTERS)}")
-    from .capture import recording
-    from .ingest.imported import Imported
-
-    if file is None:
-        raise LanemapError("name a capture file: lanemap import capture FILE")
-    return [Imported(recording.read(file, name))]
-
-
-def read_documents(
-    *documents: str | Path,
-    url: str | PathLike[str] | None = None,
-    name: str | None = None,
-    progress: Callable[[Source], object] | None = None,
-) -> list[Reading]:
-    """Read PTX documentation and load it as sources, in a database that is built first if need be.
-
-    Args:
-        documents: HTML, Markdown or plain text files, or folders of them.
-        url: the database. See ``open``.
-        name: of the source. Default: after the version that the documents say they are of.
-        progress: called with each source before it is loaded.
-
-    Returns:
-        Each source with remarks on what of it could not be read; one without fragments is not loaded.
-
-    Raises:
-        LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
-    """
-    from .db.fragment import check_name
-    from .ingest.document import read
-
-    if name is not None:
-        check_name(name)
-    if not documents:
-        raise LanemapError("name the documents: HTML, Markdown or plain text files, or folders of them")
-    readings = read(
-        [named_file(each, "a page of the PTX documentation, or a folder of them") for each in documents], name
-    )
-    if sources := [reading.source for reading in readings if reading.source.fragments]:
-        add(sources, url, progress=progress)
-    return readings
 
 
 def _query(operand: Query | str) -> Query:
@@ -735,7 +706,9 @@ def write_capture(source: Source, path: str | PathLike[str]) -> None:
 
 
 def _shipped_names() -> set[str]:
-    return {each.name for each in _shipped()}
+    from .ingest.catalogue import names
+
+    return {*names(), *(file.stem for file in _recordings())}
 
 
 def _shipped() -> Iterable[Source]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import LanemapError
-from .app import app, progress
+from .app import app, open_database, progress
 from .options import Db, Format, Kind, Output
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ def import_(
     python is a mapping, a TOML file that names layout functions and what each claims.
     A table of reasons counts what each left out; the other formats name every atom.
     """
-    from .. import import_layouts
-
     if show:
         list_mappings(kind, format)
         return
-    found = import_layouts(kind.lower(), path, name=name, python=python, url=db, progress=progress)
+    with open_database(db) as database:
+        found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
     write_imported(found, format)
 
 

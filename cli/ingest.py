@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import LanemapError
+from .. import open as open_lanemap
 from ..db.location import named_file
-from .app import DISAGREES, app, progress
+from .app import DISAGREES, app, open_database, progress
 from .options import Db, Format, Output
 
 if TYPE_CHECKING:
@@ -44,18 +45,17 @@ def ingest(
     if not documents:
         if name is not None or slips or catalogue is not None:
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
-        from .. import refresh
         from ..db.lookup import Query
         from .list_ import What, listing
         from .output import write_rows
 
-        with refresh(db, progress=progress) as database:
+        with open_lanemap(db) as database:
+            database.refresh(progress=progress)
             write_rows(listing(database.reader, What.SOURCES, Query()), format)
         return
-    from .. import read_documents
-
     folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
-    readings = read_documents(*documents, url=db, name=name, progress=progress)
+    with open_database(db) as database:
+        readings = database.ingest(*documents, name=name, progress=progress)
     report(readings, slips=slips, form=format)
     if not any(reading.source.fragments for reading in readings):
         raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import instructions
 from .errors import LanemapError
-from .instructions import WARP, Key
-from .instructions import dimensions as dimensions
+from .instructions import Key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from .picture import Picture
 
     Array = NDArray[Any]
-
-LANES = WARP
 
 _WORD = re.compile(r"[A-Za-z0-9_.:]+")
 
@@ -334,9 +331,3 @@ def check_names(source: Source) -> None:
             _ = each.dimensions
         except LanemapError as error:
             raise LanemapError(f"{source.name}: {error}") from None
-
-
-def __getattr__(name: str) -> Any:
-    if name == "ELEMENT":
-        return element_type()
-    raise AttributeError(name)

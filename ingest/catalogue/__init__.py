@@ -41,6 +41,11 @@ def load() -> list[Source]:
     return [source for folder in _documents() for source in _sources(folder.name, _read(folder))]
 
 
+def names() -> list[str]:
+    """The names of the sources that ``load`` gives."""
+    return [name for folder in _documents() for name in (folder.name, f"{folder.name}+errata")]
+
+
 @cache
 def sheets() -> dict[str, dict[str, Section]]:
     """The sections of every document of the catalogue by the name of their file, by the name of the document."""

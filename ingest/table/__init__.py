@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...db import instructions
 from ...db.errors import LanemapError
-from ...db.fragment import Fragment, Source, dimensions, elements
+from ...db.fragment import Fragment, Source, elements
 from .columns import Numbers, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
@@ -88,7 +88,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
     shape, instruction = key["shape"], key["instruction"]
     roles = instructions.instruction(instruction).axes
     role = next((each for each in roles if each.lower() == key["role"].lower()), key["role"])
-    if max(dimensions(shape, role, instruction)) > MAX_DIMENSION:
+    if max(instructions.dimensions(shape, role, instruction)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")

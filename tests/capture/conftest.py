@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lanemap.capture.values import coordinates
-from lanemap.db.fragment import ELEMENT, LANES, Fragment, elements
-from lanemap.db.instructions import FORMS, Form
+from lanemap.db.fragment import Fragment, element_type, elements
+from lanemap.db.instructions import FORMS, WARP, Form
 from lanemap.ingest.catalogue import load
 
 Table = dict[Any, Fragment]
@@ -45,7 +45,7 @@ def _documented() -> Mapping[Any, Fragment]:
 
 def _blank(instruction: Form, role: str) -> Any:
     operand = instruction.operand(role)
-    table = np.zeros(operand.size, ELEMENT)
+    table = np.zeros(operand.size, element_type())
     table["lane"], table["reg"], table["slot"] = coordinates(operand, np.arange(operand.size))
     table["computation"] = 1
     return table
@@ -86,8 +86,8 @@ def _fragment(instruction: Form, role: str) -> Fragment:
 def _metadata(instruction: Form, selector: int) -> Fragment:
     operand, rule = instruction.operand("E"), instruction.sparsity
     assert rule is not None
-    lanes = LANES // len(instruction.selectors)
-    lane = np.arange(LANES).reshape(-1, 4)[:, np.arange(4) * len(instruction.selectors) // 4 == selector].ravel()
+    lanes = WARP // len(instruction.selectors)
+    lane = np.arange(WARP).reshape(-1, 4)[:, np.arange(4) * len(instruction.selectors) // 4 == selector].ravel()
     assert len(lane) == lanes
     lane, slot = np.repeat(lane, operand.slots), np.tile(np.arange(operand.slots), lanes)
     chunks = instruction.dimensions[2] // rule.width

@@ -207,13 +207,13 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     table = measured[key].elements.copy()
     table["row"] = 15 - table["row"]
     odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None, None]]
-    lanemap.add([Source("a", "import", "a", odd, {}), Source("b", "capture", "b", odd, {})], str(file))
+    lanemap.open(str(file)).add([Source("a", "import", "a", odd, {}), Source("b", "capture", "b", odd, {})])
     each = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
     words = ("decode", "m16n8k16", "f16", *each, "--selector", "0")
     right = run(*words).out
     for again in (False, True):
         if again:
-            lanemap.refresh(str(file)).close()
+            lanemap.open(str(file)).refresh()
         result = run(*words, db=file)
         assert result.out == right
         assert result.err == "lanemap: metadata as in h200-sm_90a; --source takes another: b, a\n"
@@ -226,9 +226,9 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
 def test_choices_that_are_no_sparsity_are_refused(refused, run, tmp_path):
     rows = run("decode", "m16n8k16", "f16", "0x44444444", "--selector", "0", "--format", "csv").out.splitlines()
     path = tmp_path / "columns.csv"
-    path.write_text("\n".join([rows[0], rows[1].rsplit(",", 1)[0] + ",5", *rows[2:]]))
+    path.write_text("\n".join([rows[0], rows[1].rsplit(",", 1)[0] + ",5", *rows[2:], ""]))
     refused("decode", "m16n8k16", "f16", "--selector", "0", "--columns", path, words=("column 5", "chunk"))
-    path.write_text("\n".join(rows[:-1]))
+    path.write_text("\n".join([*rows[:-1], ""]))
     refused("decode", "m16n8k16", "f16", "--selector", "0", "--columns", path, words=("no column for 1 of 128",))
 
 

@@ -388,7 +388,7 @@ def test_a_flipped_bit_is_noticed_when_elements_are_read(file):
 
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_lock_is_waited_for_with_a_word_and_until_ctrl_c(file, writes):
-    waits = f"import lanemap; lanemap.{'refresh' if writes else 'open'}({str(file)!r}).sources()"
+    waits = f"import lanemap; lanemap.open({str(file)!r}).{'refresh' if writes else 'sources'}()"
     with sqlite3.connect(file, isolation_level=None) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         waiting = subprocess.Popen([sys.executable, "-c", waits], stderr=subprocess.PIPE, text=True)

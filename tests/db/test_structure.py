@@ -123,7 +123,7 @@ def test_spans_name_just_the_numbers(numbers):
 @pytest.mark.parametrize(("shape", "role"), [("m16n8", "A"), ("16816", "B"), ("m16n8k16 ", "C"), ("", "D")])
 def test_a_shape_that_is_none_is_refused(shape, role):
     from lanemap import LanemapError
-    from lanemap.db.fragment import dimensions
+    from lanemap.db.instructions import dimensions
 
     with pytest.raises(LanemapError, match="write m16n8k16"):
         dimensions(shape, role)

@@ -178,7 +178,7 @@ def test_nothing_read_leaves_a_catalogue_as_it_was(run, file, page, tmp_path):
 
 
 def test_python_reads_documents_too(page, file):
-    (found,) = lanemap.read_documents(page(pages.markdown()), url=str(file), name="mine")
+    (found,) = lanemap.open(str(file)).ingest(page(pages.markdown()), name="mine")
     assert found.complete
     with lanemap.open(str(file)) as database:
         assert len(database.layout("m8n8k4", "f16", "C", source="mine")) == 32 * 8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.fragment import dimensions
+from lanemap.db.instructions import dimensions
 from lanemap.db.structure import check
 from lanemap.ingest import catalogue
 
