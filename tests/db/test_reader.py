@@ -108,12 +108,16 @@ ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELEC
 
 
 def test_a_query_that_takes_too_long_ends(place):
+    running = threading.active_count()
     with lanemap.open(place) as database:
         for seconds, query in ((0.05, ENDLESS), (0.2, ENDLESS), (0.2, "SELECT COUNT(*) FROM layout a, layout b")):
             began = time.monotonic()
             with pytest.raises(lanemap.LanemapError, match=f"longer than {seconds} s"):
                 database.reader.sql(query, seconds=seconds)
             assert time.monotonic() - began < 2
+            while time.monotonic() - began < 10 and threading.active_count() > running:
+                time.sleep(0.01)
+            assert threading.active_count() == running  # nothing goes on behind one's back
         assert database.reader.sql("SELECT 1").rows == [(1,)]
 
 
