@@ -300,11 +300,13 @@ def check_name(name: object, what: str = "source name") -> None:
     """Refuse a name that no request could spell, or that would break what is written around it.
 
     Raises:
-        LanemapError: it is not one line of printable characters.
+        LanemapError: it is not one line of printable characters, or a spreadsheet would take it for a formula.
     """
-    if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
+    if not isinstance(name, str) or not name.isprintable() or name != name.strip() or name[:1] in ("", *"=+-@"):
         raise LanemapError(
-            f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine'", "name"
+            f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine', and must not begin "
+            "with = + - @",
+            "name",
         )
 
 

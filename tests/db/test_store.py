@@ -163,6 +163,9 @@ def test_what_could_not_be_asked_for_is_not_loaded(built, fragments, changes, wo
     before = built.read_bytes()
     with pytest.raises(lanemap.LanemapError, match=words):
         store.load(locate(built), [small(replace(fragments[0], **changes))])
+    for name in ("", "a\nb", " a", "\u202ea", *(f"{sign}cmd" for sign in "=+-@")):
+        with pytest.raises(lanemap.LanemapError, match="invalid source name"):
+            store.load(locate(built), [Source(name, "import", "a test", fragments[:1])])
     with pytest.raises(lanemap.LanemapError, match="title"):
         store.load(locate(built), [Source("mine", "import", "a\ntest", fragments[:1])])
     assert built.read_bytes() == before
