@@ -678,8 +678,8 @@ def measure(
     """
     from .capture.cuda import Gpu
     from .capture.run import capture
+    from .db.forms import select
     from .db.fragment import check_name
-    from .db.instructions import select
     from .ingest.catalogue import load
 
     if name is not None:
@@ -689,7 +689,7 @@ def measure(
     # The documented fragments name rows and columns, which no product can tell.
     document = next(source for source in load() if source.name == DEFAULT_SOURCE)
     with Gpu(device) as gpu:
-        source = capture(gpu, {each.key: each for each in document.fragments}, forms, progress, name)
+        source = capture(gpu, {each.key: each for each in document.fragments}, forms, progress, name, __version__)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import re
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,17 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..db.errors import LanemapError
-from ..db.instructions import WARP, Form
 from . import ptx
-from .device import POISON, Description, LaunchFailed, NotLoaded, Output, Probes
-from .values import word_type
+from .device import Description, LaunchFailed, NotLoaded, Output, Probes
+from .ptx import POISON, Kernel, Port
 
-_THREADS = 256
 _ALIGNMENT = 256
 _LINE = 500
 
-#: The kernels' parameters as PyCUDA packs them: six addresses and a 32-bit number.
-_PARAMETERS = "PPPPPPI"
 _OLDEST = (7, 0)
 _NEEDS = "a capture needs an NVIDIA GPU and its driver"
 
@@ -83,18 +80,23 @@ class Gpu:
             ptx_version=ptx.VERSION,
         )
 
-    def run(self, instruction: Form, selector: int | None, probes: Probes) -> Output:
-        """Runs each probe in a warp of its own. After a failed launch the context is a new one.
+    def load(self, kernels: Sequence[Kernel]) -> None:
+        """Loads kernels as one module, which the driver compiles first."""
+        self._session = self._session or self._open()
+        self._session.load(kernels, target(self._capability))
 
-        Some errors, such as a bad address, stay with a context: the next instruction must not meet them.
+    def run(self, kernel: Kernel, probes: Probes) -> Output:
+        """Runs each probe in a block of its own. After a failed launch the context is a new one.
+
+        Some errors, such as a bad address, stay with a context: the next kernel must not meet them.
         """
         self._session = self._session or self._open()
-        kernel = self._session.kernel(instruction, selector, target(self._capability))
+        if kernel.entry not in self._session.functions:
+            self.load([kernel])
         try:
-            return self._session.launch(kernel, instruction, probes)
+            return self._session.launch(kernel, probes)
         except self._driver.Error as error:
             reason = _line(error)
-        del kernel
         self.close()
         raise LaunchFailed(f"the launch failed: {reason}")
 
@@ -113,12 +115,12 @@ class Gpu:
 
 
 class _Session:
-    """A context and what lives in it: the module of the last instruction, and buffers that grow."""
+    """A context and what lives in it: modules, their kernels by entry, and buffers that grow."""
 
     def __init__(self, driver: Any, gpu: Any) -> None:
         self._driver = driver
-        self._module: Any = None
-        self._loaded: Form | None = None
+        self._modules: list[Any] = []
+        self.functions: dict[str, Any] = {}
         self._inputs: Any = None
         self._outputs: Any = None
         self._pinned: Any = None
@@ -126,42 +128,58 @@ class _Session:
         self._context: Any = gpu.make_context()
 
     def release(self) -> None:
-        self._module = self._loaded = self._inputs = self._outputs = self._pinned = None
+        self._inputs = self._outputs = self._pinned = None
+        self.functions.clear()
+        self._modules.clear()
         self._context.detach()
 
-    def kernel(self, instruction: Form, selector: int | None, for_target: str) -> Any:
+    def load(self, kernels: Sequence[Kernel], for_target: str) -> None:
+        if not kernels:
+            return
         try:
-            if self._loaded != instruction:
-                self._module = self._loaded = None
-                text = ptx.module(instruction, for_target)
-                self._module = self._driver.module_from_buffer(text.encode() + b"\0")
-                self._loaded = instruction
-            return self._module.get_function(ptx.entry(selector)).prepare(_PARAMETERS)
+            # Less optimizing: the kernels run for microseconds, and the driver compiles them for seconds.
+            options = [(self._driver.jit_option.OPTIMIZATION_LEVEL, 1)]
+            text = ptx.module(kernels, for_target).encode() + b"\0"
+            module = self._driver.module_from_buffer(text, options)
+            found = {
+                each.entry: module.get_function(each.entry).prepare("P" * (len(each.inputs) + 2)) for each in kernels
+            }
         except self._driver.Error as error:
             raise NotLoaded(f"the driver does not load it: {_line(error)}") from None
+        self._modules.append(module)
+        self.functions |= found
 
-    def launch(self, kernel: Any, instruction: Form, probes: Probes) -> Output:
+    def launch(self, kernel: Kernel, probes: Probes) -> Output:
         driver, count = self._driver, len(probes.picks)
-        output, word = instruction.operand("D"), word_type(instruction.operand("D"))
-        size = count * output.registers * WARP * word.itemsize
-        addresses = self._upload([*(probes.patterns.get(role) for role in "ABCE"), probes.picks.astype(np.uint32)])
+        each = kernel.output
+        size = count * each.size(kernel.threads)
+        arrays = [self._padded(kernel, port, probes.patterns[port.name]) for port in kernel.inputs]
+        addresses = self._upload([*arrays, probes.picks.astype(np.uint32)])
         self._reserve_output(size)
         driver.memset_d32(self._outputs, POISON, size // 4)
-        grid, block = (-(-count * WARP // _THREADS), 1), (_THREADS, 1, 1)
-        wait = kernel.prepared_timed_call(grid, block, *addresses, int(self._outputs), count)
+        function = self.functions[kernel.entry]
+        wait = function.prepared_timed_call((count, 1), (kernel.threads, 1, 1), *addresses, int(self._outputs))
         seconds = wait()
         driver.memcpy_dtoh(self._pinned[:size], self._outputs)
-        words = self._pinned[:size].copy().view(word).reshape(count, output.registers, WARP)
-        return Output(words, seconds)
+        found = self._pinned[:size].copy().reshape(count, -1)
+        if not each.bytes:
+            by_thread = found.view(f"u{each.bits // 8}").reshape(count, -1, kernel.threads, each.together)
+            found = by_thread.swapaxes(2, 3).reshape(count, each.registers, kernel.threads)
+        return Output(found, seconds)
+
+    @staticmethod
+    def _padded(kernel: Kernel, port: Port, patterns: Any) -> Any:
+        """The patterns of an input, each as long as the kernel reads."""
+        data = np.ascontiguousarray(patterns).reshape(len(patterns), -1).view(np.uint8)
+        return np.pad(data, ((0, 0), (0, port.size(kernel.threads) - data.shape[1])))
 
     def _upload(self, arrays: list[Any]) -> list[int]:
-        """Addresses of the arrays on the GPU, after one copy. An absent array has the address of the next one."""
-        sizes = [0 if array is None else -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
+        """Addresses of the arrays on the GPU, after one copy."""
+        sizes = [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
         starts = np.cumsum([0, *sizes]).tolist()
         packed = np.zeros(starts[-1], np.uint8)
         for array, start in zip(arrays, starts[:-1], strict=True):
-            if array is not None:
-                packed[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            packed[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if len(packed) > self._input_size:
             self._inputs = None
             self._inputs = self._driver.mem_alloc(2 * len(packed))

@@ -1,8 +1,8 @@
-"""What runs an instruction: the protocol that a GPU and the simulated warp implement."""
+"""What runs kernels: the protocol that a GPU and the simulated group of threads implement."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
-from ..db.instructions import Form
-
-#: What the output holds before a launch, in each half of 64 bits. No probe yields it.
-POISON = 0xDEADBEEF
+from .ptx import Kernel
 
 
 class NotLoaded(LanemapError):  # noqa: N818
@@ -38,10 +35,10 @@ class Description:
 
 @dataclass(frozen=True)
 class Probes:
-    """Inputs of one launch: patterns of registers, and which of them each warp takes.
+    """Inputs of one launch: patterns of each input by the name of its port, and which of them each group takes.
 
-    ``patterns`` has, for each input role, words (patterns, registers, 32 lanes). ``picks`` (probes, 4) has the pattern
-    numbers of A, B, C and E.
+    The patterns of registers are words (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
+    ``picks`` (probes, inputs) has pattern numbers.
     """
 
     patterns: Mapping[str, NDArray[Any]]
@@ -50,20 +47,23 @@ class Probes:
 
 @dataclass(frozen=True)
 class Output:
-    """Registers of D after one launch, as words (probes, registers, 32 lanes), and what the GPU took for it."""
+    """The output after one launch, an array like a pattern for each probe, and what the GPU took for it."""
 
     words: NDArray[Any]
     gpu_seconds: float
 
 
 class Device(Protocol):
-    """Runs one instruction once in each of many warps."""
+    """Runs a kernel once in each of many groups of threads."""
 
     def describe(self) -> Description:
         """What the device is."""
 
-    def run(self, instruction: Form, selector: int | None, probes: Probes) -> Output:
-        """Runs each probe in a warp of its own.
+    def load(self, kernels: Sequence[Kernel]) -> None:
+        """Makes kernels ready to run, in the place of earlier ones. Raises NotLoaded where one of them is refused."""
+
+    def run(self, kernel: Kernel, probes: Probes) -> Output:
+        """Runs each probe in a group of its own. A kernel that was not loaded is loaded alone.
 
         Raises NotLoaded where the device does not take the instruction and LaunchFailed where it does not finish.
         """
@@ -72,7 +72,7 @@ class Device(Protocol):
         """Gives the device back."""
 
 
-def combinations(a: Any, b: Any, c: Any = 0, e: Any = 0) -> NDArray[Any]:
-    """Picks of every combination of pattern numbers, the last of A, B, C and E running fastest."""
-    axes = np.meshgrid(*(np.atleast_1d(each) for each in (a, b, c, e)), indexing="ij")
-    return np.stack(axes, axis=-1).reshape(-1, 4).astype(np.uint32)
+def combinations(*numbers: Any) -> NDArray[Any]:
+    """Picks of every combination of pattern numbers, one argument for each input, the last running fastest."""
+    axes = np.meshgrid(*map(np.atleast_1d, numbers), indexing="ij")
+    return np.stack(axes, axis=-1).reshape(-1, len(numbers)).astype(np.uint32)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.fragment import Fragment, elements
+from ..db.fragment import Fragment
 from ..db.instructions import DENSE, Form
-from . import values
-from .probe import Measurement, side
+from .bench import captured, side
+from .probe import Measurement
 from .relations import Contradiction, Side, assignment, blocks, common, strands
 
 
@@ -63,10 +63,10 @@ def label(instruction: Form, measured: Measurement, documented: Mapping[Any, Fra
     row_a, computation_a = row_label & 0xFFFF, row_label >> 16
     deep = classes[depth.class_of_b]
     fragments = [
-        _fragment(instruction, "A", np.arange(a.size), row_a, first, last, computation_a),
-        _fragment(instruction, "B", np.arange(b.size), deep, column_of_b & 0xFFFF, None, column_of_b >> 16),
-        _fragment(instruction, "C", measured.c_of_d, row, column, None, computation),
-        _fragment(instruction, "D", np.arange(d.size), row, column, None, computation),
+        captured(instruction.key("A"), np.arange(a.size), row_a, first, last, computation_a),
+        captured(instruction.key("B"), np.arange(b.size), deep, column_of_b & 0xFFFF, None, column_of_b >> 16),
+        captured(instruction.key("C"), measured.c_of_d, row, column, None, computation),
+        captured(instruction.key("D"), np.arange(d.size), row, column, None, computation),
     ]
     if len(np.unique(measured.c_of_d)) != c.size:
         raise Contradiction("two slots of D accumulate one slot of C")
@@ -76,7 +76,7 @@ def label(instruction: Form, measured: Measurement, documented: Mapping[Any, Fra
         place = np.searchsorted(names, field)
         np.minimum.at(low, place, first)
         np.maximum.at(high, place, last)
-        fragments.append(_fragment(instruction, "E", names, row_a[one], low, high, computation_a[one], selector))
+        fragments.append(captured(instruction.key("E", selector), names, row_a[one], low, high, computation_a[one]))
     return fragments, f"rows and columns as in the documented D; {words}"
 
 
@@ -199,40 +199,3 @@ def _slots(instruction: Form, role: str, table: NDArray[Any]) -> NDArray[Any]:
     if number.max(initial=0) >= operand.size:
         raise Contradiction(f"the documented {role} has more registers than the instruction")
     return np.asarray(number)
-
-
-def _fragment(
-    instruction: Form,
-    role: str,
-    slot: NDArray[Any],
-    row: NDArray[Any],
-    column: NDArray[Any],
-    last: NDArray[Any] | None,
-    computation: NDArray[Any],
-    selector: int | None = None,
-) -> Fragment:
-    operand = instruction.operand(role)
-    lane, reg, place = values.coordinates(operand, slot)
-    table = elements(
-        {
-            "lane": lane,
-            "reg": reg,
-            "slot": place,
-            "row": row,
-            "col": column,
-            "col_last": column if last is None else last,
-            "computation": computation,
-        }
-    )
-    return Fragment(
-        instruction=instruction.name,
-        shape=instruction.shape,
-        type=operand.type,
-        role=role,
-        registers=operand.registers,
-        slots=operand.slots,
-        elements=table,
-        major=operand.major,
-        selector=selector,
-        status="captured",
-    )

@@ -47,9 +47,9 @@ def places(fragment: Fragment) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]
     return table["computation"].astype(np.intp) - 1, table["row"].astype(np.intp), table["col"].astype(np.intp)
 
 
-def multiply(instruction: Form, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def multiply(form: Form, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """The product of (..., M, K) and (..., K, N) that an instruction computes: for .xor.popc, bits that differ."""
     product = a @ b
-    if instruction.suffix == ".xor.popc":
+    if form.suffix == ".xor.popc":
         return np.asarray(a.sum(axis=-1)[..., :, None] + b.sum(axis=-2)[..., None, :] - 2 * product)
     return np.asarray(product)

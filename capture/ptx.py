@@ -1,130 +1,166 @@
-"""PTX text of the kernel that runs one instruction once in each of many warps.
+"""PTX text of kernels that run one instruction once in each of many groups of threads.
 
-The kernel knows nothing of layouts. Each warp takes its probe's four pattern numbers, loads one pattern of registers
-for each operand, runs the instruction, and stores all registers of D. A pattern is an array [register][lane], and so is
-the output of a probe: all accesses are coalesced.
+A kernel knows nothing of layouts. Each block of threads is a group, a warp or a warpgroup, and runs one probe: it loads
+the patterns of its inputs into registers or shared memory, runs the instruction, and stores the output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
 
-from ..db.errors import LanemapError
-from ..db.files import atomically
-from ..db.instructions import WARP, Form, Operand
+from ..db.forms import Move
+from ..db.instructions import Form, Operand
 
 #: PTX ISA version that the kernels ask for: the first that has every instruction of the table.
 VERSION = "8.7"
 
+#: What the output holds before the instruction, in each 32 bits. No probe yields it.
+POISON = 0xDEADBEEF
 
-#: What kernels are written for where no GPU says otherwise.
-_TARGET = "sm_90a"
+#: Bytes that a thread copies to or from shared memory at once.
+_CHUNK = 16
+_WORDS = "{%word0, %word1, %word2, %word3}"
 
 
-def write_kernels(forms: Sequence[Form], folder: Path) -> int:
-    """Write the module of each form to a file of its own, and count them.
+@dataclass(frozen=True)
+class Port:
+    """An input or the output of a kernel: registers of each thread, or bytes in memory that the group shares.
 
-    Raises:
-        LanemapError: the folder or a file in it cannot be written.
+    A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array
+    [register // together][thread][register % together]. In the kernel, ``%name0`` is the first register, and ``%name``
+    the address of shared memory.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}") from None
-    for form in forms:
-        target = _TARGET if form.supports(_TARGET) else form.target
-        with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:
-            stream.write(module(form, target).encode())
-    return len(forms)
+
+    name: str
+    registers: int = 0
+    bits: int = 32
+    bytes: int = 0
+
+    @property
+    def together(self) -> int:
+        """Registers that a thread stores at once, up to 16 bytes."""
+        return next(count for count in (4, 2, 1) if self.registers % count == 0 and count * self.bits <= 8 * _CHUNK)
+
+    def size(self, threads: int) -> int:
+        """Bytes of one pattern. Shared memory is filled up to what all threads copy at once."""
+        if self.bytes:
+            return ceil(self.bytes / (_CHUNK * threads)) * _CHUNK * threads
+        return self.registers * self.bits // 8 * threads
 
 
-def entry(selector: int | None) -> str:
-    """Name of the kernel for a sparsity selector, None for dense instructions."""
-    return "probe" if selector is None else f"probe_{selector}"
+def port(operand: Operand, name: str | None = None) -> Port:
+    """The registers of an operand as a port, which has the name of the role if it is not given one."""
+    return Port(name or operand.role, operand.registers, operand.register_bits)
 
 
-def module(instruction: Form, target: str, version: str = VERSION) -> str:
-    """A module with one kernel for each valid selector of the instruction.
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: ``body`` is the PTX between the loads and the stores, ``form`` what it is for."""
 
-    Kernel parameters, in order: addresses of the patterns of A, B, C and E, of the probes (four 32-bit pattern numbers
-    each, for A, B, C and E) and of the output, then the number of probes as 32 bits. One warp runs one probe.
+    entry: str
+    form: Form | Move
+    threads: int
+    inputs: tuple[Port, ...]
+    output: Port
+    body: str
+    selector: int | None = None
+
+
+def module(kernels: Iterable[Kernel], target: str) -> str:
+    """A module of kernels.
+
+    The parameters of a kernel are addresses: of the patterns of each input, of the probes (a 32-bit pattern number for
+    each input), and of the output. Block i runs probe i.
     """
-    header = f".version {version}\n.target {target}\n.address_size 64\n"
-    return header + "".join(kernel(instruction, selector) for selector in instruction.selectors)
+    return f".version {VERSION}\n.target {target}\n.address_size 64\n" + "".join(map(text, kernels))
 
 
-def kernel(instruction: Form, selector: int | None, name: str | None = None) -> str:
+def text(kernel: Kernel) -> str:
     """One kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
-    inputs = [instruction.operand(role) for role in ("ABCE" if instruction.sparse else "ABC")]
-    output = instruction.operand("D")
-    declarations = "\n".join(
-        f"    .reg .b{each.register_bits} %{each.role.lower()}<{each.registers}>;" for each in (*inputs, output)
-    )
-    loads = "\n".join(_load(operand) for operand in inputs)
-    vectors = ", ".join(map(_vector, (output, *inputs[:3])))
-    metadata = "" if selector is None else f", %e0, {selector}"
-    scales = "" if instruction.scale is None else ", %scale, {0, 0}, %scale, {0, 0}"
-    return f"""
-.visible .entry {name or entry(selector)}(
-    .param .u64 patterns_a, .param .u64 patterns_b, .param .u64 patterns_c, .param .u64 patterns_e,
-    .param .u64 probes, .param .u64 output, .param .u32 count)
-{{
-    .reg .pred %beyond;
-    .reg .b32 %thread, %lane, %block, %width, %probe, %count, %scale;
-    .reg .b32 %pick_a, %pick_b, %pick_c, %pick_e;
-    .reg .b64 %address;
-{declarations}
-    mov.u32 %thread, %tid.x;
-    mov.u32 %block, %ctaid.x;
-    mov.u32 %width, %ntid.x;
-    and.b32 %lane, %thread, {WARP - 1};
-    mad.lo.u32 %probe, %block, %width, %thread;
-    shr.u32 %probe, %probe, {WARP.bit_length() - 1};
-    ld.param.u32 %count, [count];
-    setp.ge.u32 %beyond, %probe, %count;
-    @%beyond ret;
-    ld.param.u64 %address, [probes];
-    mad.wide.u32 %address, %probe, 16, %address;
-    ld.global.v4.u32 {{%pick_a, %pick_b, %pick_c, %pick_e}}, [%address];
-{loads}
-    mov.b32 %scale, 0x{instruction.scale or 0:08x};
-    {instruction.mnemonic} {vectors}{metadata}{scales};
-    ld.param.u64 %address, [output];
-{_place(output, "%probe")}
-{_each(output, "st.global.b{bits} [%address + {offset}], {register};")}
-    ret;
-}}
-"""
-
-
-def _load(operand: Operand) -> str:
-    role = operand.role.lower()
+    ports = (*kernel.inputs, kernel.output)
+    parameters = [
+        f".param .u64 {each}" for each in (*(f"of_{port.name}" for port in kernel.inputs), "probes", "output")
+    ]
+    lines = [line for number, each in enumerate(kernel.inputs) for line in _load(kernel, number, each)]
     return "\n".join(
         (
-            f"    ld.param.u64 %address, [patterns_{role}];",
-            _place(operand, f"%pick_{role}"),
-            _each(operand, "ld.global.b{bits} {register}, [%address + {offset}];"),
+            f".visible .entry {kernel.entry}({', '.join(parameters)})",
+            "{",
+            "    .reg .b32 %lane, %probe, %pick, %place, %word<4>;",
+            "    .reg .b64 %address, %row;",
+            *(_declare(each, kernel.threads) for each in ports),
+            "    mov.u32 %lane, %tid.x;",
+            "    mov.u32 %probe, %ctaid.x;",
+            "    ld.param.u64 %row, [probes];",
+            f"    mad.wide.u32 %row, %probe, {4 * len(kernel.inputs)}, %row;",
+            *lines,
+            *_poison(kernel),
+            kernel.body,
+            *_store(kernel),
+            "    ret;",
+            "}\n",
         )
     )
 
 
-def _place(operand: Operand, pattern: str) -> str:
-    """Advances %address to this lane's first register in a pattern."""
-    size = operand.register_bits // 8
-    return (
-        f"    mad.wide.u32 %address, {pattern}, {operand.registers * WARP * size}, %address;\n"
-        f"    mad.wide.u32 %address, %lane, {size}, %address;"
-    )
+def _declare(each: Port, threads: int) -> str:
+    if each.bytes:
+        return f"    .shared .align 128 .b8 memory_{each.name}[{each.size(threads)}];\n    .reg .b32 %{each.name};"
+    return f"    .reg .b{each.bits} %{each.name}<{each.registers}>;"
 
 
-def _each(operand: Operand, line: str) -> str:
-    role, bits = operand.role.lower(), operand.register_bits
-    return "\n".join(
-        "    " + line.format(bits=bits, register=f"%{role}{reg}", offset=reg * WARP * bits // 8)
-        for reg in range(operand.registers)
-    )
+def _load(kernel: Kernel, number: int, each: Port) -> list[str]:
+    wide, width = _CHUNK * kernel.threads, each.bits // 8
+    lines = [
+        f"ld.global.u32 %pick, [%row + {4 * number}];",
+        f"ld.param.u64 %address, [of_{each.name}];",
+        f"mad.wide.u32 %address, %pick, {each.size(kernel.threads)}, %address;",
+        f"mad.wide.u32 %address, %lane, {_CHUNK if each.bytes else width}, %address;",
+        *_place(each),
+    ]
+    for offset in range(0, each.size(kernel.threads) if each.bytes else 0, wide):
+        lines.append(f"ld.global.v4.b32 {_WORDS}, [%address + {offset}];")
+        lines.append(f"st.shared.v4.b32 [%place + {offset}], {_WORDS};")
+    for register in range(each.registers):
+        offset = register * width * kernel.threads
+        lines.append(f"ld.global.b{each.bits} %{each.name}{register}, [%address + {offset}];")
+    return ["    " + line for line in lines]
 
 
-def _vector(operand: Operand) -> str:
-    return "{" + ", ".join(f"%{operand.role.lower()}{reg}" for reg in range(operand.registers)) + "}"
+def _store(kernel: Kernel) -> list[str]:
+    each = kernel.output
+    count = 0 if each.bytes else each.together
+    width = _CHUNK if each.bytes else count * each.bits // 8
+    lines = [
+        *(["bar.sync 0;"] if each.bytes else []),
+        "ld.param.u64 %address, [output];",
+        f"mad.wide.u32 %address, %probe, {each.size(kernel.threads)}, %address;",
+        f"mad.wide.u32 %address, %lane, {width}, %address;",
+        *_place(each),
+    ]
+    for number, offset in enumerate(range(0, each.size(kernel.threads), width * kernel.threads)):
+        if each.bytes:
+            lines.append(f"ld.shared.v4.b32 {_WORDS}, [%place + {offset}];")
+            lines.append(f"st.global.v4.b32 [%address + {offset}], {_WORDS};")
+        else:
+            registers = ", ".join(f"%{each.name}{number * count + place}" for place in range(count))
+            vector, operand = ("", registers) if count == 1 else (f".v{count}", f"{{{registers}}}")
+            lines.append(f"st.global{vector}.b{each.bits} [%address + {offset}], {operand};")
+    return ["    " + line for line in lines]
+
+
+def _place(each: Port) -> list[str]:
+    """For shared memory, sets %place to the thread's first chunk."""
+    if not each.bytes:
+        return []
+    return [f"mov.u32 %{each.name}, memory_{each.name};", f"mad.lo.u32 %place, %lane, {_CHUNK}, %{each.name};"]
+
+
+def _poison(kernel: Kernel) -> list[str]:
+    """Fills the shared memory of the output with POISON, so that what the instruction leaves out shows."""
+    each = kernel.output
+    offsets = range(0, each.size(kernel.threads) if each.bytes else 0, _CHUNK * kernel.threads)
+    fill = [f"st.shared.v4.b32 [%place + {offset}], {{%pick, %pick, %pick, %pick}};" for offset in offsets]
+    return ["    " + line for line in (*_place(each), f"mov.u32 %pick, 0x{POISON:x};", *fill)] if fill else []

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
 from ..db.files import atomically
-from ..db.fragment import Element, Fragment, Source, check_slots, element_type, elements
+from ..db.fragment import Element, Fragment, Source, element_type
+from ..db.instructions import Key
 
-COLUMNS = (
-    *("shape", "type", "role", "lane", "reg", "slot", "row", "col", "col_last"),
-    *("instruction", "major", "computation", "selector"),
-)
-
-#: Columns that name a fragment, in the order of Fragment.key.
-_KEY = ("instruction", "shape", "type", "role", "major", "selector")
-_TEXT = {"instruction", "shape", "type", "role", "major"}
 _FORMAT = b"lanemap.capture"
+
+#: Columns of the file: the number of a layout, and its elements.
+_COLUMNS = ("layout", *Element._fields)
 
 
 def shipped() -> frozenset[str]:
@@ -36,9 +35,13 @@ def write(source: Source, path: str | os.PathLike[str]) -> None:
     """
     import pyarrow.parquet
 
-    table = _table(source)
-    with atomically(Path(path)) as file:
-        pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19)
+    table, header = _table(source)
+    with (
+        atomically(Path(path)) as file,
+        pyarrow.parquet.ParquetWriter(file, table.schema, compression="zstd", compression_level=9) as writer,
+    ):
+        writer.write_table(table)
+        writer.add_key_value_metadata({_FORMAT: header})
 
 
 def is_capture(path: str | os.PathLike[str]) -> bool:
@@ -47,7 +50,7 @@ def is_capture(path: str | os.PathLike[str]) -> bool:
     import pyarrow.parquet
 
     try:
-        metadata = pyarrow.parquet.read_schema(path).metadata
+        metadata = pyarrow.parquet.read_metadata(path).metadata
     except (OSError, pyarrow.ArrowException):
         return False
     return _FORMAT in (metadata or {})
@@ -63,116 +66,109 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
 
     try:
         with Path(path).open("rb") as file:
-            table = pyarrow.parquet.ParquetFile(file).read().combine_chunks()
+            parquet = pyarrow.parquet.ParquetFile(file)
+            table, metadata = parquet.read().combine_chunks(), parquet.metadata.metadata or {}
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
     except pyarrow.ArrowException as error:
         raise LanemapError(f"{path} is not a whole Parquet file: {_reason(error)}") from None
-    described = (table.schema.metadata or {}).get(_FORMAT)
+    described = metadata.get(_FORMAT)
     if described is None:
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
     if not table.schema.equals(_schema()):
         found = ", ".join(f"{field.name} {field.type}" for field in table.schema)
-        raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(COLUMNS)}, as lanemap writes them")
+        raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(_COLUMNS)}, as lanemap writes them")
+    columns = {each: table[each].to_numpy() for each in _COLUMNS}
     try:
         header = json.loads(described)
         own_name, title, provenance = header["name"], header["title"], header["provenance"]
+        digest, rows = header.pop("digest"), [(Key(*key), *rest) for key, *rest in header["fragments"]]
     except (ValueError, KeyError, TypeError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
-    return Source(own_name if name is None else name, "capture", title, _fragments(path, table), provenance)
+    if digest != _digest(header, columns):
+        raise LanemapError(f"{path} was changed after it was written: its digest does not fit")
+    try:
+        fragments = _fragments(columns, rows)
+    except LanemapError as error:
+        raise LanemapError(f"{path}: {error}") from None
+    return Source(own_name if name is None else name, "capture", title, fragments, provenance)
 
 
 def _schema() -> Any:
     import pyarrow
 
-    text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    narrow = {"lane", "reg", "slot", "computation", "selector"}
-    types = {name: text if name in _TEXT else pyarrow.int8() if name in narrow else pyarrow.int16() for name in COLUMNS}
-    return pyarrow.schema(list(types.items()))
+    return pyarrow.schema([("layout", pyarrow.int32()), *((name, pyarrow.int16()) for name in Element._fields)])
 
 
-def _table(source: Source) -> Any:
+def _table(source: Source) -> tuple[Any, bytes]:
+    """The elements of each distinct layout, and for the metadata which fragments have it."""
     import pyarrow
 
-    fragments = [fragment for fragment in source.fragments if fragment.elements is not None]
-    sizes = [len(fragment.elements) for fragment in fragments if fragment.elements is not None]
-    empty = np.empty(0, element_type())
-    rows = np.concatenate([empty, *(fragment.elements for fragment in fragments if fragment.elements is not None)])
-    schema, arrays = _schema(), []
-    for field in schema:
-        if field.name in _KEY:
-            values = [fragment.key[_KEY.index(field.name)] for fragment in fragments]
-            plain = pyarrow.array(values, pyarrow.string() if field.name in _TEXT else field.type)
-            column = plain.take(pyarrow.array(np.repeat(np.arange(len(fragments)), sizes)))
-            arrays.append(column.dictionary_encode() if field.name in _TEXT else column)
-        else:
-            arrays.append(pyarrow.array(rows[field.name], field.type))
-    header = {"name": source.name, "title": source.title, "provenance": source.provenance}
-    return pyarrow.Table.from_arrays(arrays, schema=schema.with_metadata({_FORMAT: json.dumps(header).encode()}))
-
-
-def _fragments(path: str | os.PathLike[str], table: Any) -> list[Fragment]:
-    """The fragments of a table in the order of their first rows."""
-    codes, names = [], []
-    for name in _KEY:
-        column = table[name].combine_chunks()
-        column = (column.dictionary_decode() if name in _TEXT else column).dictionary_encode("encode")
-        codes.append(column.indices.to_numpy(zero_copy_only=False))
-        names.append(column.dictionary.to_pylist())
-    keys, first, which = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
-    columns = {name: table[name].to_numpy() for name in Element._fields}
+    layouts: dict[str | None, tuple[int, Any]] = {}
     fragments = []
-    for number in np.argsort(first):
-        rows = np.flatnonzero(which.ravel() == number)
-        key = [values[code] for values, code in zip(names, keys[number], strict=True)]
-        try:
-            cells = elements({name: column[rows] for name, column in columns.items()})
-        except LanemapError as error:
-            raise LanemapError(f"{path}: {' '.join(map(str, key[:4]))}: {error}") from None
-        fragments.append(_fragment(path, key, cells))
-    return fragments
-
-
-def _fragment(path: str | os.PathLike[str], key: Any, table: Any) -> Fragment:
-    instruction, shape, of_type, role, major, selector = key
-    fragment = Fragment(
-        instruction=instruction,
-        shape=shape,
-        type=of_type,
-        role=role,
-        registers=int(table["reg"].max()) + 1,
-        slots=int(table["slot"].max()) + 1,
-        elements=table,
-        major=major,
-        selector=selector,
-        status="captured",
-    )
-    try:
-        rows, columns = fragment.dimensions
-    except (KeyError, TypeError):
-        raise LanemapError(f"{path} has role {role!r} of shape {shape!r}: roles are A, B, C, D and E") from None
-    bounds = {
-        "lane": fragment.threads,
-        "reg": 1 << 15,
-        "slot": 1 << 15,
-        "row": rows,
-        "col": columns,
-        "col_last": columns,
+    for each in source.fragments:
+        if each.elements is not None:
+            number, _ = layouts.setdefault(each.digest, (len(layouts), each.elements))
+            fragments.append((each.key, each.registers, each.slots, number))
+    tables = [table for _, table in layouts.values()]
+    rows = np.concatenate([np.empty(0, element_type()), *tables])
+    columns = {"layout": np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])}
+    columns |= {name: rows[name] for name in Element._fields}
+    header = {
+        "name": source.name,
+        "title": source.title,
+        "provenance": source.provenance,
+        "fragments": fragments,
     }
-    for name, bound in bounds.items():
-        outside = (table[name] < 0) | (table[name] >= bound)
-        if outside.any():
-            value = table[name][np.argmax(outside)]
-            raise LanemapError(f"{path} has {name} {value} in {fragment}: it must be 0 to {bound - 1}")
-    try:
-        check_slots(fragment)
-    except LanemapError as error:
-        raise LanemapError(f"{path}: {error}") from None
-    if (table["computation"] < 1).any():
-        raise LanemapError(f"{path} has a computation below 1 in {fragment}: they count from 1")
-    if (table["col_last"] < table["col"]).any():
-        raise LanemapError(f"{path} has a window of columns in {fragment} that ends before it begins")
-    return fragment
+    header = json.loads(json.dumps(header))
+    text = json.dumps({**header, "digest": _digest(header, columns)}, separators=(",", ":"))
+    return pyarrow.Table.from_arrays(list(map(pyarrow.array, columns.values())), schema=_schema()), text.encode()
+
+
+def _digest(header: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> str:
+    """Fingerprint of everything in a capture file."""
+    found = sha256(json.dumps(header, sort_keys=True).encode())
+    for name in _COLUMNS:
+        found.update(np.ascontiguousarray(columns[name]).tobytes())
+    return found.hexdigest()
+
+
+def _fragments(columns: Mapping[str, NDArray[Any]], rows: Sequence[tuple[Key, int, int, int]]) -> list[Fragment]:
+    """The fragments that the metadata lists, each with the elements of its layout."""
+    layout = columns["layout"]
+    starts = np.searchsorted(layout, np.arange(1 + int(layout.max(initial=-1)) + 1))
+    table = np.empty(len(layout), element_type())
+    for name in Element._fields:
+        table[name] = columns[name]
+    place = (table["lane"].astype(np.int64) << 32) + (table["reg"].astype(np.int64) << 16) + table["slot"]
+    if ((np.diff(place) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
+        raise LanemapError("elements are not in the order of lanes, registers and slots, each slot once")
+    greatest = {name: np.maximum.reduceat(table[name], starts[:-1]) for name in Element._fields} if len(table) else {}
+    least = {name: np.minimum.reduceat(table[name], starts[:-1]) for name in Element._fields} if len(table) else {}
+    fragments = []
+    for key, registers, slots, number in rows:
+        if not 0 <= number < len(starts) - 1:
+            raise LanemapError(f"{key} has layout {number}: there are {len(starts) - 1}")
+        found = table[starts[number] : starts[number + 1]]
+        each = Fragment(**key._asdict(), registers=registers, slots=slots, elements=found, status="captured")
+        height, width = each.dimensions
+        bounds = {
+            "lane": range(each.threads),
+            "reg": range(registers),
+            "slot": range(slots),
+            "row": range(height),
+            "col": range(width),
+            "col_last": range(width),
+            "computation": range(1, each.computations + 1),
+        }
+        for name, bound in bounds.items():
+            for value in (least[name][number], greatest[name][number]):
+                if value not in bound:
+                    raise LanemapError(f"{name} {value} of {each} is outside {bound.start}..{bound.stop - 1}")
+        if (found["col_last"] < found["col"]).any():
+            raise LanemapError(f"a window of columns of {each} ends before it begins")
+        fragments.append(each)
+    return fragments
 
 
 def _reason(error: Exception) -> str:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from .. import __version__
 from ..db.difference import difference
 from ..db.errors import LanemapError
-from ..db.fragment import Fragment, Source
-from ..db.instructions import FORMS, Form, Key
-from . import ptx
+from ..db.forms import Move, every
+from ..db.fragment import Fragment, Source, merge
+from ..db.instructions import Form, Key
+from . import moves, ptx, warpgroup
+from .bench import Bench
 from .device import Description, Device, NotLoaded
+from .kernels import kernels
 from .label import label
-from .probe import Bench, measure
+from .probe import measure
 from .relations import Contradiction
 from .verify import AGREES, Verdict, verify
 
@@ -46,72 +48,105 @@ class Result:
 
 def capture(
     device: Device,
-    documented: Mapping[Any, Fragment],
-    instructions: Iterable[Form] = FORMS,
+    documented: Mapping[Key, Fragment],
+    forms: Iterable[Form | Move] | None = None,
     progress: Callable[[Result], object] | None = None,
     name: str | None = None,
+    version: str = "",
 ) -> Source:
-    """Measures instructions on a device, and gives all captured fragments as a source.
+    """Measures forms on a device, and gives all captured fragments as a source.
 
-    ``documented`` has the fragments of the anchor by Fragment.key. ``progress`` is called after each instruction.
-    Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``gpu_seconds``, ``instructions`` (a Result each) and
-    ``disagreements``: in words, each operand of which two instructions gave different measurements.
+    ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
+    ``progress`` is called after each form. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds``
+    (the driver's compiler), ``gpu_seconds``, ``instructions`` (a Result each) and ``disagreements``: in words, each
+    operand of which two forms gave different measurements.
     """
     started, description = time.perf_counter(), device.describe()
-    fragments: dict[Key, tuple[Fragment, Form]] = {}
-    results, disagreements = [], []
-    for instruction in instructions:
-        result, measured = capture_one(device, documented, instruction, description)
-        results.append(result)
-        for fragment in measured:
-            known, first = fragments.setdefault(fragment.key, (fragment, instruction))
-            if known.digest != fragment.digest:
-                found = difference(known, fragment)
-                said = f"{found.count} of {found.total} elements: {found.words}"
-                disagreements.append(f"{fragment} differs between {first} and {instruction}: {said}")
-        if progress is not None:
-            progress(result)
+    asked = list(every() if forms is None else forms)
+    known: dict[Key, Fragment] = {}
+    measured: list[tuple[Fragment, Form | Move]] = []
+    results: dict[str, Result] = {}
+    loading = 0.0
+    for together in _modules(asked):
+        loading += _load(device, together, description)
+        for form in together:
+            result, fragments = capture_one(device, documented, form, description, known)
+            results[str(form)] = result
+            measured += [(fragment, form) for fragment in fragments]
+            known |= {fragment.key: fragment for fragment in fragments if fragment.key not in known}
+            if progress is not None:
+                progress(result)
+    kept, disagreements = _merged(measured)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     provenance = {
         "device": asdict(description),
         "time": now,
-        "tool": f"lanemap {__version__}",
+        "tool": f"lanemap {version}".strip(),
         "seconds": round(time.perf_counter() - started, 6),
-        "gpu_seconds": round(sum(result.gpu_seconds for result in results), 6),
-        "instructions": [asdict(result) for result in results],
+        "load_seconds": round(loading, 6),
+        "gpu_seconds": round(sum(result.gpu_seconds for result in results.values()), 6),
+        "instructions": [asdict(results[str(form)]) for form in asked],
         "disagreements": disagreements,
     }
-    kept = [fragment for fragment, _ in fragments.values()]
     title = f"{description.name}, measured {now[:10]}"
     return Source(name or source_name(description), "capture", title, kept, provenance)
 
 
+def _load(device: Device, forms: Sequence[Form | Move], description: Description) -> float:
+    """Loads the kernels of several forms at once, which takes the driver less time than each alone. Gives the seconds.
+
+    Where the driver refuses one of them, each is loaded alone when it runs, and says so itself.
+    """
+    started = time.perf_counter()
+    with suppress(LanemapError):
+        device.load([kernel for form in forms if form.supports(description.target) for kernel in kernels(form)])
+    return time.perf_counter() - started
+
+
+def _modules(forms: Iterable[Form | Move]) -> list[list[Form | Move]]:
+    """The forms whose kernels are loaded together: those of wgmma by types, all others by shape."""
+    together: dict[tuple[str, ...], list[Form | Move]] = {}
+    for form in forms:
+        alike: tuple[str, ...] = (form.shape,)
+        if isinstance(form, Form) and form.name in ("wgmma", "wgmma.sp"):
+            alike = (form.a, form.d)
+        together.setdefault((form.name, type(form).__name__, *alike), []).append(form)
+    return list(together.values())
+
+
 def capture_one(
-    device: Device, documented: Mapping[Any, Fragment], instruction: Form, description: Description
+    device: Device,
+    documented: Mapping[Key, Fragment],
+    form: Form | Move,
+    description: Description,
+    known: MutableMapping[Key, Fragment],
 ) -> tuple[Result, list[Fragment]]:
-    """Measures, labels and checks one instruction. What fails is told in the result, with no fragments."""
-    started, bench = time.perf_counter(), Bench(device, instruction)
+    """Measures, labels and checks one form. What fails is told in the result, with no fragments.
+
+    ``known`` has what was measured before, on which wmma.mma and wgmma build.
+    """
+    started, bench = time.perf_counter(), Bench(device, form)
     fragments: list[Fragment] = []
     anchor, message, status = "", "", CAPTURED
     by_document = by_measurement = None
     try:
-        if not instruction.supports(description.target):
-            raise NotLoaded(f"needs {instruction.target}, and this device is {description.target}")  # noqa: TRY301
-        fragments, anchor = label(instruction, measure(bench), documented)
+        if not form.supports(description.target):
+            raise NotLoaded(f"needs {form.target}, and this device is {description.target}")  # noqa: TRY301
+        fragments, anchor = _measure(bench, form, documented, known)
         measured = {fragment.key: fragment for fragment in fragments}
-        metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
-        by_measurement = verify(bench, measured)
+        by_measurement = verify(bench, {**known, **measured})
         if by_measurement.verdict != AGREES:
-            raise Contradiction(f"random products by the measured layout: {by_measurement.detail}")
-        by_document = verify(bench, {**documented, **metadata})
+            raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
+        metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
+        by_document = by_measurement if _same(measured, documented) else verify(bench, {**documented, **metadata})
     except NotLoaded as error:
-        status, message = UNSUPPORTED, f"{instruction}: {error}"
+        status, message = UNSUPPORTED, f"{form}: {error}"
     except LanemapError as error:
-        status, message = FAILED, f"{instruction}: {error}"
+        status, message = FAILED, f"{form}: {error}"
         fragments = []
-    text = ptx.module(instruction, description.target) if instruction.supports(description.target) else ""
+    text = ptx.module(bench.kernels.values(), description.target) if form.supports(description.target) else ""
     result = Result(
-        instruction=str(instruction),
+        instruction=str(form),
         status=status,
         message=message,
         anchor=anchor,
@@ -123,6 +158,39 @@ def capture_one(
         ptx_sha256=hashlib.sha256(text.encode()).hexdigest() if text else "",
     )
     return result, fragments
+
+
+def _measure(
+    bench: Bench, form: Form | Move, documented: Mapping[Key, Fragment], known: MutableMapping[Key, Fragment]
+) -> tuple[list[Fragment], str]:
+    """The fragments of a form by the way of its family, and in words what their labels are from."""
+    if isinstance(form, Move):
+        return moves.measure(bench, form)
+    if form.name in ("wgmma", "wgmma.sp"):
+        return warpgroup.measure(bench, form, known)
+    if form.name == "wmma":
+        return [], "operands as wmma.load and wmma.store move them"
+    return label(form, measure(bench, form), documented)
+
+
+def _same(measured: Mapping[Key, Fragment], documented: Mapping[Key, Fragment]) -> bool:
+    """Whether the document has every measured fragment, and none of them differs."""
+    return bool(measured) and all(
+        key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
+    )
+
+
+def _merged(measured: Sequence[tuple[Fragment, Form | Move]]) -> tuple[list[Fragment], list[str]]:
+    """The first measurement of each operand, and in words what differs from it."""
+    kept, repeated = merge(fragment for fragment, _ in measured)
+    form_of = {id(fragment): form for fragment, form in measured}
+    disagreements = []
+    for one, other in repeated:
+        if one.digest != other.digest:
+            found = difference(one, other)
+            said = f"{found.count} of {found.total} elements: {found.words}"
+            disagreements.append(f"{one} differs between {form_of[id(one)]} and {form_of[id(other)]}: {said}")
+    return kept, disagreements
 
 
 def source_name(description: Description) -> str:

@@ -1,6 +1,6 @@
 """Registers and numbers: how element values are written in the slots of registers.
 
-Words are arrays (patterns, registers, lanes) of 32- or 64-bit registers. Codes are arrays (patterns, slots), the bits
+Words are arrays (patterns, registers, threads) of 32- or 64-bit registers. Codes are arrays (patterns, slots), the bits
 of one element each, in the order of a fragment's elements: by lane, then register, then slot from low bits to high.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db.instructions import WARP, Operand
+from ..db.instructions import Operand
 
-_NATIVE = {"f16": "f2", "f32": "f4", "tf32": "f4", "f64": "f8", "s32": "i4"}
+_NATIVE = {"f16": "f2", "f32": "f4", "tf32": "f4", "f64": "f8", "s32": "i4", "b16": "u2"}
 
 #: Exponent and mantissa bits of the floats of 8 bits and fewer.
 _SMALL_FLOATS = {"e4m3": (4, 3), "e5m2": (5, 2), "e3m2": (3, 2), "e2m3": (2, 3), "e2m1": (2, 1)}
@@ -22,24 +22,46 @@ _SMALL_FLOATS = {"e4m3": (4, 3), "e5m2": (5, 2), "e3m2": (3, 2), "e2m3": (2, 3),
 
 def unpack(words: NDArray[Any], slots: int) -> NDArray[Any]:
     """Codes of ``words``, ``slots`` to a register."""
-    by_lane = np.ascontiguousarray(words.transpose(0, 2, 1))
-    bits = words.dtype.itemsize * 8 // slots
-    if bits >= 8:
-        return np.asarray(by_lane.view(f"u{bits // 8}").reshape(len(words), -1))
-    shifts = np.arange(slots, dtype=words.dtype) * bits
-    return np.asarray((by_lane[..., None] >> shifts & (1 << bits) - 1).astype("u1").reshape(len(words), -1))
+    by_lane = np.ascontiguousarray(words.transpose(0, 2, 1)).reshape(len(words), -1)
+    return from_bytes(by_lane.view(np.uint8), words.dtype.itemsize * 8 // slots)
 
 
 def pack(codes: NDArray[Any], operand: Operand) -> NDArray[Any]:
     """Words of an operand that hold ``codes``."""
-    by_lane = codes.reshape(len(codes), WARP, operand.registers, operand.slots).astype(word_type(operand))
-    shifts = np.arange(operand.slots, dtype=by_lane.dtype) * operand.slot_bits
-    return np.ascontiguousarray(np.bitwise_or.reduce(by_lane << shifts, axis=-1).transpose(0, 2, 1))
+    by_lane = to_bytes(codes, operand.slot_bits).view(word_type(operand))
+    return np.ascontiguousarray(by_lane.reshape(len(codes), operand.threads, operand.registers).transpose(0, 2, 1))
+
+
+def from_bytes(data: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Codes of ``bits`` bits that follow each other in bytes (..., bytes), low bits first."""
+    if bits >= 8:
+        return data.view(f"<u{bits // 8}")
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return np.asarray((data[..., None] >> shifts & (1 << bits) - 1).reshape(*data.shape[:-1], -1))
+
+
+def to_bytes(codes: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Bytes of codes, the inverse of ``from_bytes``."""
+    if bits >= 8:
+        return np.ascontiguousarray(codes.astype(f"<u{bits // 8}")).view(np.uint8)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    grouped = codes.astype(np.uint8).reshape(*codes.shape[:-1], -1, 8 // bits)
+    return np.asarray(np.bitwise_or.reduce(grouped << shifts, axis=-1))
+
+
+def write(operand: Operand, values: NDArray[Any]) -> NDArray[Any]:
+    """Words whose slots hold values (patterns, slots)."""
+    return pack(encode(operand.type, operand.slot_bits, values), operand)
+
+
+def read(operand: Operand, words: NDArray[Any]) -> NDArray[Any]:
+    """Values (patterns, slots) of words."""
+    return decode(operand.type, operand.slot_bits, unpack(words, operand.slots))
 
 
 def ones(operand: Operand, patterns: int, pattern: NDArray[Any], slot: NDArray[Any]) -> NDArray[Any]:
     """Words of ``patterns`` patterns that are 1 in the listed slots, ``pattern[i]`` in ``slot[i]``, and 0 elsewhere."""
-    words = np.zeros((patterns, operand.registers, WARP), word_type(operand))
+    words = np.zeros((patterns, operand.registers, operand.threads), word_type(operand))
     lane, reg, place = coordinates(operand, slot)
     one = encode(operand.type, operand.slot_bits, np.array([1])).astype(words.dtype)
     np.bitwise_or.at(words, (pattern, reg, lane), one << (place * operand.slot_bits).astype(words.dtype))
@@ -74,13 +96,13 @@ def encode(of_type: str, bits: int, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(native.view(f"u{native.dtype.itemsize}"))
     if of_type == "bf16":
         return np.asarray(np.asarray(values).astype("f4").view("u4") >> 16)
-    codes = {value: code for code, value in reversed(list(enumerate(_table(of_type, bits).tolist())))}
-    return np.array([codes[value] for value in np.ravel(values).tolist()], "u1").reshape(np.shape(values))
+    known, code = np.unique(_table(of_type, bits), return_index=True)
+    return np.asarray(code[np.searchsorted(known, values)].astype("u1"))
 
 
 def integers(of_type: str) -> tuple[int, int]:
     """Least and greatest of the small integers to test a type with."""
-    return {"b1": (0, 1), "u8": (0, 2), "u4": (0, 2)}.get(of_type, (-2, 2))
+    return {"b1": (0, 1), "u8": (0, 2), "u4": (0, 2), "b16": (0, 0xFFFF)}.get(of_type, (-2, 2))
 
 
 @lru_cache

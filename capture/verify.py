@@ -1,7 +1,7 @@
-"""A second check, independent of probes: random matrices through a layout table, compared exactly with numpy.
+"""A second check, independent of probes: random numbers through a layout table, compared exactly.
 
-Matrices of small integers are scattered into registers by the table's A, B and C, multiplied by one instruction, and
-gathered by its D. For a sparse A the metadata is random too, and the table's E says which columns it selects.
+What a form gives for random registers and memory must be what the simulated group gives by the table. Numbers are small
+integers, so that every result is exact.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db import metadata
 from ..db.errors import LanemapError
+from ..db.forms import Move
 from ..db.fragment import Fragment
-from ..db.instructions import WARP, Form
-from . import values
-from .matrices import gather, multiply, scatter
-from .probe import Bench, describe_slot
+from ..db.instructions import Form, Key, operand
+from ..db.metadata import pack_vectors
+from . import memory, values
+from .bench import Bench
+from .device import Probes
+from .matrices import gather
+from .ptx import Kernel, Port
+from .simulate import SimulatedGroup
 
 AGREES, DISAGREES, NOT_DOCUMENTED = "agrees", "disagrees", "not documented"
 
@@ -28,68 +32,74 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether products by a layout table are right (AGREES, DISAGREES or NOT_DOCUMENTED), and in words what is not."""
+    """Whether results by a layout table are right (AGREES, DISAGREES or NOT_DOCUMENTED), and in words what is not."""
 
     verdict: str
     detail: str = ""
 
 
-def verify(bench: Bench, table: Mapping[Any, Fragment], seed: int = 0) -> Verdict:
-    """Multiplies random matrices by the fragments of ``table``, by Fragment.key, with every selector."""
-    instruction = bench.instruction
-    random = np.random.default_rng(seed)
-    for selector in instruction.selectors:
-        roles = "ABCDE" if instruction.sparse else "ABCD"
-        fragments = {role: table.get(instruction.key(role, selector)) for role in roles}
-        missing = [role for role, fragment in fragments.items() if not _complete(instruction, role, fragment)]
+def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verdict:
+    """Runs every kernel of a form on random numbers, and the simulated group by the fragments of ``table``."""
+    random, group = np.random.default_rng(seed), SimulatedGroup(table, bench.form.target)
+    for kernel in bench.kernels.values():
+        missing = [key.role for key in keys(kernel) if not _complete(table.get(key))]
         if missing:
             return Verdict(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
-        known = {role: fragment for role, fragment in fragments.items() if fragment is not None}
+        picks = np.repeat(np.arange(_ROUNDS, dtype=np.uint32)[:, None], len(kernel.inputs), axis=1)
         try:
-            patterns, expected = _products(instruction, known, random)
+            patterns = {each.name: _random(kernel, each, table, random) for each in kernel.inputs}
+            expected = bench.read(kernel, group.run(kernel, Probes(patterns, picks)).words)
         except LanemapError as error:
             return Verdict(DISAGREES, str(error))
-        picks = np.repeat(np.arange(_ROUNDS, dtype=np.uint32)[:, None], 4, axis=1)
-        found = bench.values(patterns, picks, selector)
+        found = bench.values(patterns, picks, kernel.selector)
         if (wrong := found != expected).any():
             at = tuple(np.argwhere(wrong)[0])
-            chosen = "" if selector is None else f" with selector {selector}"
+            chosen = "" if kernel.selector is None else f" with selector {kernel.selector}"
             return Verdict(
                 DISAGREES,
                 f"{np.count_nonzero(wrong)} of {wrong.size} elements{chosen} are wrong, the first in "
-                f"{describe_slot(bench.output, at[1])}: {found[at]:g}, expected {expected[at]:g}",
+                f"{bench.place(at[1])}: {found[at]:g}, expected {expected[at]:g}",
             )
     return Verdict(AGREES)
 
 
-def _complete(instruction: Form, role: str, fragment: Fragment | None) -> bool:
+def keys(kernel: Kernel) -> list[Key]:
+    """The fragments that say what a kernel does."""
+    form = kernel.form
+    if isinstance(form, Move):
+        other = {"movmatrix": "A", "wmma": ""}.get(form.name, "p")
+        return [form.key(role) for role in (form.role, *other)]
+    selectors = form.selectors if kernel.selector is None else (kernel.selector,)
+    metadata = [form.key("E", selector) for selector in selectors if selector is not None]
+    return [*(form.key(role) for role in form.roles), *metadata]
+
+
+def _complete(fragment: Fragment | None) -> bool:
     if fragment is None or fragment.elements is None:
         return False
-    return role == "E" or len(fragment.elements) == instruction.operand(role).size
+    return fragment.role in "Ep" or len(fragment.elements) == operand(fragment.key).size
 
 
-def _products(
-    instruction: Form, fragments: Mapping[str, Fragment], random: np.random.Generator
-) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """Registers that hold random matrices, and the values of D's slots that they must give."""
-    count, rule = instruction.computations, instruction.sparsity
-    patterns: dict[str, NDArray[Any]] = {}
-    slots: dict[str, NDArray[Any]] = {}
-    matrices: dict[str, NDArray[Any]] = {}
-    for role in "ABC":
-        low, high = values.integers(instruction.operand(role).type)
-        shape = (_ROUNDS, count, *fragments[role].dimensions)
-        matrices[role] = random.integers(low, high, shape, endpoint=True).astype(np.float32)
-        slots[role] = gather(matrices[role], fragments[role])
-    if rule is not None:
-        words = metadata.pack_vectors(random.choice(list(rule.indices), (_ROUNDS, WARP, 8)))
-        patterns["E"] = words[:, None]
-        columns = metadata.decode(words, fragments["A"], fragments["E"])
-        low, high = values.integers(instruction.a)
-        slots["A"] = random.integers(low, high, columns.shape, endpoint=True).astype(np.float32)
-        matrices["A"] = scatter(slots["A"], fragments["A"], count, columns)
-    for role, held in slots.items():
-        operand = instruction.operand(role)
-        patterns[role] = values.pack(values.encode(operand.type, operand.slot_bits, held), operand)
-    expected = gather(multiply(instruction, matrices["A"], matrices["B"]) + matrices["C"], fragments["D"])
-    return patterns, expected
+def _random(kernel: Kernel, port: Port, table: Mapping[Key, Fragment], random: np.random.Generator) -> NDArray[Any]:
+    """Patterns of an input: what fits a matrix where it must hold one, and anything else where it need not."""
+    form = kernel.form
+    if port.name == "E":
+        assert isinstance(form, Form)
+        assert form.sparsity is not None
+        vectors = random.choice(list(form.sparsity.indices), (_ROUNDS, kernel.threads, 8))
+        return pack_vectors(vectors)[:, None]
+    if port.name == "p":
+        rows = np.tile(np.arange(kernel.threads, dtype=np.uint32), (_ROUNDS, 1))
+        return random.permuted(rows, axis=1)[:, None] * np.uint32(memory.LINE)
+    role = form.role if isinstance(form, Move) else port.name.removeprefix("shared_")[0]
+    low, high = values.integers(form.type if isinstance(form, Move) else form.types[role])
+    if port.bytes:
+        lines = random.integers(low, high, (_ROUNDS, *memory.extents(form, role)), endpoint=True)
+        return memory.write(form, role, lines)
+    fragment = table[form.key(role)]
+    if fragment.windowed:
+        slots = random.integers(low, high, (_ROUNDS, operand(fragment.key).size), endpoint=True)
+    else:
+        shape = (_ROUNDS, fragment.computations, *fragment.dimensions)
+        slots = gather(random.integers(low, high, shape, endpoint=True), fragment)
+    return values.write(operand(fragment.key), slots)

@@ -45,14 +45,14 @@ def capture(
     or disagrees with the document or with another one.
     """
     from .. import measure, write_capture
-    from ..db.instructions import select
+    from ..db.forms import select
     from .output import write_rows
 
     if output is not None and (show or ptx is not None):
         raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
     file = None if output is None else named_file(output, "a capture file")
     if ptx is not None:
-        from ..capture.ptx import write_kernels
+        from ..capture.kernels import write_kernels
 
         folder = named_file(ptx, "a folder for the kernels")
         sys.stdout.write(f"{write_kernels(select(pattern, shape, type), folder)} kernels in {folder}\n")
@@ -80,12 +80,15 @@ def capture(
 
 def _forms(pattern: str | None, shape: str | None, type_: str | None) -> Rows:
     """What a capture would run."""
-    from ..db.instructions import select
+    from ..db.forms import Move, select
     from ..db.reader import Rows
 
     columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
-    rows = []
+    rows: list[tuple[str | None, ...]] = []
     for each in select(pattern, shape, type_):
+        if isinstance(each, Move):
+            rows.append((each.mnemonic, each.shape, each.type, None, each.layout, None, each.target))
+            continue
         selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
         rows.append((each.mnemonic, each.shape, each.a, each.d, " ".join(each.majors), selectors, each.target))
     return Rows(columns, rows)

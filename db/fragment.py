@@ -135,7 +135,7 @@ class Fragment:
     @property
     def computations(self) -> int:
         """How many products or matrices one execution of the instruction handles."""
-        return instructions.computations(self.instruction, self.shape, self.type)
+        return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
 
     @property
     def windowed(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations, product
 from math import prod
@@ -21,11 +20,14 @@ from .errors import LanemapError
 #: Threads of a warp.
 WARP = 32
 
+#: Threads of a warpgroup.
+WARPGROUP = 128
+
 #: Bits that one element takes in a register. Floats narrower than 8 bits sit in 8-bit containers, but see _PACKED.
 _BITS = {
     **dict.fromkeys(("f64",), 64),
     **dict.fromkeys(("f32", "s32", "tf32"), 32),
-    **dict.fromkeys(("f16", "bf16"), 16),
+    **dict.fromkeys(("f16", "bf16", "b16"), 16),
     **dict.fromkeys(("s4", "u4"), 4),
     "b1": 1,
 }
@@ -44,14 +46,16 @@ _LARGEST = (1 << 15) - 1
 class Instruction:
     """One instruction, as PTX spells its name.
 
-    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K. ``threads``
-    execute it together. Elements of the roles in ``windowed`` may stand for a window of columns.
+    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, and ``m1``
+    is one column. ``threads`` execute it together. Elements of the roles in ``windowed`` may stand for a window of
+    columns. ``mnemonic`` is how mnemonics begin, where not with the name.
     """
 
     name: str
     axes: Mapping[str, str]
     threads: int = WARP
     windowed: str = ""
+    mnemonic: str = ""
 
     @property
     def sparse(self) -> bool:
@@ -66,7 +70,13 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
     each.name: each
     for each in (
         Instruction("mma", _PRODUCT),
-        Instruction("mma.sp", _SPARSE, windowed="AE"),
+        Instruction("mma.sp", _SPARSE, windowed="AE", mnemonic="mma.sp::ordered_metadata"),
+        Instruction("wgmma", {"A": "mk", "D": "mn"}, WARPGROUP, mnemonic="wgmma.mma_async"),
+        Instruction("wgmma.sp", {"A": "mk", "D": "mn", "E": "mk"}, WARPGROUP, "AE", "wgmma.mma_async.sp"),
+        Instruction("wmma", _PRODUCT),
+        Instruction("ldmatrix", {"r": "mn", "p": "m1"}),
+        Instruction("stmatrix", {"r": "mn", "p": "m1"}),
+        Instruction("movmatrix", {"A": "mn", "D": "nm"}),
     )
 }
 
@@ -89,7 +99,7 @@ def dimensions(shape: str, role: str, name: str = "mma.sp") -> tuple[int, int]:
     matched = _SHAPE.fullmatch(shape)
     if matched is None:
         raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
-    extents = {axis: int(extent) for axis, extent in zip("mnk", matched.groups(), strict=True) if extent}
+    extents = {axis: int(extent) for axis, extent in zip("mnk", matched.groups(), strict=True) if extent} | {"1": 1}
     axes = instruction(name).axes
     if role not in axes:
         raise LanemapError(f"invalid role {role!r}: {name} has {', '.join(axes)}")
@@ -100,9 +110,20 @@ def dimensions(shape: str, role: str, name: str = "mma.sp") -> tuple[int, int]:
     return extents[axes[role][0]], extents[axes[role][1]]
 
 
-def computations(name: str, shape: str, type: str) -> int:  # noqa: A002 - PTX's word
-    """How many products one execution computes: four in m8n8k4 with f16, else one."""
-    return 4 if (name, shape, type) in _QUAD_PAIRS else 1
+def computations(name: str, shape: str, type: str, qualifiers: str | None = None) -> int:  # noqa: A002 - PTX's word
+    """How many products or matrices one execution handles: four in m8n8k4 with f16, two in ldmatrix.x2, mostly one."""
+    counted = re.match(r"x([0-9]+)", qualifiers or "")
+    return 4 if (name, shape, type) in _QUAD_PAIRS else int(counted[1]) if counted else 1
+
+
+def copies(name: str, shape: str, type: str, role: str) -> int:  # noqa: A002 - PTX's word
+    """How often an instruction holds each element of an operand.
+
+    A and B of wmma with f16 have eight registers whatever the shape (9.7.14.4.1); everything else is held once.
+    """
+    if (name, type) != ("wmma", "f16") or role not in ("A", "B"):
+        return 1
+    return 8 * 2 * WARP // prod(dimensions(shape, role, name))
 
 
 def quad_pair(lane: Any) -> Any:
@@ -111,8 +132,11 @@ def quad_pair(lane: Any) -> Any:
 
 
 def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:  # noqa: A002 - PTX's word
-    """The layout qualifiers that A and B of an instruction come in; none for other roles."""
-    if role not in ("A", "B"):
+    """The layout qualifiers that A and B of mma and mma.sp come in; none for other roles and instructions.
+
+    Those of wmma name layouts in memory and are among the qualifiers of a key.
+    """
+    if role not in ("A", "B") or name not in ("mma", "mma.sp"):
         return ()
     return ("row", "col") if (name, shape, type) in _QUAD_PAIRS else ("row",) if role == "A" else ("col",)
 
@@ -243,6 +267,27 @@ class Operand:
         return self.threads * self.registers * self.slots
 
 
+def operand(key: Key) -> Operand:
+    """The operand that a key names, with the registers that it takes."""
+    name, shape, type_, role, major, _, qualifiers = key
+    threads = INSTRUCTIONS[name].threads
+    if role == "p":
+        return Operand(role, type_, 1, 1, major, threads)
+    if role == "E":
+        return Operand(role, type_, 1, sparsity(name, shape, type_).slots, major, threads)
+    cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name))
+    stored = 2 if role == "A" and INSTRUCTIONS[name].sparse else 1
+    elements = copies(name, shape, type_, role) * cells // stored // threads
+    slots = register_bits(type_) // element_bits(name, shape, type_)
+    return Operand(role, type_, elements // slots, slots, major, threads)
+
+
+def supports(target: str, other: str) -> bool:
+    """Whether what needs ``target`` runs on another, such as sm_90a. One with a letter stands for its family only."""
+    mine, theirs = _number(target), _number(other)
+    return other[-1].isalpha() and mine // 10 == theirs // 10 if target[-1].isalpha() else theirs >= mine
+
+
 @dataclass(frozen=True)
 class Form:
     """One form of an instruction: a mnemonic, with the types of A, B, C and D.
@@ -269,6 +314,11 @@ class Form:
         return INSTRUCTIONS[self.name].sparse
 
     @property
+    def roles(self) -> str:
+        """The operands that threads hold, but for E: that depends on the selector."""
+        return "".join(INSTRUCTIONS[self.name].axes).replace("E", "")
+
+    @property
     def types(self) -> Mapping[str, str]:
         """The type of each role; that of E is the type of the A that it belongs to."""
         types = {"A": self.a, "B": self.b, "C": self.c, "D": self.d}
@@ -277,14 +327,19 @@ class Form:
     @property
     def mnemonic(self) -> str:
         """The instruction as PTX spells it. It is unique, and names the form everywhere."""
-        name = "mma.sp::ordered_metadata" if self.sparse else self.name
-        types = f"{self.d}.{self.a}.{self.b}.{self.c}"
-        return f"{name}.sync.aligned.{self.shape}.{self.majors[0]}.{self.majors[1]}{self.kind}.{types}{self.suffix}"
+        name, layouts = INSTRUCTIONS[self.name].mnemonic or self.name, ".".join(self.majors)
+        if self.name == "wmma":
+            types = (self.d, self.c) if self.a == "f16" else (self.d, self.a, self.b, self.c)
+            return f"wmma.mma{self.suffix}.sync.aligned.{layouts}.{self.shape}.{'.'.join(types)}"
+        if self.name in ("wgmma", "wgmma.sp"):
+            return f"{name}.sync.aligned.{self.shape}.{self.d}.{self.a}.{self.b}{self.suffix}"
+        types = (self.d, self.a, self.b, self.c)
+        return f"{name}.sync.aligned.{self.shape}.{layouts}{self.kind}.{'.'.join(types)}{self.suffix}"
 
     @property
     def dimensions(self) -> tuple[int, int, int]:
         """M, N and K."""
-        (m, k), (_, n) = (dimensions(self.shape, role, self.name) for role in "AB")
+        (m, k), (_, n) = (dimensions(self.shape, role, self.name) for role in "AD")
         return m, n, k
 
     @property
@@ -307,26 +362,18 @@ class Form:
 
     def operand(self, role: str) -> Operand:
         """The operand of a role."""
-        threads = INSTRUCTIONS[self.name].threads
-        if role == "E":
-            return Operand(role, self.a, 1, self.sparsity.slots if self.sparsity else 1, threads=threads)
-        type_ = self.types[role]
-        cells = self.computations * prod(dimensions(self.shape, role, self.name))
-        elements = cells // (2 if self.sparse and role == "A" else 1) // threads
-        slots = register_bits(type_) // element_bits(self.name, self.shape, type_)
-        major = dict(zip("AB", self.majors, strict=True)).get(role)
-        return Operand(role, type_, elements // slots, slots, major, threads)
+        return operand(self.key(role))
 
     def key(self, role: str, selector: int | None = None) -> Key:
         """What names the fragment of a role in any source."""
-        operand = self.operand(role)
-        return Key(self.name, self.shape, operand.type, role, operand.major, selector if role == "E" else None)
+        layout = dict(zip("AB", self.majors, strict=True)).get(role)
+        moved = self.name == "wmma"
+        major, qualifiers = (None, layout) if moved else (layout if self.name.startswith("mma") else None, None)
+        return Key(self.name, self.shape, self.types[role], role, major, selector if role == "E" else None, qualifiers)
 
     def supports(self, target: str) -> bool:
         """Whether PTX allows the form on a target such as sm_90a."""
-        mine, theirs = _number(self.target), _number(target)
-        family = self.target[-1].isalpha()
-        return target[-1].isalpha() and mine // 10 == theirs // 10 if family else theirs >= mine
+        return supports(self.target, target)
 
     def __str__(self) -> str:
         return self.mnemonic
@@ -419,31 +466,3 @@ def products(name: str, shape: str) -> tuple[Mapping[str, str], ...]:
         and (one.b == other.b or any({one.b, other.b} <= {*mixed} for mixed in _MIXED))
     ]
     return tuple(map(dict, dict.fromkeys(tuple(each.items()) for each in types)))
-
-
-def select(pattern: str | None = None, shape: str | None = None, type: str | None = None) -> list[Form]:  # noqa: A002
-    """The forms that match.
-
-    Args:
-        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
-        shape: as in ``m16n8k16``.
-        type: of A.
-
-    Raises:
-        LanemapError: none matches.
-    """
-    asked = {"shape": shape, "type": type}
-    plain = {name: value.strip().lower().removeprefix(".") for name, value in asked.items() if value is not None}
-    found = [
-        form
-        for form in FORMS
-        if (pattern is None or form.name == pattern or fnmatchcase(form.mnemonic, pattern))
-        and plain.get("shape", form.shape) == form.shape
-        and plain.get("type", form.a) == form.a
-    ]
-    if not found:
-        given = " ".join(
-            f"{name} {value!r}" for name, value in {"instruction": pattern, **asked}.items() if value is not None
-        )
-        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
-    return found

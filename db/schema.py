@@ -3,7 +3,8 @@
 source    where layouts come from
 fragment  one row per layout of a source, with what its source says of it
 mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one. It holds them packed, for
-          reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL
+          reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that is
+          the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says whose
 element   its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding   what the structural checks found when a fragment was loaded
 meta      the version of this schema and what the shipped sources were built from
@@ -54,6 +55,8 @@ mapping = Table(
     Column("id", Integer, primary_key=True),
     Column("digest", String, nullable=False, unique=True),
     Column("elements", LargeBinary, nullable=False),
+    Column("registers", SmallInteger, nullable=False),
+    Column("rows_of", ForeignKey("mapping.id")),
     sqlite_autoincrement=True,
 )
 
@@ -134,5 +137,6 @@ SELECT fragment.shape, fragment.type, fragment.role,
        fragment.qualifiers, source.name AS source
 FROM source
 JOIN fragment ON fragment.source_id = source.id
-JOIN element ON element.mapping_id = fragment.mapping_id
+JOIN mapping ON mapping.id = fragment.mapping_id
+JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id) AND element.reg < mapping.registers
 """

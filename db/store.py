@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, func, insert, inspect, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
@@ -208,8 +209,9 @@ def _replace(connection: Connection, new: Source) -> None:
 
 def _drop_unused(connection: Connection) -> None:
     """Delete the layouts that no fragment has."""
-    used = select(fragment.c.mapping_id).where(fragment.c.mapping_id.is_not(None))
-    connection.execute(delete(mapping).where(mapping.c.id.not_in(used)))
+    named = select(fragment.c.mapping_id).where(fragment.c.mapping_id.is_not(None))
+    lent = select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
+    connection.execute(delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
 
 
 def _row(each: Fragment, source_id: int | None, mappings: dict[str, int]) -> dict[str, Any]:
@@ -228,10 +230,24 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
     }
     if not tables:
         return known
+    shared = _shared(tables)
     inserted = insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
-    packed = [{"digest": digest, "elements": table.tobytes()} for digest, table in tables.items()]
-    new = dict(zip(tables, connection.scalars(inserted, packed), strict=True))
-    rows = [(new[digest], *row) for digest, table in tables.items() for row in table.tolist()]
+    new: dict[str, int] = {}
+    for chosen in (set(tables) - set(shared), set(shared)):
+        packed: list[dict[str, Any]] = [
+            {
+                "digest": digest,
+                "elements": table.tobytes(),
+                "registers": int(table["reg"].max(initial=0)) + 1,
+                "rows_of": new.get(shared.get(digest, "")),
+            }
+            for digest, table in tables.items()
+            if digest in chosen
+        ]
+        if packed:
+            ids = connection.scalars(inserted, packed)
+            new |= dict(zip((each["digest"] for each in packed), ids, strict=True))
+    rows = [(new[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
     columns = ("mapping_id", *Element._fields)
     if connection.dialect.name == "postgresql":
         _copy(connection, columns, rows)
@@ -239,6 +255,22 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
         marks = ", ".join("?" * len(columns))
         connection.exec_driver_sql(f"INSERT INTO element ({', '.join(columns)}) VALUES ({marks})", rows)  # noqa: S608
     return known | new
+
+
+def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
+    """Of which larger table each other one is the first registers, by fingerprint."""
+    largest: dict[bytes, list[str]] = {}
+    shared = {}
+    for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
+        alike = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
+        registers = table["reg"].max(initial=0)
+        for other in alike:
+            if np.array_equal(tables[other][tables[other]["reg"] <= registers], table):
+                shared[digest] = other
+                break
+        else:
+            alike.append(digest)
+    return shared
 
 
 def _copy(connection: Connection, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:

@@ -1,8 +1,9 @@
 """Structural checks: what must hold for any fragment of any source, whatever its layout.
 
 Lanes, registers, slots, cells and computations are in range; no slot stands for two cells; and every cell of the matrix
-is held once (once per computation). Only A and E of a sparse instruction may name windows of columns: there every cell
-can be held, by as many elements as the same cell of the other rows and of the other chunks of columns.
+is held once (once per computation), or as often as the instruction holds each. Only A and E of a sparse instruction may
+name windows of columns: there every cell can be held, by as many elements as the same cell of the other rows and of the
+other chunks of columns.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .fragment import Fragment
+from .instructions import copies
 from .spans import spans
 
 
@@ -55,8 +57,8 @@ def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     if (count > 1).any():
         lane, reg, slot = np.argwhere(count > 1)[0]
         found.append(f"{(count > 1).sum()} slots stand for several cells, first lane {lane} reg {reg} slot {slot}")
-    # Only some lanes supply metadata, so E alone may leave slots unused.
-    if fragment.role != "E" and (count == 0).any():
+    # Only some lanes supply metadata, and only some give addresses.
+    if fragment.role not in ("E", "p") and (count == 0).any():
         lane, reg, slot = np.argwhere(count == 0)[0]
         found.append(f"{(count == 0).sum()} slots stand for no cell, first lane {lane} reg {reg} slot {slot}")
     return found
@@ -77,11 +79,11 @@ def _cells(fragment: Fragment) -> list[str]:
     assert table is not None
     rows, cols = fragment.dimensions
     dense = bool((table["col"] == table["col_last"]).all())
-    several = fragment.computations
+    several, often = fragment.computations, copies(*fragment.key[:4])
     found = []
     for computation in range(1, several + 1):
         held = coverage(table[table["computation"] == computation], rows, cols)
-        usual = 1 if dense else _usual(held, fragment.chunk)
+        usual = often if dense else _usual(held, fragment.chunk)
         masks = {"too often": held > usual, "never": held == 0, "too seldom": (held < usual) & (held > 0)}
         where = f"computation {computation}: " if several > 1 else ""
         found += [where + cells for how, mask in masks.items() if (cells := _in_words(mask, how))]

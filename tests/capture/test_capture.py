@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture.device import POISON, LaunchFailed, NotLoaded, Output
+from lanemap.capture.device import LaunchFailed, NotLoaded, Output
+from lanemap.capture.ptx import POISON
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
-from lanemap.capture.simulate import SimulatedWarp
+from lanemap.capture.simulate import SimulatedGroup
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
 from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
 
@@ -19,16 +20,16 @@ SPARSE_SMALL = [each for each in SMALL if each.sparse]
 PERMUTED = settings(max_examples=25, deadline=None)
 
 
-class Tampered(SimulatedWarp):
+class Tampered(SimulatedGroup):
     """A simulated warp whose outputs something has happened to."""
 
     def __init__(self, table, change):
         super().__init__(table)
         self._change = change
 
-    def run(self, instruction, selector, probes):
-        output = super().run(instruction, selector, probes)
-        return Output(self._change(instruction, output.words.copy()), output.gpu_seconds)
+    def run(self, kernel, probes):
+        output = super().run(kernel, probes)
+        return Output(self._change(kernel, output.words.copy()), output.gpu_seconds)
 
 
 def permuted(fragment, order):
@@ -49,7 +50,7 @@ def relabelled(fragment, names, order):
 
 def captured(table, documented, instruction):
     """Fragments by role (E by selector) of a capture that must succeed."""
-    source = capture(SimulatedWarp(table, "sm_120a"), documented, [instruction])
+    source = capture(SimulatedGroup(table, "sm_120a"), documented, [instruction])
     (result,) = source.provenance["instructions"]
     assert result["status"] == CAPTURED, result["message"]
     assert result["measured"]["verdict"] == AGREES
@@ -72,7 +73,7 @@ def random_order(draw, size):
 
 
 def test_every_form_is_found_exactly(documented, complete):
-    source = capture(SimulatedWarp(complete, "sm_120a"), documented)
+    source = capture(SimulatedGroup(complete, "sm_120a"), documented, FORMS)
     assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(FORMS)
     assert {each.key: each.digest for each in source.fragments} == {key: each.digest for key, each in complete.items()}
     assert not source.provenance["disagreements"]
@@ -120,7 +121,7 @@ def test_a_document_that_most_slots_contradict_orders_nothing(documented, comple
     key = instruction.key(role)
     order = np.random.default_rng(seed).permutation(instruction.operand(role).size)
     wrong = {**documented, key: permuted(documented[key], order)}
-    message = failure(SimulatedWarp(complete), wrong, instruction)
+    message = failure(SimulatedGroup(complete), wrong, instruction)
     assert f"slots that the documented {role} gives" in message
     assert "are together as measured: that orders nothing" in message
 
@@ -133,7 +134,7 @@ def test_a_tie_orders_nothing(documented, complete):
     tied = (table["row"] < 2) & (table["col"] < 4)
     table["row"][tied] ^= 1
     wrong = {**documented, key: replace(documented[key], elements=table)}
-    message = failure(SimulatedWarp(complete), wrong, instruction)
+    message = failure(SimulatedGroup(complete), wrong, instruction)
     assert "of 8 slots that the documented B gives row 0 along K, no more than 4 are together" in message
 
 
@@ -141,7 +142,7 @@ def test_a_document_without_a_row_orders_nothing(documented, complete):
     instruction = DENSE_FORMS[11]
     key = instruction.key("B")
     wrong = {**documented, key: relabelled(documented[key], ["row"], np.r_[1, 1 : instruction.dimensions[2]])}
-    assert "slots that the documented B gives row" in failure(SimulatedWarp(complete), wrong, instruction)
+    assert "slots that the documented B gives row" in failure(SimulatedGroup(complete), wrong, instruction)
 
 
 @pytest.mark.parametrize("instruction", SPARSE_FORMS, ids=str)
@@ -153,7 +154,7 @@ def test_chunks_are_in_the_documented_order_whatever_the_order_within(documented
     columns = np.arange(instruction.dimensions[2])
     turned = columns // width * width + (columns + instruction.sparsity.group) % width
     source = capture(
-        SimulatedWarp(complete), {**documented, key: relabelled(documented[key], ["row"], turned)}, [instruction]
+        SimulatedGroup(complete), {**documented, key: relabelled(documented[key], ["row"], turned)}, [instruction]
     )
     (result,) = source.provenance["instructions"]
     assert result["status"] == CAPTURED
@@ -235,7 +236,7 @@ def test_index_values_overrule_a_documented_b(documented, complete):
     key = instruction.key("B")
     order = np.r_[1, 0, 2 : instruction.dimensions[2]]
     wrong = {**documented, key: relabelled(documented[key], ["row"], order)}
-    source = capture(SimulatedWarp(complete), wrong, [instruction])
+    source = capture(SimulatedGroup(complete), wrong, [instruction])
     (result,) = source.provenance["instructions"]
     assert result["anchor"].endswith("K as in the documented B (112 of 128 slots agree)")
     assert result["documented"]["verdict"] == DISAGREES
@@ -254,7 +255,7 @@ def test_a_d_without_rows_and_columns_is_a_contradiction(documented, complete, d
     corner = (table["row"] == one) & (table["col"] == other) & (table["computation"] == 1)
     opposite = (table["row"] == m - 1) & (table["col"] == n - 1) & (table["computation"] == 1)
     order[[corner.argmax(), opposite.argmax()]] = order[[opposite.argmax(), corner.argmax()]]
-    message = failure(SimulatedWarp({**complete, key: permuted(complete[key], order)}), documented, instruction)
+    message = failure(SimulatedGroup({**complete, key: permuted(complete[key], order)}), documented, instruction)
     assert "as measured, in two by the documented D" in message
 
 
@@ -294,13 +295,13 @@ def test_unwritten_output_fails(documented, complete, instruction):
 
 
 def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete):
-    class Unlucky(SimulatedWarp):
-        def run(self, instruction, selector, probes):
-            if instruction == DENSE_FORMS[8]:
+    class Unlucky(SimulatedGroup):
+        def run(self, kernel, probes):
+            if kernel.form == DENSE_FORMS[8]:
                 raise NotLoaded("the driver does not load it: no")
-            if instruction == DENSE_FORMS[9]:
+            if kernel.form == DENSE_FORMS[9]:
                 raise LaunchFailed("the launch failed: no")
-            return super().run(instruction, selector, probes)
+            return super().run(kernel, probes)
 
     seen = []
     source = capture(Unlucky(complete), documented, [*DENSE_FORMS[8:11], NARROW_FORMS[0]], seen.append)
@@ -311,10 +312,10 @@ def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete)
 
 
 def test_forms_that_share_an_operand_must_agree(documented, complete):
-    class Inconsistent(SimulatedWarp):
-        def run(self, instruction, selector, probes):
-            other = self if instruction.d == "f16" else SimulatedWarp({**complete, key: swapped})
-            return SimulatedWarp.run(other, instruction, selector, probes)
+    class Inconsistent(SimulatedGroup):
+        def run(self, kernel, probes):
+            other = self if kernel.form.d == "f16" else SimulatedGroup({**complete, key: swapped})
+            return SimulatedGroup.run(other, kernel, probes)
 
     one, other = [each for each in DENSE_FORMS if (each.shape, each.a) == ("m16n8k16", "f16")]
     key = one.key("A")
@@ -329,7 +330,7 @@ def test_products_by_a_wrong_document_disagree(documented, complete):
     instruction = DENSE_FORMS[11]
     key = instruction.key("A")
     wrong = {**documented, key: permuted(documented[key], np.r_[1, 0, 2 : instruction.operand("A").size])}
-    source = capture(SimulatedWarp(complete), wrong, [instruction])
+    source = capture(SimulatedGroup(complete), wrong, [instruction])
     (result,) = source.provenance["instructions"]
     assert result["status"] == CAPTURED
     assert result["documented"]["verdict"] == DISAGREES
@@ -340,7 +341,7 @@ def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
     instruction = DENSE_FORMS[11]
     key = instruction.key("A")
     beyond = relabelled(documented[key], ["col", "col_last"], np.arange(100, 100 + instruction.dimensions[2]))
-    source = capture(SimulatedWarp(complete), {**documented, key: beyond}, [instruction])
+    source = capture(SimulatedGroup(complete), {**documented, key: beyond}, [instruction])
     (result,) = source.provenance["instructions"]
     assert result["documented"]["verdict"] == DISAGREES
     assert "column 100: the matrix is 16 x 16" in result["documented"]["detail"]
@@ -349,7 +350,7 @@ def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
 @pytest.mark.parametrize("role", "BD")
 def test_without_its_anchor_an_instruction_fails(documented, complete, role):
     lacking = {key: each for key, each in documented.items() if each.role != role and each.role != "A"}
-    message = failure(SimulatedWarp(complete), lacking, DENSE_FORMS[11])
+    message = failure(SimulatedGroup(complete), lacking, DENSE_FORMS[11])
     assert "documented" in message
 
 
@@ -365,14 +366,14 @@ def test_an_interrupted_capture_stops(documented, complete):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        capture(SimulatedWarp(complete), documented, DENSE_FORMS[:2], interrupt)
+        capture(SimulatedGroup(complete), documented, DENSE_FORMS[:2], interrupt)
 
 
 def test_a_capture_says_where_it_is_from(documented, complete):
-    source = capture(SimulatedWarp(complete), documented, DENSE_FORMS[:1])
+    source = capture(SimulatedGroup(complete), documented, DENSE_FORMS[:1], version="1.2")
     assert (source.name, source.kind) == ("simulated-warp-sm_90a", "capture")
     assert source.provenance["device"]["target"] == "sm_90a"
-    assert source.provenance["tool"].startswith("lanemap ")
+    assert source.provenance["tool"] == "lanemap 1.2"
     (result,) = source.provenance["instructions"]
     assert result["probes"] > 100
     assert result["anchor"].startswith("rows and columns as in the documented D; K as in the documented B (128 of 128")

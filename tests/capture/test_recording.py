@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 
 import numpy as np
@@ -8,14 +9,15 @@ import pytest
 
 from lanemap.capture import recording
 from lanemap.capture.run import capture
-from lanemap.capture.simulate import SimulatedWarp
+from lanemap.capture.simulate import SimulatedGroup
 from lanemap.db.errors import LanemapError
+from lanemap.db.fragment import Element
 from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
 
 
 @pytest.fixture(scope="module")
 def source(documented, complete):
-    return capture(SimulatedWarp(complete), documented, [*DENSE_FORMS[:4], *SPARSE_FORMS[:2]])
+    return capture(SimulatedGroup(complete), documented, [*DENSE_FORMS[:4], *SPARSE_FORMS[:2]])
 
 
 @pytest.fixture
@@ -25,14 +27,23 @@ def path(source, tmp_path):
     return file
 
 
-def rewritten(path, change):
-    pyarrow.parquet.write_table(change(pyarrow.parquet.read_table(path)), path)
+def rewritten(path, change=lambda table: table, header=lambda header: None, digest=True):
+    """The file with other columns or another header; with a digest that fits them, unless told otherwise."""
+    read = pyarrow.parquet.ParquetFile(path)
+    table, described = change(read.read()), json.loads(read.metadata.metadata[b"lanemap.capture"])
+    header(described)
+    if digest:
+        described.pop("digest", None)
+        columns = {name: table[name].to_numpy() for name in table.column_names}
+        described["digest"] = recording._digest(described, columns)
+    text = json.dumps(described).encode()
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"lanemap.capture": text}), path)
     return path
 
 
-def with_value(table, name, value):
+def with_value(table, name, value, at=7):
     column = table[name].to_numpy().copy()
-    column[7] = value
+    column[at] = value
     number = table.schema.get_field_index(name)
     return table.set_column(number, table.schema.field(number), pyarrow.array(column, table.schema.field(number).type))
 
@@ -53,29 +64,17 @@ def test_what_is_read_is_what_was_written(source, path):
     assert recording.read(path, "mine").name == "mine"
 
 
-def test_the_columns_are_the_table_that_users_query(path):
-    assert pyarrow.parquet.read_table(path).column_names == (
-        [
-            "shape",
-            "type",
-            "role",
-            "lane",
-            "reg",
-            "slot",
-            "row",
-            "col",
-            "col_last",
-            "instruction",
-            "major",
-            "computation",
-            "selector",
-        ]
-    )
-    assert pyarrow.parquet.read_table(path).to_pandas().query("role == 'E'")["selector"].nunique() == 4
+def test_each_distinct_layout_is_written_once(source, path):
+    written = pyarrow.parquet.read_table(path)
+    assert written.column_names == ["layout", *Element._fields]
+    distinct = {each.digest: len(each.elements) for each in source.fragments}
+    assert len(distinct) < len(source.fragments)
+    assert written.num_rows == sum(distinct.values())
+    assert len(np.unique(written["layout"].to_numpy())) == len(distinct)
 
 
 def test_a_whole_run_is_small(documented, complete, tmp_path):
-    whole = capture(SimulatedWarp(complete), documented, (*DENSE_FORMS, *SPARSE_FORMS))
+    whole = capture(SimulatedGroup(complete), documented, (*DENSE_FORMS, *SPARSE_FORMS))
     recording.write(whole, tmp_path / "whole.parquet")
     assert (tmp_path / "whole.parquet").stat().st_size < 300_000
 
@@ -83,11 +82,10 @@ def test_a_whole_run_is_small(documented, complete, tmp_path):
 def test_an_old_file_stays_until_the_new_one_is_whole(source, path, monkeypatch):
     before = path.read_bytes()
 
-    def full(*arguments, **_):
-        arguments[1].write(b"half of it")
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(pyarrow.parquet, "write_table", full)
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
     with pytest.raises(LanemapError, match=r"cannot write .*capture.parquet: No space left on device"):
         recording.write(source, path)
     assert path.read_bytes() == before
@@ -98,7 +96,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pyarrow.parquet, "write_table", interrupted)
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
         recording.write(source, tmp_path / "capture.parquet")
     assert not list(tmp_path.iterdir())
@@ -129,19 +127,22 @@ def test_files_that_are_no_captures(path, tmp_path):
 
 
 def test_other_columns(path):
-    with pytest.raises(LanemapError, match=r"has columns shape .*: a capture has shape, type"):
-        recording.read(rewritten(path, lambda table: table.drop_columns("col_last")))
+    with pytest.raises(LanemapError, match=r"has columns layout .*: a capture has layout, lane"):
+        recording.read(rewritten(path, lambda table: table.drop_columns("col_last"), digest=False))
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("lane", 32, "has lane 32 in A of mma m8n8k4 f16 row major: it must be 0 to 31"),
-        ("row", -1, "has row -1 in .*: it must be 0 to 7"),
-        ("col", 4, "has col 4 in .*: it must be 0 to 3"),
-        ("col_last", 4, "has col_last 4 in .*: it must be 0 to 3"),
-        ("slot", 0, "slot . is given twice"),
-        ("computation", 0, "has a computation below 1"),
+        ("lane", 32, "not in the order of lanes, registers and slots"),
+        ("row", -1, "row -1 of A of mma m8n8k4 f16 row major is outside 0..7"),
+        ("col", 4, "col 4 of .* is outside 0..3"),
+        ("col_last", 4, "col_last 4 of .* is outside 0..3"),
+        ("reg", 0, "not in the order of lanes, registers and slots"),
+        ("slot", 0, "not in the order of lanes, registers and slots"),
+        ("computation", 0, "computation 0 of .* is outside 1..4"),
+        ("computation", 5, "computation 5 of .* is outside 1..4"),
+        ("layout", 1, "not in the order of lanes, registers and slots"),
     ],
 )
 def test_values_out_of_range(path, name, value, said):
@@ -150,13 +151,47 @@ def test_values_out_of_range(path, name, value, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_broken_provenance(path):
+def test_a_window_that_ends_before_it_begins(path):
+    with pytest.raises(LanemapError, match="a window of columns .* ends before it begins"):
+        recording.read(rewritten(path, lambda table: with_value(with_value(table, "col", 1), "col_last", 0)))
+
+
+def test_lanes_registers_and_slots_that_the_instruction_does_not_have(path):
+    def last(header):
+        return lambda table: with_value(table, header, 32, np.flatnonzero(table["layout"].to_numpy() == 0)[-1])
+
+    for name in ("lane", "reg", "slot"):
+        before = path.read_bytes()
+        with pytest.raises(LanemapError, match=f"{name} 32 of A of mma m8n8k4 f16 row major is outside 0.."):
+            recording.read(rewritten(path, last(name)))
+        path.write_bytes(before)
+
+
+def test_a_layout_that_is_not_there(path):
+    def other(header):
+        header["fragments"][0][3] = 1000
+
+    with pytest.raises(LanemapError, match="A of mma m8n8k4 f16 row major has layout 1000: there are"):
+        recording.read(rewritten(path, header=other))
+
+
+def test_what_was_changed_is_not_read(path):
+    whole = path.read_bytes()
+    with pytest.raises(LanemapError, match="was changed after it was written"):
+        recording.read(rewritten(path, lambda table: with_value(table, "row", 0), digest=False))
+    path.write_bytes(whole)
+    with pytest.raises(LanemapError, match="was changed after it was written"):
+        recording.read(rewritten(path, header=lambda header: header.update(title="another"), digest=False))
+
+
+@pytest.mark.parametrize("gone", ["name", "title", "provenance", "fragments", "digest"])
+def test_a_broken_provenance(path, gone):
     with pytest.raises(LanemapError, match="its provenance is not as lanemap writes it"):
-        recording.read(rewritten(path, lambda table: table.replace_schema_metadata({"lanemap.capture": "{"})))
+        recording.read(rewritten(path, header=lambda header: header.pop(gone), digest=False))
 
 
 def test_a_capture_of_nothing_is_still_a_capture(documented, complete, tmp_path):
-    empty = capture(SimulatedWarp(complete), documented, [])
+    empty = capture(SimulatedGroup(complete), documented, [])
     recording.write(empty, tmp_path / "empty.parquet")
     assert recording.read(tmp_path / "empty.parquet").fragments == []
     assert np.isfinite(empty.provenance["seconds"])

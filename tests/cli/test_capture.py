@@ -14,8 +14,9 @@ import pytest
 
 import lanemap
 from lanemap.capture import cuda, recording
-from lanemap.capture.simulate import SimulatedWarp
-from lanemap.db.instructions import DENSE_FORMS, FORMS, SPARSE_FORMS
+from lanemap.capture.simulate import SimulatedGroup
+from lanemap.db.forms import every
+from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
 from lanemap.db.lookup import Query, read_fragments
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
@@ -32,23 +33,23 @@ def card(monkeypatch, measured):
 
     @contextmanager
     def gpu(_number):
-        yield SimulatedWarp(measured)
+        yield SimulatedGroup(measured)
 
     monkeypatch.setattr(cuda, "Gpu", gpu)
 
 
 def test_list_names_every_form_without_a_gpu(run):
     rows = json.loads(run("capture", "--list", "--format", "json").out)
-    assert [row["instruction"] for row in rows] == [str(each) for each in FORMS]
+    assert [row["instruction"] for row in rows] == [str(each) for each in every()]
     assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE_FORMS)
     chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
     assert [row["target"] for row in chosen] == ["sm_80"]
 
 
 def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path):
-    assert run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(FORMS)} kernels in {tmp_path}/new/ptx\n"
+    assert run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(every())} kernels in {tmp_path}/new/ptx\n"
     written = {path.name: path.read_text() for path in (tmp_path / "new" / "ptx").iterdir()}
-    for each in FORMS:
+    for each in every():
         assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
 
 
@@ -79,11 +80,11 @@ def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, meas
 
     from lanemap.capture.device import LaunchFailed
 
-    class Broken(SimulatedWarp):
-        def run(self, instruction, selector, probes):
-            if instruction.a == "tf32":
+    class Broken(SimulatedGroup):
+        def run(self, kernel, probes):
+            if kernel.form.a == "tf32":
                 raise LaunchFailed("the launch failed: an illegal address")
-            return super().run(instruction, selector, probes)
+            return super().run(kernel, probes)
 
     key = ("mma", "m16n8k8", "bf16", "A", "row", None, None)
     table = measured[key].elements.copy()
@@ -110,7 +111,7 @@ def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, meas
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("capture", "-i", "wgmma"), ("no instruction matches", "--list")),
+        (("capture", "-i", "tcgen05.mma"), ("no instruction matches", "--list")),
         (("capture", "--shape", "m1n1k1", "--list"), ("no instruction matches",)),
         (("capture", "--ptx", "/proc/no"), ("/proc/no",)),
         (("capture", "--device", "-1"), ("--device",)),

@@ -59,13 +59,15 @@ def stored(database, *operand, **rest):
 def test_every_element_of_every_fragment_is_in_its_picture(run, built):
     with lanemap.open(str(built)) as database:
         kinds = database.fragments(None)
-        kinds = kinds[kinds.has_rows].drop_duplicates(["digest"])
+        # Wider accumulators go on like narrow ones, and options do not tell qualifiers apart.
+        kinds = kinds[kinds.has_rows & kinds.qualifiers.isna() & ~kinds["shape"].str.contains(r"n(?:[2-9]\d|\d{3})k")]
+        kinds = kinds.drop_duplicates(["digest"])
         for kind in kinds.itertuples():
             operand = (kind.shape, kind.type, kind.role)
             rest = {name: getattr(kind, name) for name in ("instruction", "major", "source", "selector")}
             rest = {name: value for name, value in rest.items() if not pd.isna(value)}
             options = [word for name, value in rest.items() for word in (f"--{name}", str(value))]
-            result = run("draw", *operand, *options)
+            result = run("draw", *operand, "--whole", *options)
             assert result.code == 0, result.err
             assert held(result.out) == stored(database, *operand, **rest), (operand, rest)
 
