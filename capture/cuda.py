@@ -202,7 +202,7 @@ def _pycuda_driver() -> Any:
         if (error.name or "").partition(".")[0] != "pycuda":
             raise LanemapError(f"PyCUDA cannot be loaded: {_line(error)}") from None
         raise LanemapError(
-            'PyCUDA is not installed: pip install "lanemap[capture]", which needs a CUDA toolkit to build'
+            'PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build'
         ) from None
     except ImportError as error:
         if "libcuda.so" in str(error) or "nvcuda" in str(error):

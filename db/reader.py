@@ -402,7 +402,7 @@ class ServerReader(Reader):
         try:
             import psycopg
         except ImportError:
-            raise LanemapError('PostgreSQL needs psycopg: pip install "lanemap[postgres]"') from None
+            raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
         try:
             yield
         except psycopg.Error as error:

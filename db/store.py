@@ -98,7 +98,7 @@ def _engine(location: Location) -> Engine:
     try:
         made = _sqlite(location) if location.file is not None else _postgresql(location)
     except ImportError:
-        raise LanemapError('PostgreSQL needs psycopg: pip install "lanemap[postgres]"') from None
+        raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
     except (ValueError, ArgumentError):
         raise LanemapError(f"cannot read the database address {location}: write postgresql://USER@HOST/NAME") from None
     return made

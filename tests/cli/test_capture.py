@@ -129,7 +129,7 @@ def test_no_pycuda_says_what_to_install(built, tmp_path):
     done = subprocess.run([LANEMAP, "capture"], env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert 'pip install "lanemap[capture]"' in done.stderr
+    assert "pip install pycuda" in done.stderr
 
 
 def sparse_operands():
