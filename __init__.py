@@ -648,7 +648,8 @@ def read_file(path: str | PathLike[str]) -> Source:
 def _query(operand: Query | str) -> Query:
     from .db.names import operand as parse
 
-    return parse(operand.split()) if isinstance(operand, str) else operand
+    query = parse(operand.split()) if isinstance(operand, str) else operand
+    return query if query.source else replace(query, source=DEFAULT_SOURCE)
 
 
 def measure(

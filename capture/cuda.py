@@ -201,9 +201,7 @@ def _pycuda_driver() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pycuda":
             raise LanemapError(f"PyCUDA cannot be loaded: {_line(error)}") from None
-        raise LanemapError(
-            'PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build'
-        ) from None
+        raise LanemapError("PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build") from None
     except ImportError as error:
         if "libcuda.so" in str(error) or "nvcuda" in str(error):
             raise LanemapError(f"there is no NVIDIA driver (libcuda): {_NEEDS}") from None

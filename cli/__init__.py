@@ -35,6 +35,9 @@ except KeyboardInterrupt:  # before there is a main that could catch it
 
 __all__ = ["app", "main"]
 
+#: What typer raises where the command line is used wrongly: an exception of its own, or before 0.29 one of click.
+_BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
+
 
 def main() -> None:
     """Run a command. Exit code 2 is bad input, with one line on stderr that says what would be right."""
@@ -46,10 +49,11 @@ def main() -> None:
         _open_streams()
         code = app(standalone_mode=False)
         sys.stdout.flush()
-    except typer.TyperException as error:
+    except _BAD_USAGE as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "lanemap"
-        code = complain(f"{error.format_message()} (see {command} --help)")
+        words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
+        code = complain(f"{words} (see {command} --help)")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
     except UnicodeError as error:
