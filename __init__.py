@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .db.metadata import Metadata
     from .db.notation.export import Export
     from .db.picture import Picture
+    from .db.recipe import Recipe
     from .ingest.document import Reading
     from .ingest.imported import Imported
 
@@ -294,6 +295,25 @@ class Database:
             given = operand(self.reader, _query(first))
             taken = replace(second or Query(), source=given.source)
             return chains(given, lookup.read_fragments(self.reader, taken))
+
+    def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row") -> Recipe:
+        """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
+
+        Args:
+            move: the registers of the move, as in ``"ldmatrix m8n8 b16 r"``, or a Query.
+            operand: what is loaded or stored, as in ``"m16n8k16 f16 A"``.
+            major: ``row`` or ``col``, how the tile lies in memory.
+
+        Returns:
+            The address that each lane passes to each move, as ``addresses`` and ``frame()``.
+
+        Raises:
+            LanemapError: there is no such move or operand, or the move cannot do it; says why.
+        """
+        from .db.recipe import pairs, recipe
+
+        with self.reader.snapshot():
+            return recipe(pairs(self.reader, _query(move)), self._with_rows(_query(operand))[0], major)
 
     def draw(
         self,

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
 from .app import DISAGREES, app, open_database
-from .options import Db, Format, Major, Output, Source
+from .options import Db, Format, Output, Source
 
 if TYPE_CHECKING:
+    from .. import Database, Query
     from ..db.chain import Chain, Move
     from ..db.reader import Rows
+    from ..db.recipe import Recipe
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
 def chain(
     operand: Annotated[
         list[str],
-        typer.Argument(metavar="OPERAND [OPERAND]", help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name."),
+        typer.Argument(
+            metavar="OPERAND [OPERAND]",
+            help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name. Or m8n8 b16 r of a matrix move.",
+        ),
     ],
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
     relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Renumber K where that avoids movement.")] = False,
-    first: Annotated[str | None, typer.Option("--first", help="mma or mma.sp, where both have the first.")] = None,
-    second: Annotated[str | None, typer.Option("--second", help="mma or mma.sp, where both have the second.")] = None,
-    major: Major = None,
+    first: Annotated[str | None, typer.Option("--first", help="The instruction, where several have the first.")] = None,
+    second: Annotated[
+        str | None, typer.Option("--second", help="The instruction, where several have the second.")
+    ] = None,
+    major: Annotated[
+        str | None, typer.Option("--major", "-m", help="row or col: of m8n8k4 f16, or of the tile in memory.")
+    ] = None,
     source: Source = DEFAULT_SOURCE,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
@@ -37,6 +48,9 @@ def chain(
     Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Without a
     second operand, every A and B is listed that D can be without a move between lanes. Exit code 0: no value moves to
     another lane; 1: some do.
+
+    m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: the answer is what address in a tile of
+    shared memory each lane passes.
     """
     from ..db import names
     from ..db.chain import Movement, relabelled
@@ -46,6 +60,10 @@ def chain(
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     d = names.operand(given, instruction=first, source=source)
+    if taken and (moved := _moved(d, names.operand(taken[0], instruction=second, source=source))):
+        with open_database(db) as database:
+            _write_recipes(database, *moved, [major] if major else ["row", "col"], format)
+        return
     with open_database(db) as database:
         if not taken:
             every = Query(instruction=second, major=major, source=source)
@@ -58,6 +76,69 @@ def chain(
     _write_chain(shown, renumbered, format)
     if shown.movement is not Movement.NONE:
         raise typer.Exit(DISAGREES)
+
+
+def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
+    """The move and the operand, of two that are not a D and an A or B; None where neither is a matrix move."""
+    for move, operand, name in ((first, second, "ldmatrix"), (second, first, "stmatrix")):
+        if move.parameters()["role"] == "r":
+            return replace(move, instruction=move.instruction or name), operand
+    return None
+
+
+def _write_recipes(database: Database, move: Query, operand: Query, majors: Sequence[str], form: Format) -> None:
+    """What each lane passes for a tile of each major, or why there is no recipe for one of them.
+
+    Raises:
+        LanemapError: there is a recipe for none of them.
+    """
+    from .output import remark, write_rows
+
+    found, failed = [], []
+    for major in majors:
+        try:
+            found.append(database.recipe(move, operand, major=major))
+        except LanemapError as error:
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    if form is Format.TABLE:
+        texts = ["\n".join(_recipe(each)) + "\n" for each in found] + [f"{each}\n" for each in failed]
+        sys.stdout.write("\n".join(texts))
+        return
+    remark(map(str, failed))
+    rows = [each.rows() for each in found]
+    write_rows(replace(rows[0], rows=[row for each in rows for row in each.rows]), form)
+
+
+def _recipe(found: Recipe) -> Iterator[str]:
+    """A recipe for whoever types it: each move with its addresses and registers, then the matrices of each."""
+    from ..db.reader import Rows
+    from ..db.recipe import formula, mnemonic
+    from ..db.spans import spans
+    from .output import table
+
+    (lines, width), line = found.tile, "row" if found.major == "row" else "column"
+    loads = found.moves[0].instruction == "ldmatrix"
+    yield f"{found.operand} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
+    yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (found.operand, *found.moves)))}"
+    if found.packed:
+        yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
+    packed, matrices = "packed " if found.packed else "", []
+    for step, passed in groupby(found.addresses, key=lambda each: each.step):
+        addresses = list(passed)
+        regs = sorted({each.reg for each in addresses})
+        move = found.moves[step]
+        yield f"move {step}:  {mnemonic(move)}, registers {spans(regs)} of {packed}{found.operand.role}"
+        yield f"{line + ':':<8} {formula(addresses, 'line')}"
+        yield f"byte:    {formula(addresses, 'byte')}"
+        length = move.dimensions[1] * move.slot_bits // 8
+        for (matrix, reg), tile in groupby(sorted(addresses), key=lambda each: (each.matrix, each.reg)):
+            held = list(tile)
+            bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
+            matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
+    yield ""
+    yield table(Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)).rstrip("\n")
 
 
 _TILES = ("tile_row", "tile_col", "from_tile_row", "from_tile_col")

@@ -27,6 +27,38 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
     assert result.out == snapshot
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "m8n8 b16 r m16n8k16 f16 A",
+        "m8n8 b16 r m16n8k32 e4m3 B",
+        "m8n8 b16 r m64n64k8 tf32 A --major row",
+        "m16n8k16 f32 D m8n8 b16 r --major col",
+        "m64n40k16 f16 D m8n8 b16 r --major row",
+    ],
+)
+def test_a_recipe_says_what_each_lane_passes(run, snapshot, arguments):
+    result = run("chain", *arguments.split())
+    assert (result.code, result.err) == (0, "")
+    assert result.out == snapshot
+
+
+def test_every_address_in_other_formats(run):
+    """Those of both majors, each with what its expression says."""
+    rows = list(csv.DictReader(io.StringIO(run("chain", *"m8n8 b16 r m16n8k16 f16 A -f csv".split()).out)))
+    assert [row["major"] for row in rows] == ["row"] * 32 + ["col"] * 32
+    for row in rows:
+        lane = int(row["lane"])
+        line, byte = (lane & 15, lane & 16) if row["major"] == "row" else ((lane & 7) + (lane >> 4) * 8, lane * 2 & 16)
+        assert (int(row["line"]), int(row["byte"])) == (line, byte)
+
+
+def test_in_other_formats_a_remark_says_what_there_is_no_recipe_for(run):
+    result = run("chain", *"m8n8 b16 r m16n8k32 e4m3 A -f jsonl".split())
+    assert (result.code, result.out.count("\n"), result.out.count('"row"')) == (0, 32, 32)
+    assert result.err.startswith("lanemap: ldmatrix m8n8 b16 cannot move A of mma m16n8k32 e4m3 in a col-major tile")
+
+
 def test_every_element_in_other_formats(run):
     rows = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D m16n8k16 f16 A -f csv".split()).out)))
     assert tuple(rows[0]) == Move._fields
@@ -60,6 +92,11 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
         ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
         ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
+        ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "col-major", "2 elements")),
+        ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "not side by side")),
+        ("m8n8 b16 r m16n8k32 f16 A --second mma.sp", ("metadata", "dense operand")),
+        ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
+        ("m8n8 b16 r m8n8 b16 r", ("r of ldmatrix m8n8", "name an A, B, C or D")),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
     ],
 )

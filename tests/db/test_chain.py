@@ -125,6 +125,9 @@ def test_what_cannot_be_chained_is_left_out(database):
         ("m16n8k16 f16 D", "m16n8k16 f16 B", False, Movement.WARP, False),
         ("m16n8k32 f32 D", "m16n8k32 e4m3 A", False, Movement.QUAD, False),
         ("m16n8k8 f32 D", "m16n8k8 tf32 A", False, Movement.QUAD, False),
+        ("m64n64k16 f32 D", "m64n64k16 f16 A", False, Movement.NONE, False),
+        ("m64n128k16 f16 D", "m64n64k16 f16 A", False, Movement.NONE, True),
+        ("m64n64k32 f32 D", "m64n64k32 e4m3 A", False, Movement.QUAD, False),
     ],
 )
 def test_what_is_known(database, first, second, transposed, verdict, as_they_are):
@@ -133,9 +136,14 @@ def test_what_is_known(database, first, second, transposed, verdict, as_they_are
     assert (told.movement, told.registers_stay) == (verdict, as_they_are)
 
 
-def test_the_order_for_8_bits_is_that_of_fused_attention(database):
-    p = found(database, "m16n8k32 f32 D", "m16n8k32 e4m3 A")
-    assert relabelled(p).order[:16] == (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
+@pytest.mark.parametrize("shape", ["m16n8k32", "m64n64k32"])
+def test_the_order_for_8_bits_is_that_of_fused_attention(database, shape):
+    """Of a warp, and of a warpgroup."""
+    p = found(database, f"{shape} f32 D", f"{shape} e4m3 A")
+    renumbered = relabelled(p)
+    assert renumbered.order[:16] == (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
+    moved, right, _ = simulated(renumbered)
+    assert moved == right
 
 
 @pytest.mark.parametrize(

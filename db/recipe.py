@@ -1,0 +1,242 @@
+"""Recipes that load an operand from shared memory with ldmatrix, store it with stmatrix, or transpose it on the way.
+
+ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes give (9.7.14.5.15, 9.7.14.5.16). Which
+bits of which row are in which bits of which register is known from their fragments, as it is for the operand. So the
+addresses follow, or the first two that contradict each other show that the move cannot do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .errors import LanemapError
+from .forms import moves as moves_of
+from .fragment import Fragment, elements
+from .instructions import WARP
+from .lookup import Query, fragments
+from .reader import Reader, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What memory lays out one after the other: the elements of a row of the operand's matrix, or those of a column.
+MAJORS = ("row", "col")
+
+#: Bits of a register that a matrix is moved to or from.
+_WORD = 32
+
+
+class Address(NamedTuple):
+    """The address that one lane passes to one move.
+
+    ``line`` and ``byte`` count in the tile in memory, whose lines are the rows of the matrix where it is row-major and
+    else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand.
+    """
+
+    step: int
+    qualifiers: str
+    matrix: int
+    reg: int
+    lane: int
+    line: int
+    byte: int
+
+
+class Pair(NamedTuple):
+    """The two operands of ldmatrix or stmatrix: the registers, and the lanes that pass addresses."""
+
+    r: Fragment
+    p: Fragment
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The moves that bring an operand from memory to registers, or back.
+
+    Every lane passes an address to every move. Those of which the move takes no notice are repeated ones. ``packed``
+    says that the lanes first convert the elements to 16 bits and put each two into one register.
+    """
+
+    operand: Fragment
+    major: str
+    moves: Sequence[Fragment]
+    addresses: Sequence[Address]
+    packed: bool = False
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Lines of the tile in memory, and bytes of a line."""
+        lines, places = _in_memory(*self.operand.dimensions, self.major)
+        return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
+
+    def rows(self) -> Rows:
+        """Every address as a row, with how the tile lies in memory."""
+        return Rows(("major", *Address._fields), [(self.major, *each) for each in self.addresses])
+
+    def frame(self) -> pd.DataFrame:
+        """Every address as a row of a frame."""
+        return self.rows().frame()
+
+
+def pairs(reader: Reader, query: Query) -> list[Pair]:
+    """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
+
+    Each is of the source that is asked for, or where that has no rows, of the first other source that has.
+
+    Raises:
+        LanemapError: no source has them.
+    """
+    asked = str(query.source).lower()
+    ends: list[dict[str | None, Fragment]] = []
+    for role in "rp":
+        known = [each for each in fragments(reader, replace(query, role=role, source=None)) if each.has_rows]
+        known.sort(key=lambda each: str(each.source).lower() != asked)
+        ends.append({each.qualifiers: each for each in reversed(known)})
+    r, p = ends
+    found = [Pair(r[each], p[each]) for each in r if each in p]
+    return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
+
+
+def recipe(known: Sequence[Pair], operand: Fragment, major: str) -> Recipe:
+    """The moves of an operand from a tile in memory, or to it.
+
+    Args:
+        known: the moves that there are, see ``pairs``.
+        operand: what they load or store.
+        major: ``row`` or ``col``, how the tile lies in memory.
+
+    Raises:
+        LanemapError: no such move can do it; says why.
+    """
+    if major not in MAJORS:
+        raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
+    if operand.role not in ("A", "B", "C", "D"):
+        raise LanemapError(f"{operand} is not a matrix operand: name an A, B, C or D")
+    if lacking := [each for each in (known[0].r, operand) if not each.has_rows]:
+        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
+    if operand.windowed or operand.computations > 1:
+        held = "columns that metadata chooses" if operand.windowed else f"{operand.computations} matrices"
+        raise LanemapError(f"{operand} holds {held}: a recipe is for the dense operand of one product")
+    whole = [replaced for replaced in (operand, packed(operand)) if replaced]
+    if known[0].r.instruction == "ldmatrix":
+        del whole[1:]
+    failed = []
+    for each in whole:
+        for transposing in (False, True):
+            alike = [pair for pair in known if ("trans" in str(pair.r.qualifiers)) == transposing]
+            try:
+                used, addresses = _addresses(alike, each, major)
+            except LanemapError as error:
+                failed.append(error)
+                continue
+            return Recipe(operand, major, used, addresses, each is not operand)
+    raise failed[0]
+
+
+def packed(operand: Fragment) -> Fragment | None:
+    """An operand of 32 bits as it is once its elements are converted to 16 bits, two to a register; None for others."""
+    if operand.slot_bits != _WORD or operand.registers % 2 or operand.elements is None:
+        return None
+    columns: dict[str, Any] = {name: operand.elements[name] for name in operand.elements.dtype.names or ()}
+    columns |= {"reg": columns["reg"] // 2, "slot": columns["reg"] % 2}
+    return replace(operand, registers=operand.registers // 2, slots=2, elements=elements(columns))
+
+
+def _addresses(known: Iterable[Pair], operand: Fragment, major: str) -> tuple[list[Fragment], list[Address]]:
+    """The moves in turn, the widest that has no more registers than are left, and what each lane passes to them."""
+    held, count = None, operand.registers * operand.register_bits // _WORD
+    used: list[Fragment] = []
+    found: list[Address] = []
+    done = 0
+    for pair in known:
+        held = held or _held(operand, major, pair.r)
+        while pair.r.registers <= count - done:
+            found += _step(pair, held, operand, major, len(used), done)
+            used.append(pair.r)
+            done += pair.r.registers
+    if done < count:
+        raise LanemapError(f"no move is known that makes {count} registers of {operand}")
+    return used, found
+
+
+def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Where in memory each part of a lane's registers is from: its line, and its first bit in the line.
+
+    A part is what the move takes as one element. It may hold several elements, or be a part of one.
+    """
+    width, bits = operand.slot_bits, move.slot_bits
+    held: dict[tuple[int, int], tuple[int, int]] = {}
+    for each in operand.records():
+        line, place = _in_memory(each.row, each.col, major)
+        for bit in range(0, width, bits):
+            inside = each.reg * operand.register_bits + each.slot * width + bit
+            first = line, place * width + bit - inside % bits
+            if held.setdefault((each.lane, inside // bits), first) != first:
+                raise LanemapError(
+                    f"{_name(move)} cannot move {operand} in a {major}-major tile: it moves {bits} bits as one, and "
+                    f"the {bits // width} elements in them are not next to each other in memory"
+                )
+    return held
+
+
+def _step(
+    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, major: str, step: int, reg: int
+) -> list[Address]:
+    """What each lane passes to one move, whose first register is register ``reg`` of the operand."""
+    r, p = pair
+    row_bits = r.dimensions[1] * r.slot_bits
+    starts: dict[tuple[int, int, int], tuple[int, int]] = {}
+    registers: dict[int, int] = {}
+    for warp in range(operand.threads // WARP):
+        for each in r.records():
+            line, bit = held[warp * WARP + each.lane, (reg + each.reg) * r.slots + each.slot]
+            start = line, bit - each.col * r.slot_bits
+            registers.setdefault(each.computation, reg + each.reg)
+            known = starts.setdefault((warp, each.computation, each.row), start)
+            if known != start or start[1] % row_bits:
+                raise LanemapError(
+                    f"{_name(r)} cannot move {operand} in a {major}-major tile: the lanes that share the "
+                    f"{row_bits // 8} bytes of one address hold elements that are not side by side in memory"
+                )
+    passing = {each.lane: each for each in p.records()}
+    found = []
+    for lane in range(operand.threads):
+        each = passing[lane % WARP % len(passing)]
+        line, bit = starts[lane // WARP, each.computation, each.row]
+        row = (step, str(r.qualifiers), each.computation, registers[each.computation], lane, line, bit // 8)
+        found.append(Address(*row))
+    return found
+
+
+def _in_memory(row: int, col: int, major: str) -> tuple[int, int]:
+    return (row, col) if major == "row" else (col, row)
+
+
+def _name(move: Fragment) -> str:
+    return f"{move.instruction} {move.shape} {move.type}"
+
+
+def mnemonic(move: Fragment) -> str:
+    """A move as PTX spells it."""
+    known = (each.mnemonic for each in moves_of() if each.key(move.role) == move.key)
+    return next(known, f"{_name(move)} {move.qualifiers}")
+
+
+def formula(addresses: Sequence[Address], name: str) -> str:
+    """The ``line`` or ``byte`` of the addresses of one step, as an expression of the lane, or else as a list.
+
+    >>> formula([Address(0, "x2", lane // 8 + 1, 0, lane, lane % 8, lane // 8 * 16) for lane in range(16)], "byte")
+    '(lane >> 3) * 16'
+    """
+    import numpy as np
+
+    from .notation.arithmetic import bits
+    from .notation.digits import Case, NotASumError, as_sum
+
+    values = np.array([getattr(each, name) for each in addresses])
+    try:
+        return bits(Case(as_sum(values), (range(len(values)),)), ("lane",))
+    except NotASumError:
+        return " ".join(map(str, values))

@@ -1,0 +1,210 @@
+"""Recipes against a simulated warp: memory of numbered bits is moved as told, and compared with the operand's rows."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import lanemap
+from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.notation.arithmetic import evaluate
+from lanemap.db.recipe import formula, packed, pairs, recipe
+
+MAJORS = ("row", "col")
+
+
+@pytest.fixture(scope="module")
+def database(built):
+    with lanemap.open(str(built)) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def known(database):
+    """ldmatrix and stmatrix with each of their qualifiers."""
+    names = ("ldmatrix", "stmatrix")
+    return {name: pairs(database.reader, Query("m8n8", "b16", "r", name, source="h200-sm_90a")) for name in names}
+
+
+@pytest.fixture(scope="module")
+def operands(database):
+    """One dense operand of one product for each layout of an instruction, of wgmma the narrow ones."""
+    every = [each for each in read_fragments(database.reader, Query()) if each.digest]
+    dense = [each for each in every if each.role in "ABCD" and not each.windowed and each.computations == 1]
+    few = [each for each in dense if each.instruction not in ("wgmma.sp", "movmatrix") and each.dimensions[1] < 33]
+    few += [each for each in dense if each.instruction == "mma" and each.dimensions[1] > 32]
+    return list({(each.instruction, each.digest, each.dimensions, each.slot_bits): each for each in few}.values())
+
+
+def numbered(operand, major):
+    """A tile in memory of which every bit is a number of its own, and the bits that each register should hold."""
+    rows, cols = operand.dimensions
+    lines, places = (rows, cols) if major == "row" else (cols, rows)
+    memory = np.arange(lines * places * operand.slot_bits).reshape(lines, -1)
+    table, width = operand.elements, operand.slot_bits
+    registers = np.full((operand.threads, operand.registers * operand.register_bits), -1)
+    line, place = (table["row"], table["col"]) if major == "row" else (table["col"], table["row"])
+    for bit in range(width):
+        at = table["reg"] * operand.register_bits + table["slot"] * width + bit
+        registers[table["lane"], at] = memory[line, place * width + bit]
+    return memory, registers
+
+
+def places(move, warp):
+    """Lane, bit of its registers, lane that passes the address, and bit after it, of every bit that a move moves."""
+    passing = {(each.computation, each.row): each.lane for each in move.p.records()}
+    for each, bit in product(move.r.records(), range(16)):
+        lane = passing[each.computation, each.row]
+        yield 32 * warp + each.lane, 32 * each.reg + 16 * each.slot + bit, 32 * warp + lane, 16 * each.col + bit
+
+
+def followed(known, found):
+    """Every bit that a recipe moves: lane, bit of its registers, line of memory, bit of the line."""
+    first = 0
+    for step, used in enumerate(found.moves):
+        move = next(pair for pair in known if pair.r is used)
+        passed = {each.lane: each for each in found.addresses if each.step == step}
+        assert len(passed) == found.operand.threads
+        for warp in range(found.operand.threads // 32):
+            for lane, bit, by, after in places(move, warp):
+                yield lane, first + bit, passed[by].line, 8 * passed[by].byte + after
+        first += 32 * used.registers
+
+
+def found(known, operand, major):
+    try:
+        return recipe(known, operand, major)
+    except lanemap.LanemapError:
+        return None
+
+
+def possible(known, operand, major):
+    """Whether trying every address finds rows of memory that make every register, all with or all without .trans."""
+    memory, registers = numbered(operand, major)
+    starts = {tuple(line[at : at + 128]) for line in memory for at in range(0, len(line) - 127, 128)}
+    words = registers.shape[1] // 32
+
+    def makes(move):
+        rows = {}
+        for lane, bit, by, after in places(move, 0):
+            rows.setdefault(by, {})[after] = (lane, bit)
+        for warp, word, places_ in product(range(operand.threads // 32), range(words), rows.values()):
+            row = [places_[after] for after in range(128)]
+            if tuple(registers[32 * warp + lane, 32 * word + bit] for lane, bit in row) not in starts:
+                return False
+        return True
+
+    return any(makes(move) for move in known if move.r.registers == 1)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_loading_by_a_recipe_makes_the_operand(known, operands, major):
+    made = []
+    for operand in operands:
+        loaded = found(known["ldmatrix"], operand, major)
+        assert (loaded is not None) == possible(known["ldmatrix"], operand, major), operand
+        if loaded is None:
+            continue
+        memory, right = numbered(operand, major)
+        registers = np.full_like(right, -1)
+        for lane, bit, line, at in followed(known["ldmatrix"], loaded):
+            registers[lane, bit] = memory[line, at]
+        assert np.array_equal(registers, right), operand
+        assert loaded.tile == (len(memory), memory.shape[1] // 8)
+        made.append((operand.role, operand.slot_bits))
+    if major == "row":
+        assert {("A", bits) for bits in (1, 4, 8, 16, 32)} | {("B", 16), ("D", 16)} <= {*made}
+    else:
+        assert {("B", bits) for bits in (1, 4, 8, 16, 32)} | {("A", 16), ("D", 16)} <= {*made}
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_storing_by_a_recipe_makes_the_matrix(known, operands, major):
+    made = set()
+    for operand in [each for each in operands if each.role == "D" and each.slot_bits in (16, 32)]:
+        stored = recipe(known["stmatrix"], operand, major)
+        assert stored.packed == (operand.slot_bits == 32)
+        held = packed(operand) if stored.packed else operand
+        right, registers = numbered(held, major)
+        memory = np.full_like(right, -1)
+        for lane, bit, line, at in followed(known["stmatrix"], stored):
+            memory[line, at] = registers[lane, bit]
+        assert np.array_equal(memory, right)
+        made.add((operand.instruction, operand.slot_bits))
+    assert {("mma", 16), ("mma", 32), ("wgmma", 16), ("wgmma", 32)} <= made
+
+
+def test_packing_keeps_the_order_of_elements(operands):
+    for operand in operands:
+        half = packed(operand)
+        assert (half is not None) == (operand.slot_bits == 32 and operand.registers % 2 == 0)
+        if half:
+            fields = ["lane", "row", "col", "computation"]
+            assert np.array_equal(half.elements[fields], operand.elements[fields])
+            assert (half.slots, half.slot_bits, half.registers * 2) == (2, 16, operand.registers)
+
+
+def test_expressions_say_what_the_addresses_are(known, operands):
+    tried = 0
+    for operand, major, name in product(operands, MAJORS, ("ldmatrix", "stmatrix")):
+        for step in range(len(made.moves) if (made := found(known[name], operand, major)) else 0):
+            addresses = [each for each in made.addresses if each.step == step]
+            for field in ("line", "byte"):
+                values = evaluate(formula(addresses, field), {"lane": np.arange(operand.threads)})
+                assert (np.broadcast_to(values, operand.threads) == [getattr(each, field) for each in addresses]).all()
+                tried += 1
+    assert tried > 100
+
+
+def test_addresses_that_no_expression_gives_are_listed(known, database):
+    operand = database.fragment("m16n8k16", "f16", "A")
+    addresses = recipe(known["ldmatrix"], operand, "row").addresses
+    mixed = [each._replace(line=(each.lane * each.lane) % 13) for each in addresses]
+    assert formula(mixed, "line").split() == [str(lane * lane % 13) for lane in range(32)]
+
+
+@pytest.mark.parametrize(
+    ("move", "operand", "major", "qualifiers"),
+    [
+        ("ldmatrix m8n8 b16 r", "m16n8k16 f16 A", "row", ["x4"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k16 f16 A", "col", ["x4.trans"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k16 bf16 B", "col", ["x2"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k16 bf16 B", "row", ["x2.trans"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A", "row", ["x4"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k4 tf32 A", "row", ["x2"]),
+        ("ldmatrix m8n8 b16 r", "m8n8k16 s8 B", "col", ["x1"]),
+        ("ldmatrix m8n8 b16 r", "m64n64k16 f16 A", "row", ["x4"]),
+        ("stmatrix m8n8 b16 r", "m16n8k16 f32 D", "row", ["x2"]),
+        ("stmatrix m8n8 b16 r", "m64n24k16 f32 D", "col", ["x4.trans", "x2.trans"]),
+    ],
+)
+def test_what_is_known(database, move, operand, major, qualifiers):
+    """Among them what every kernel with ldmatrix does."""
+    assert [each.qualifiers for each in database.recipe(move, operand, major=major).moves] == qualifiers
+
+
+def test_a_recipe_is_rows_and_a_frame(database):
+    made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
+    frame = made.frame()
+    assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte"]
+    assert frame["lane"].tolist() == list(range(32))
+    assert frame["line"].tolist() == [lane % 16 for lane in range(32)]
+    assert frame["byte"].tolist() == [lane // 16 * 16 for lane in range(32)]
+    assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [each - 1 for each in frame["matrix"]]
+
+
+@pytest.mark.parametrize(
+    ("operand", "major", "words"),
+    [
+        ("m16n8k32 e4m3 A", "col", "the 2 elements in them are not next to each other"),
+        ("m16n8k64 s4 B", "row", "the 4 elements in them are not next to each other"),
+        ("m16n8k8 tf32 B", "row", "not side by side in memory"),
+        ("m8n8k4 f64 A", "row", "not side by side in memory"),
+        ("m8n8k4 f16 A", "row", "4 matrices"),
+        ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
+        ("mma.sp m16n8k32 f16 A", "row", "metadata chooses"),
+    ],
+)
+def test_where_there_is_no_recipe_it_says_why(database, operand, major, words):
+    with pytest.raises(lanemap.LanemapError, match=words):
+        database.recipe("ldmatrix m8n8 b16 r", operand, major=major)
