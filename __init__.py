@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .db.metadata import Metadata
     from .db.notation.export import Export
     from .db.picture import Picture
-    from .db.recipe import Recipe
+    from .db.recipe import Recipe, Transposed
     from .ingest.document import Reading
     from .ingest.imported import Imported
 
@@ -286,6 +286,18 @@ class Database:
             ends = [operand(self.reader, _query(end)) for end in (first, second)]
         plain = chain(*ends, transposed=transposed)
         return (relabelled(plain) if relabel else None) or plain
+
+    def through_movmatrix(self, chain: Chain) -> list[Transposed] | None:
+        """How movmatrix makes each register that a chain takes of one register of D; None where it cannot.
+
+        A D of 32 bits is first packed to 16 bits, registers 2 i and 2 i + 1 into register i.
+        """
+        from .db.recipe import through_movmatrix
+
+        given, taken = (
+            self._with_rows(Query("m8n8", "b16", role, "movmatrix", source=DEFAULT_SOURCE)) for role in "AD"
+        )
+        return through_movmatrix(chain, given[0], taken[0])
 
     def chains(self, first: Query | str, second: Query | None = None) -> list[Chain]:
         """The chains from a D to every A and B that its tiles can make, or to those that ``second`` says."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .. import Database, Query
     from ..db.chain import Chain, Move
     from ..db.reader import Rows
-    from ..db.recipe import Recipe
+    from ..db.recipe import Recipe, Transposed
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
@@ -71,9 +71,10 @@ def chain(
             return
         query = names.operand(taken[0], instruction=second, major=major, source=source)
         plain = database.chain(d, query, transposed=transpose)
+        through = None if plain.movement is Movement.NONE else database.through_movmatrix(plain)
     renumbered = relabelled(plain)
     shown = renumbered if relabel and renumbered else plain
-    _write_chain(shown, renumbered, format)
+    _write_chain(shown, renumbered, through, format)
     if shown.movement is not Movement.NONE:
         raise typer.Exit(DISAGREES)
 
@@ -148,20 +149,26 @@ _SUMMARY = (
 )
 
 
-def _write_chain(shown: Chain, renumbered: Chain | None, form: Format) -> None:
+def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Transposed] | None, form: Format) -> None:
     """The verdict and where each register comes from; in other formats than the table, every move.
 
     Args:
         shown: what to print.
         renumbered: the same with K numbered so that nothing moves, where there is such a numbering.
+        through: the registers that movmatrix makes, where it can make all.
         form: how.
     """
+    from ..db.chain import Movement
     from .output import table, write_rows
 
     if form is not Format.TABLE:
         write_rows(shown.rows(), form)
         return
     sys.stdout.writelines(line + "\n" for line in _verdict(shown, renumbered))
+    if through and shown.movement is not Movement.NONE:
+        packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if shown.first.slot_bits > 16 else ""
+        sys.stdout.write(f"movmatrix: makes each register of {shown.second.role} of one of D{packed}\n\n")
+        sys.stdout.write(table(_without_tiles(through[0]._fields, through)))
     sys.stdout.write("\n" + table(_by_register(shown.moves)))
 
 
@@ -214,14 +221,20 @@ def _count(down: int, across: int) -> str:
 
 def _by_register(moves: Sequence[Move]) -> Rows:
     from ..db.chain import summary
-    from ..db.reader import Rows
     from ..db.spans import spans
 
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for place, lanes in summary(moves):
         same = all(lane == origin for lane, origin in lanes)
         origins = "same" if same else " ".join(str(origin) for _, origin in lanes)
         rows.append((*place, spans(lane for lane, _ in lanes).replace(" ", ""), origins))
+    return _without_tiles(_SUMMARY, rows)
+
+
+def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Rows:
+    """Rows without the columns that count tiles of which there is one."""
+    from ..db.reader import Rows
+
     columns = list(zip(*rows, strict=True))
-    kept = [at for at, column in enumerate(_SUMMARY) if column not in _TILES or set(columns[at]) != {0}]
-    return Rows(tuple(_SUMMARY[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])
+    kept = [at for at, name in enumerate(names) if name not in _TILES or set(columns[at]) != {0}]
+    return Rows(tuple(names[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])

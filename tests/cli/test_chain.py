@@ -16,6 +16,7 @@ from lanemap.db.chain import Move
         (("m16n8k8", "f32", "D", "m16n8k8", "tf32", "A"), 1),
         (("m16n8k8", "f32", "D", "m16n8k8", "tf32", "A", "--relabel"), 0),
         (("M16N8K16", ".F16", "d", "m16n8k8", "bf16", "b"), 1),
+        (("m16n8k16", "f32", "D", "m16n8k16", "f16", "A", "--transpose"), 1),
         (("m8n8k4", "f32", "D", "m8n8k4", "f16", "A", "--major", "row", "--relabel"), 1),
         (("m16n8k16", "f32", "D", "m16n8k16", "f16", "B", "--first", "mma.sp", "--second", "mma.sp", "-t"), 0),
     ],

@@ -193,6 +193,40 @@ def test_a_recipe_is_rows_and_a_frame(database):
     assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [each - 1 for each in frame["matrix"]]
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("role", ["A", "B"])
+def test_movmatrix_makes_the_operand_of_d(database, role, transposed):
+    """Each register of D, moved as the rows of movmatrix say, is a register of A or B; or no way is found."""
+    given, taken = (database.fragment("m8n8", "b16", each, instruction="movmatrix").records() for each in "AD")
+    place = {(each.row, each.col): (each.lane, each.slot) for each in given}
+    makes = {(each.lane, each.slot): place[each.col, each.row] for each in taken}
+    every = Query("m16n8k16", role=role, instruction="mma", source=lanemap.DEFAULT_SOURCE)
+    seconds = [each for each in read_fragments(database.reader, every) if each.slot_bits == 16]
+    verdicts = []
+    for type_, second in product(("f16", "f32"), seconds):
+        plain = database.chain(f"m16n8k16 {type_} D", f"m16n8k16 {second.type} {role}", transposed=transposed)
+        found = database.through_movmatrix(plain)
+        verdicts.append(found is not None)
+        first = packed(plain.first) or plain.first
+        (down, across), rows = plain.tiles[0], second.dimensions[0]
+        # The tiles of D make one matrix, transposed or not.
+        whole = {}
+        for each, y, x in product(first.records(), range(down), range(across)):
+            row, col = (each.col, each.row) if transposed else (each.row, each.col)
+            height, width = first.dimensions[::-1] if transposed else first.dimensions
+            whole[y, x, each.reg, each.lane, each.slot] = (y * height + row, x * width + col)
+        for move in found or []:
+            for each in [each for each in second.records() if each.reg == move.reg]:
+                lane, slot = makes[each.lane, each.slot]
+                value = whole[move.from_tile_row, move.from_tile_col, move.from_reg, lane, slot]
+                tile = second.dimensions
+                assert value == (move.tile_row * rows + each.row, move.tile_col * tile[1] + each.col)
+        if found:
+            parts_down, parts_across = plain.tiles[1]
+            assert len(found) == second.registers * parts_down * parts_across
+    assert set(verdicts) == {transposed == (role == "A")}
+
+
 @pytest.mark.parametrize(
     ("operand", "major", "words"),
     [
