@@ -1,0 +1,180 @@
+"""Kernels made from recipes compute on a GPU what numpy does: tiles, ldmatrix, mma, stmatrix, a tile.
+
+On one machine, with the packages for tests, a driver and PyCUDA: pytest tests/gpu. Or on two, of which the one with
+the GPU needs no more than this file, the folder, PyCUDA and numpy:
+
+    python tests/gpu/test_recipes.py build FOLDER
+    python tests/gpu/test_recipes.py run FOLDER
+"""
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+#: Shape, type of A and B, and how A, B and D lie in memory: of 8 and 32 bits only as loads can be.
+CASES = [
+    *(("m16n8k16", type_, *majors) for type_, *majors in product(("f16",), *[("row", "col")] * 3)),
+    *(("m16n8k8", "bf16", a, b, "row") for a, b in product(("row", "col"), repeat=2)),
+    ("m16n8k32", "e4m3", "row", "col", "row"),
+    ("m16n8k32", "e5m2", "row", "col", "col"),
+    ("m16n8k8", "tf32", "row", "col", "row"),
+    ("m16n8k4", "tf32", "row", "col", "col"),
+]
+
+KERNEL = """
+.visible .entry recipe{n}(.param .u64 in, .param .u64 out) {{
+  .shared .align 128 .b8 tiles[{size}];
+  .reg .b32 %lane, %own, %base, %p, %t, %a<8>, %b<8>, %h<8>;
+  .reg .f32 %d<8>;
+  .reg .b64 %in, %out, %at;
+  mov.u32 %lane, %tid.x;
+  mov.u32 %base, tiles;
+  mad.lo.u32 %own, %lane, 4, %base;
+  ld.param.u64 %in, [in];
+  ld.param.u64 %out, [out];
+  mul.wide.u32 %at, %lane, 4;
+  add.u64 %in, %in, %at;
+  add.u64 %out, %out, %at;
+  {body}
+  ret;
+}}
+"""
+
+
+def ptxas(source):
+    """Assembles a file with the assembler in the package nvidia-cuda-nvcc."""
+    package = importlib.util.find_spec("nvidia")
+    program = next(found for each in package.submodule_search_locations for found in Path(each).glob("*/bin/ptxas"))
+    subprocess.run([program, "-arch=sm_90", source, "-o", "/dev/null"], check=True)
+
+
+def tile(matrix, major):
+    """A matrix as it lies in memory."""
+    return np.ascontiguousarray(matrix if major == "row" else matrix.T)
+
+
+def encoded(matrix, type_):
+    """Small whole numbers in the bits of a type."""
+    if type_ in ("f16", "tf32"):
+        return matrix.astype({"f16": np.float16, "tf32": np.float32}[type_])
+    if type_ == "bf16":
+        return (matrix.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    one = {"e4m3": 0x38, "e5m2": 0x3C}[type_]
+    step = {"e4m3": 0x08, "e5m2": 0x04}[type_]
+    size = np.choose(np.abs(matrix), [0, one, one + step])
+    return (size | np.where(matrix < 0, 0x80, 0)).astype(np.uint8)
+
+
+def moves(made, registers, start, table):
+    """The text of each move of a recipe, whose tile begins at ``start`` and whose addresses in ``table``, in bytes."""
+    from lanemap.db.recipe import mnemonic
+
+    for step, used in enumerate(made.moves):
+        regs = sorted({each.reg for each in made.addresses if each.step == step})
+        vector = "{" + ", ".join(f"%{registers}{reg}" for reg in regs) + "}"
+        yield f"ld.global.b32 %p, [%in+{table + 128 * step}];"
+        yield f"add.u32 %p, %p, %base; add.u32 %p, %p, {start};"
+        loads = used.instruction == "ldmatrix"
+        yield f"{mnemonic(used)} {f'{vector}, [%p]' if loads else f'[%p], {vector}'};"
+
+
+def offsets(made):
+    """What each lane passes to each move: the offset in the tile, whose lines follow each other."""
+    return np.array([each.line * made.tile[1] + each.byte for each in made.addresses], np.uint32)
+
+
+def kernel(n, case, database):
+    """The text of one kernel, what it is given, and what it must give."""
+    from lanemap.db.forms import select
+
+    shape, type_, *majors = case
+    form = next(form for form in select("mma", shape, type_) if (form.b, form.c, form.d) == (type_, "f32", "f32"))
+    loaded = [
+        database.recipe("ldmatrix m8n8 b16 r", f"mma {shape} {type_} {role}", major=major)
+        for role, major in zip("AB", majors, strict=False)
+    ]
+    stored = database.recipe("stmatrix m8n8 b16 r", f"mma {shape} f32 D", major=majors[2])
+    random = np.random.default_rng(n)
+    a, b = (random.integers(-2, 3, made.operand.dimensions) for made in loaded)
+    tiles = [tile(encoded(each, type_), major).tobytes() for each, major in zip((a, b), majors, strict=False)]
+    tables = [offsets(made).tobytes() for made in (*loaded, stored)]
+    right = tile((a @ b).astype(np.float16), majors[2])
+    assert np.unique(right).size > 10, "many wrong addresses would give the same"
+    starts = np.cumsum([0, *map(len, [*tiles, *tables])]).tolist()
+    lines = []
+    for at in range(0, starts[2], 128):
+        lines += [f"ld.global.b32 %t, [%in+{at}];", f"st.shared.b32 [%own+{at}], %t;"]
+    lines.append("bar.sync 0;")
+    lines += [*moves(loaded[0], "a", 0, starts[2]), *moves(loaded[1], "b", starts[1], starts[3])]
+    vectors = {
+        role: ", ".join(f"%{role}{reg}" for reg in range(made.operand.registers))
+        for role, made in zip("abd", (*loaded, stored), strict=True)
+    }
+    zeros = ", ".join(["0f00000000"] * stored.operand.registers)
+    lines.append(f"{form.mnemonic} {{{vectors['d']}}}, {{{vectors['a']}}}, {{{vectors['b']}}}, {{{zeros}}};")
+    lines += [f"cvt.rn.f16x2.f32 %h{reg}, %d{2 * reg + 1}, %d{2 * reg};" for reg in range(2)]
+    lines += [*moves(stored, "h", starts[2], starts[4]), "bar.sync 0;"]
+    for at in range(0, right.nbytes, 128):
+        lines += [f"ld.shared.b32 %t, [%own+{starts[2] + at}];", f"st.global.b32 [%out+{at}], %t;"]
+    text = KERNEL.format(n=n, size=starts[2] + right.nbytes, body="\n  ".join(lines))
+    return text, b"".join([*tiles, *tables]), right
+
+
+def build(folder, file=None):
+    """Writes the kernels, what each is given, and what numpy says it must give; from a database file, or a new one."""
+    import lanemap
+
+    kept, texts = {}, [".version 8.4\n.target sm_90\n.address_size 64\n"]
+    with tempfile.TemporaryDirectory() as place, lanemap.open(file or Path(place) / "layouts.db") as database:
+        for n, case in enumerate(CASES):
+            text, given, right = kernel(n, case, database)
+            texts.append(text)
+            kept |= {f"given{n}": np.frombuffer(given, np.uint8), f"right{n}": right}
+    (folder / "recipes.ptx").write_text("".join(texts))
+    np.savez(folder / "recipes.npz", **kept)
+
+
+def run(folder):
+    """Runs every kernel; how many gave what numpy did.
+
+    Raises:
+        AssertionError: one gave something else.
+    """
+    from pycuda import autoinit, driver
+
+    module = driver.module_from_buffer((folder / "recipes.ptx").read_bytes())
+    kept = np.load(folder / "recipes.npz")
+    for n, case in enumerate(CASES):
+        right = kept[f"right{n}"]
+        found = np.full_like(right, np.nan)
+        module.get_function(f"recipe{n}")(driver.In(kept[f"given{n}"]), driver.InOut(found), block=(32, 1, 1))
+        assert np.array_equal(found, right), f"{case}: {found} instead of {right}"
+    return f"{len(CASES)} kernels made from recipes give what numpy does, on {autoinit.device.name()}"
+
+
+def test_kernels_made_from_recipes_assemble(tmp_path, built):
+    build(tmp_path, built)
+    ptxas(tmp_path / "recipes.ptx")
+
+
+def test_kernels_made_from_recipes_compute_what_numpy_does(tmp_path, built):
+    import pytest  # a machine that only runs needs none
+
+    try:
+        from pycuda import autoinit
+    except Exception as error:
+        pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
+    if autoinit.device.compute_capability() < (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0")
+    build(tmp_path, built)
+    assert "kernels made from recipes give" in run(tmp_path)
+
+
+if __name__ == "__main__":
+    steps = {"build": build, "run": run}
+    print(steps[sys.argv[1]](Path(sys.argv[2])) or "built")
