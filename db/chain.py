@@ -134,9 +134,12 @@ def operand(reader: Reader, query: Query) -> Fragment:
     """The one fragment with elements that a query names.
 
     Raises:
-        LanemapError: there is none, or it comes in both majors and the query does not say which.
+        LanemapError: there is none, it is r of a matrix move, or it comes in both majors and the query does not say
+            which.
     """
     found = with_rows(reader, one_operand(reader, query))
+    if found[0].role == "r":
+        raise LanemapError(f"{found[0].instruction} needs a recipe: name r with the operand that it loads or stores")
     if len(found) > 1:
         majors = " and ".join(str(each.major) for each in found)
         raise LanemapError(f"{query.role} of {query.shape} {query.type} comes in the majors {majors}: name one")

@@ -97,6 +97,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "not side by side")),
         ("m8n8 b16 r m16n8k32 f16 A --second mma.sp", ("metadata", "dense operand")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
+        ("m8n8 b16 r", ("ldmatrix needs a recipe", "name r with the operand")),
         ("m8n8 b16 r m8n8 b16 r", ("r of ldmatrix m8n8", "name an A, B, C or D")),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
     ],
