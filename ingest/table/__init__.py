@@ -93,6 +93,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
     selector = numbers["selector"][:1]
+    has_majors = bool(instructions.majors(instruction, shape, key["type"], role))
     fragment = Fragment(
         instruction=instruction,
         shape=shape,
@@ -101,7 +102,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
         registers=int(numbers["reg"].max()) + 1,
         slots=_power_of_two(int(numbers["slot"].max()) + 1),
         elements=None,
-        major=(key["major"] or _MAJORS[role]) if role in _MAJORS else None,
+        major=(key["major"] or (_MAJORS[role] if has_majors else None)) if role in _MAJORS else None,
         selector=None if selector.mask.all() else int(selector[0]),
         qualifiers=key["qualifiers"] or None,
         status="imported",
@@ -111,7 +112,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
         "col_last": np.where(np.ma.getmaskarray(numbers["col_last"]), numbers["col"], numbers["col_last"]),
         "computation": np.where(
             np.ma.getmaskarray(numbers["computation"]),
-            instructions.quad_pair(lanes) if fragment.computations == 4 else 1,
+            instructions.quad_pair(lanes) if fragment.computations == 4 and not fragment.qualifiers else 1,
             numbers["computation"],
         ),
     }

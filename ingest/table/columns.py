@@ -22,8 +22,8 @@ REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers")
 NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector")
 
-#: More than twice what every instruction of a device comes to.
-MAX_ROWS = 10_000_000
+#: More than all sources that ship come to.
+MAX_ROWS = 5_000_000
 MAX_BYTES = 1 << 29
 #: Distinct values of a column of text, and how long each may be.
 MAX_NAMES = 10_000

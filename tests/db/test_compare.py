@@ -369,7 +369,7 @@ def test_the_document_against_the_card():
                 Verdict.IDENTICAL: 131 - different,
                 Verdict.DIFFERENT: different,
                 Verdict.REFINED: 14,
-                Verdict.RIGHT_ONLY: 41,
+                Verdict.RIGHT_ONLY: 1231,
                 Verdict.LEFT_ONLY: 18,
             }
         )

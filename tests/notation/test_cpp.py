@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment, elements
+from lanemap.db.instructions import WARP
 from lanemap.db.notation import cpp
 from lanemap.db.notation.export import express
 
@@ -268,5 +269,6 @@ def test_device_code_takes_no_memory_and_no_more_registers_than_by_hand(distinct
     for function in ("at", "find"):
         hand = {each.digest: registers[f"{function}_{name}"] for name, (_, each) in by_hand.items()}
         for name, (_, each) in distinct.items():
-            limit = hand.get(each.digest, max(hand.values())) + 2
+            # What is written by hand here belongs to a warp.
+            limit = hand.get(each.digest, max(hand.values())) + (2 if each.threads == WARP else 6)
             assert registers.get(f"{function}_{name}", 0) <= limit, f"{function} of {each}"
