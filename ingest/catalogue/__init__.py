@@ -4,14 +4,19 @@ A folder is a document and its name is the name of the source. ``document.toml``
 other file is a section, named by the end of its anchor, which is stable while section numbers drift. A section has
 ``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
 
-- ``roles`` and ``types`` that share the layout, and ``major`` or ``selectors`` where there are several;
-- ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers;
-- ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read; or ``same_as``,
-  the file whose fragment of the same role and type it refers to; or neither, where the document only draws it;
+- ``roles`` and ``types`` that share the layout; ``major``, ``selectors`` or ``qualifiers`` where there are several;
+- ``shape`` where it is not the section's, and ``n``, ranges of the values (first, last, step) of an N in its name;
+- ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
+  or on the number of matrices, the table of instructions has them;
+- ``lanes``, how many of them give something for each matrix where not all do;
+- ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
+  has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
+  the document only draws it;
 - ``figures`` by number, with their anchors;
 - ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``.
 
-``computations`` lists, for m8n8k4 with f16, the lanes of each of the four products.
+A formula for ``computation`` says which matrix an element is of, where an instruction moves several. ``computations``
+lists, for m8n8k4 with f16, the lanes of each of the four products.
 """
 
 from __future__ import annotations
@@ -22,15 +27,16 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.formula import evaluate, parse
+from ...db.formula import evaluate, parse, value_at
 from ...db.fragment import Fragment, Source, by_rule, merge
-from ...db.instructions import WARP, Key
+from ...db.instructions import Key, majors, operand
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -79,42 +85,38 @@ def _sources(name: str, sections: dict[str, Section]) -> Iterator[Source]:
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
     for section in sorted(sections.values(), key=lambda section: _number(section.get("section", ""))):
         for entry in section["fragment"]:
-            for role in entry["roles"]:
-                for type_ in entry["types"]:
-                    for selector in entry.get("selectors", [None]):
-                        yield fragment(sections, section, entry, role, type_, selector, corrected=corrected)
+            for key in keys(section, entry):
+                yield fragment(sections, section, entry, key, corrected=corrected)
+
+
+def keys(section: Section, entry: Entry) -> Iterator[Key]:
+    """What names each fragment that an entry describes, but for the major."""
+    shape: str = (section | entry)["shape"]
+    widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
+    shapes = [shape.replace("N", str(n)) for n in widths] or [shape]
+    several = (entry.get(each, [None]) for each in ("selectors", "qualifiers"))
+    for named, role, type_, selector, qualifiers in product(shapes, entry["roles"], entry["types"], *several):
+        yield Key(section["instruction"], named, type_, role, None, selector, qualifiers)
 
 
 def fragment(
-    sections: dict[str, Section],
-    section: Section,
-    entry: Entry,
-    role: str,
-    type_: str,
-    selector: int | None,
-    *,
-    corrected: bool = False,
+    sections: dict[str, Section], section: Section, entry: Entry, key: Key, *, corrected: bool = False
 ) -> Fragment:
-    """The fragment that an entry of a section describes for one role, type and selector, with its elements.
+    """The fragment that an entry of a section describes for one of its keys, with its elements.
 
     Raises:
         LanemapError: its formula does not say where every element goes, or it refers to what is not there.
     """
     same_as = sections[entry["same_as"]] if "same_as" in entry else None
-    stated = _referred(same_as, role, type_) if same_as else entry
+    stated = _referred(same_as, key.role, key.type) if same_as else entry
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
-    majors = {"A": "row", "B": "col"}
+    sizes = stated if "registers" in stated else vars(operand(key))
     described = Fragment(
-        instruction=section["instruction"],
-        shape=section["shape"],
-        type=type_,
-        role=role,
-        registers=stated["registers"],
-        slots=stated["slots"],
+        **key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None)))._asdict(),
+        registers=sizes["registers"],
+        slots=sizes["slots"],
         elements=None,
-        major=stated.get("major", majors.get(role)),
-        selector=selector,
         status="documented" if formula else "figure-only",
         section=section.get("section"),
         anchor=section.get("anchor"),
@@ -127,8 +129,11 @@ def fragment(
     )
     if formula is None:
         return described
+    lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
     try:
-        cells = _elements(formula, _LETTER[role], described.registers, described.slots, _computation(section))
+        cells = _elements(
+            formula, _LETTER[key.role], described.registers, described.slots, _computation(section, lanes)
+        )
     except LanemapError as error:
         raise LanemapError(f"section {described.section}, {described}: {error}") from None
     return replace(described, elements=cells)
@@ -144,17 +149,21 @@ def _referred(section: Section, role: str, type_: str) -> Entry:
 
 @cache
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
-    cells = evaluate(parse(formula), letter, registers * slots)
-    return by_rule(slots, *cells, computation=np.asarray(computation)[:, None])
+    parsed, lanes = parse(formula), len(computation)
+    cells = evaluate(parsed, letter, registers * slots, lanes)
+    if "computation" not in parsed:
+        return by_rule(slots, *cells, computation=np.asarray(computation)[:, None])
+    places = (index.ravel() for index in np.indices(cells.row.shape))
+    return by_rule(slots, *cells, computation=value_at(parsed, "computation", letter, *places).reshape(cells.row.shape))
 
 
-_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c"}
+_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p"}
 
 
-def _computation(section: Section) -> tuple[int, ...]:
+def _computation(section: Section, lanes: int) -> tuple[int, ...]:
     """The computation that each lane takes part in, counted from 1."""
-    numbers = {lane: number for number, lanes in enumerate(section.get("computations", []), start=1) for lane in lanes}
-    return tuple(numbers.get(lane, 1) for lane in range(WARP))
+    numbers = {lane: number for number, taking in enumerate(section.get("computations", []), 1) for lane in taking}
+    return tuple(numbers.get(lane, 1) for lane in range(lanes))
 
 
 def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:

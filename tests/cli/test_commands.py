@@ -172,7 +172,7 @@ def test_list(run, snapshot):
     assert run("list", "sources").out == snapshot
     assert run("list", "findings").out == snapshot
     errata = json.loads(run("list", "errata", "--format", "json").out)
-    assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A")]
+    assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A"), ("m8n8", "D")]
 
 
 def test_lists_heed_filters(run):

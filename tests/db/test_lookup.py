@@ -35,7 +35,7 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
     """In the document where it has rows, else where they were measured, and then it is said."""
     document = everything[DEFAULT_SOURCE]
     for key in {key for fragments in everything.values() for key in fragments}:
-        query = Query(key.shape, key.type, key.role, key.instruction, key.major, key.selector, DEFAULT_SOURCE)
+        query = Query(**key._asdict(), source=DEFAULT_SOURCE)
         found = lookup.one_operand(reader, query)
         rows = [each for each in found if each.has_rows]
         if key in document and document[key].has_rows:

@@ -44,7 +44,7 @@ def test_any_value_out_of_range_is_found(fragment, data):
     assert f"{name} {value} is outside 0..{limits[name] - 1}" in found
 
 
-@given(st.sampled_from(GOOD), st.data())
+@given(st.sampled_from([each for each in GOOD if each.role != "p"]), st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
     one, other = data.draw(st.lists(st.integers(0, len(fragment.elements) - 1), min_size=2, max_size=2, unique=True))

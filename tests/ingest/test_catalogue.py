@@ -1,7 +1,8 @@
-"""The catalogue against what the document's tables say, and against matrix multiplication."""
+"""mma and mma.sp in the catalogue against what the document's tables say, and against matrix multiplication."""
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +46,21 @@ SELECTORS = {
     ("m16n8k64", "s4"): 2,
     ("m16n8k64", "u4"): 2,
 }
+
+
+@pytest.fixture(scope="module")
+def sources(sources):
+    """The documents with mma and mma.sp alone."""
+
+    def part(source):
+        return replace(source, fragments=[each for each in source.fragments if each.instruction in ("mma", "mma.sp")])
+
+    return {name: part(source) for name, source in sources.items()}
+
+
+@pytest.fixture(scope="module")
+def fragments(sources):
+    return [each for each in sources[lanemap.DEFAULT_SOURCE].fragments if each.elements is not None]
 
 
 @pytest.mark.parametrize("name", ["ptx-isa-9.1", "ptx-isa-9.1+errata"])
@@ -251,7 +267,5 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
 
 def test_sections_that_contradict_each_other_are_refused(sources):
     one, other = sources["ptx-isa-9.1"].fragments[0], sources["ptx-isa-9.1"].fragments[4]
-    from dataclasses import replace
-
     with pytest.raises(lanemap.LanemapError, match="disagree on A of mma m8n8k4 f16"):
         catalogue._merge([one, replace(one, elements=other.elements, section="2")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 
@@ -57,15 +56,15 @@ def _fragments(sheets: Sheets, name: str, section: FragmentSection, remarks: Rem
     known = {**sheets.borrowed, **sheets.sheets}
     for entry, line in zip(sheet["fragment"], sheets.lines[name], strict=True):
         said: set[str] = set()
-        for role, type_, selector in product(entry["roles"], entry["types"], entry.get("selectors", [None])):
+        for key in catalogue.keys(sheet, entry):
             try:
-                fragment = catalogue.fragment(known, sheet, entry, role, type_, selector)
+                fragment = catalogue.fragment(known, sheet, entry, key)
             except LanemapError as error:
                 reasons, kind = [str(error.__cause__ or error.__context__ or error)], Kind.UNREAD
                 text = f"{' and '.join(entry['roles'])} of {', '.join(entry['types'])}"
             else:
                 own = fragment.formula if fragment.same_as is None and not said else None
-                reasons = list(slips(fragment, parse(own), role.lower())) if own else []
+                reasons = list(slips(fragment, parse(own), key.role.lower())) if own else []
                 kind, text = Kind.SLIP, str(fragment)
                 yield fragment
             for reason in reasons:

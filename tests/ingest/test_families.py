@@ -1,0 +1,156 @@
+"""What the document says of wgmma, wgmma.sp and the moves of matrices, against what an H200 does."""
+
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+import lanemap
+from lanemap.capture import recording
+from lanemap.db.structure import check
+from lanemap.ingest import catalogue
+
+WARPGROUP = ("wgmma", "wgmma.sp")
+MOVES = ("ldmatrix", "stmatrix", "movmatrix")
+
+#: What no H200 can run.
+ELSEWHERE = {
+    *(("ldmatrix", "m8n16", "b8x16", role, f"x{n}") for role in "rp" for n in (1, 2, 4)),
+    *(("ldmatrix", "m16n16", type_, "r", f"x{n}.trans") for type_ in ("b8", "b8x16") for n in (1, 2)),
+    *(("stmatrix", "m16n8", "b8", "r", f"x{n}.trans") for n in (1, 2, 4)),
+}
+
+
+@pytest.fixture(scope="module")
+def documented(sources):
+    """The fragments of these instructions by key: as printed, and as corrected."""
+    return [
+        {each.key: each for each in source.fragments if each.instruction in (*WARPGROUP, *MOVES)}
+        for source in sources.values()
+    ]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    file = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
+    fragments = recording.read(file).fragments
+    return {each.key: each for each in fragments if each.instruction in (*WARPGROUP, *MOVES)}
+
+
+def test_the_document_names_what_an_h200_has_and_what_is_newer(documented, measured):
+    for source in documented:
+        assert source.keys() >= measured.keys()
+        newer = source.keys() - measured.keys()
+        assert {(*key[:4], key.qualifiers) for key in newer} == ELSEWHERE
+
+
+def test_registers_and_slots_are_those_measured(documented, measured):
+    for key, each in measured.items():
+        assert (documented[0][key].registers, documented[0][key].slots) == (each.registers, each.slots), each
+
+
+def test_each_width_has_the_registers_of_the_documents_tables(documented):
+    every, integer = set(range(8, 257, 8)), {8, 16, 24, 32, *range(48, 257, 16)}
+    widths = defaultdict(set)
+    for each in documented[0].values():
+        if each.instruction in WARPGROUP:
+            n = int(re.search(r"n(\d+)", each.shape)[1])
+            widths[each.instruction, each.type, each.role].add(n)
+            assert each.registers == {"A": 4, "D": n // 4 if each.type == "f16" else n // 2, "E": 1}[each.role]
+    for (_, type_, _), found in widths.items():
+        assert found == (integer if type_ in ("s8", "u8", "b1", "s32") else every)
+
+
+def test_only_what_is_drawn_has_no_rows(documented):
+    drawn = {("ldmatrix", "m16n16"), ("stmatrix", "m16n8")}
+    for source in documented:
+        for each in source.values():
+            only_drawn = each.instruction in WARPGROUP or (each.instruction, each.shape) in drawn
+            assert each.has_rows != only_drawn
+            assert each.status == ("figure-only" if only_drawn else "documented")
+            assert each.figures or each.role == "p"
+
+
+def test_wmma_is_opaque(sources):
+    assert not [each for source in sources.values() for each in source.fragments if each.instruction == "wmma"]
+
+
+def test_rows_are_those_measured_but_for_the_erratum(documented, measured):
+    printed, corrected = documented
+    several = {key for key, each in corrected.items() if each.has_rows and key in measured}
+    assert Counter(key.instruction for key in several) == {"ldmatrix": 12, "stmatrix": 12, "movmatrix": 2}
+    assert all(corrected[key].same_layout(measured[key]) for key in several)
+    wrong = {key for key in several if not printed[key].same_layout(measured[key])}
+    assert wrong == {key for key in several if corrected[key].erratum}
+    assert {key[:4] for key in wrong} == {("movmatrix", "m8n8", "b16", "D")}
+
+
+def test_rows_are_sound(documented):
+    assert [check(each) for source in documented for each in source.values() if check(each)] == []
+
+
+def test_movmatrix_as_printed_moves_nothing(documented):
+    """A number in each slot of the source, transposed: the printed layout of the result has it where it was."""
+    for source, moves in zip(documented, (0, 56), strict=True):
+        by_role = {key.role: each for key, each in source.items() if key.instruction == "movmatrix"}
+        cells = {(e.row, e.col): (e.lane, e.slot) for e in by_role["A"].records()}
+        after = {(e.lane, e.slot): cells[e.col, e.row] for e in by_role["D"].records()}
+        assert sum(place != came for place, came in after.items()) == moves
+
+
+def test_each_matrix_has_eight_addresses_and_its_own_registers(documented):
+    for source in documented:
+        for key, each in source.items():
+            if key.instruction == "movmatrix" or not each.has_rows:
+                continue
+            matrices = int(key.qualifiers[1])
+            if key.role == "p":
+                given = {(e.lane, e.row, e.computation) for e in each.records()}
+                assert given == {(8 * n + row, row, n + 1) for n in range(matrices) for row in range(8)}
+                assert {e.col for e in each.records()} == {0}
+            else:
+                assert {(e.reg, e.computation) for e in each.records()} == {(n, n + 1) for n in range(matrices)}
+
+
+def test_four_threads_hold_a_row_of_memory_in_order(documented):
+    """A column of memory where the move transposes."""
+    for key, each in documented[0].items():
+        if key.role != "r" or not each.has_rows:
+            continue
+        lines = defaultdict(list)
+        for e in each.records():
+            line, place = (e.col, e.row) if key.qualifiers.endswith("trans") else (e.row, e.col)
+            lines[e.computation, line].append((e.lane, e.slot, place))
+        width = each.dimensions[1]
+        for (_, line), held in lines.items():
+            assert [place for *_, place in held] == list(range(width))
+            assert {lane for lane, *_ in held} == set(range(4 * line, 4 * line + 4))
+
+
+def test_sections_and_figures(documented):
+    sections = defaultdict(set)
+    for each in documented[0].values():
+        assert re.fullmatch(r"[a-z0-9-]+", each.anchor)
+        numbers = {int(number) for number in re.findall(r"(\d+) #", each.figures or "")}
+        if each.same_as:
+            assert (each.instruction, each.role) == ("wgmma.sp", "D")
+        else:
+            sections[each.section] |= numbers
+    assert sections == {
+        "9.7.14.5.15": {104, 105, 106},
+        "9.7.14.5.16": {107, 108},
+        "9.7.14.5.17": {109, 110},
+        **{f"9.7.15.5.1.1.{n}": {146 + 2 * n, 147 + 2 * n} for n in range(1, 5)},
+        "9.7.15.6.2.1": {175, 176},
+        "9.7.15.6.2.2": {177, 178},
+        "9.7.15.6.2.3": {179, 180, 181},
+    }
+
+
+def test_an_entry_names_many_shapes():
+    entry = {"roles": ["A"], "types": ["s8"], "n": [[8, 16, 8], [32, 64, 16]], "selectors": [0, 1]}
+    keys = list(catalogue.keys({"instruction": "wgmma", "shape": "m64nNk32"}, entry))
+    assert [(key.shape, key.selector) for key in keys] == [
+        (f"m64n{n}k32", selector) for n in (8, 16, 32, 48, 64) for selector in (0, 1)
+    ]
