@@ -135,6 +135,8 @@ def test_sections_and_figures(documented):
         numbers = {int(number) for number in re.findall(r"(\d+) #", each.figures or "")}
         if each.same_as:
             assert (each.instruction, each.role) == ("wgmma.sp", "D")
+            k = int(each.shape.partition("k")[2])
+            assert each.same_as == {32: "9.7.15.5.1.1.1", 16: "9.7.15.5.1.1.2", 64: "9.7.15.5.1.1.3"}[k]
         else:
             sections[each.section] |= numbers
     assert sections == {
