@@ -57,6 +57,8 @@ def read(header: Path) -> str:
     Raises:
         LanemapError: it cannot be read, is too large for a header, or is not text.
     """
+    if header.exists() and not header.is_file():
+        raise LanemapError(f"{header} is not a file: a pipe or a device might never end")
     try:
         with header.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)

@@ -1,5 +1,7 @@
 """Headers written for these tests: one for each thing that C++ can say and one for each that cannot be read."""
 
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -379,3 +381,11 @@ def test_any_text_is_a_type_or_an_error_in_words(text):
         assert parse_type(str(parse_type(text))) == parse_type(text)
     except LanemapError as error:
         assert "cannot read" in str(error) or "longer" in str(error)
+
+
+def test_a_pipe_in_a_tree_is_refused_and_not_waited_for(tmp_path):
+    folder = tmp_path / "cute" / "atom"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "mma_traits_sm80.hpp")
+    with pytest.raises(LanemapError, match="mma_traits_sm80.hpp is not a file"):
+        cute.load(tmp_path)
