@@ -53,10 +53,14 @@ class _Worker:
         self.ending = ""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._reading, writing = os.pipe()
+        # A file and not a pipe: a program that does not read it could end us, where SIGPIPE has its default action.
+        asked = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, once the process has it
+        asked.write(json.dumps(request).encode())
+        asked.seek(0)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user names the Python
                 [python, str(_WORKER), str(writing)],
-                stdin=subprocess.PIPE,
+                stdin=asked,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 pass_fds=[writing],
@@ -66,12 +70,7 @@ class _Worker:
             raise LanemapError(f"cannot start {python}: {error.strerror}: name a Python program") from None
         finally:
             os.close(writing)
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(json.dumps(request).encode())
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended before it read: there will be no lines
+            asked.close()
 
     def __enter__(self) -> _Worker:
         return self

@@ -13,7 +13,7 @@ from lanemap.db.fragment import elements
 from lanemap.ingest import catalogue
 
 FRAGMENTS = [each for each in catalogue.load()[1].fragments if each.elements is not None]
-DENSE = [each for each in FRAGMENTS if not each.windowed]
+DENSE = [each for each in FRAGMENTS if not each.windowed and each.role != "p"]
 PLACE = ("lane", "reg", "slot")
 
 

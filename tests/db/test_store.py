@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, text
 import lanemap
 from lanemap.db import store
 from lanemap.db.fragment import Element, Source, element_type
+from lanemap.db.instructions import Key
 from lanemap.db.location import SCHEMA_VERSION, locate
 from lanemap.db.reader import connect
 
@@ -66,13 +67,13 @@ def test_every_row_is_what_was_evaluated(place, sources):
     lanemap.open(place).close()
     for name, source in sources.items():
         expected = {
-            (each.instruction, each.shape, each.type, each.role, each.major, *map(int, element))
+            (*each.key, *map(int, element))
             for each in source.fragments
             if each.elements is not None
             for element in each.elements.tolist()
         }
         cells = ", ".join(Element._fields)
-        query = f"SELECT instruction, shape, type, role, major, {cells} FROM layout WHERE source = '{name}'"
+        query = f"SELECT {', '.join(Key._fields)}, {cells} FROM layout WHERE source = '{name}'"
         stored = rows(place, query)
         assert len(stored) == len(expected)
         assert set(stored) == expected

@@ -13,6 +13,9 @@ from lanemap.ingest.document.report import Kind
 
 PAGES = Path(os.environ.get("LANEMAP_PTX_DOCS") or os.devnull)
 
+#: The instructions whose sections are read; the catalogue has more.
+READ = ("mma", "mma.sp")
+
 pytestmark = pytest.mark.skipif(
     not (PAGES / "9.1").is_dir(),
     reason="LANEMAP_PTX_DOCS names no folder with the pages of PTX ISA 9.1 in 9.1/ and excerpts of them in excerpts/",
@@ -42,13 +45,16 @@ def content(sheets: Mapping[str, catalogue.Section]):
 
 
 def test_the_pages_say_what_the_catalogue_says(whole):
-    assert content(whole.sheets) == content(catalogue.sheets()["ptx-isa-9.1"])
+    shipped = catalogue.sheets()["ptx-isa-9.1"]
+    assert content(whole.sheets) == content(
+        {name: each for name, each in shipped.items() if each["instruction"] in READ}
+    )
 
 
 def test_written_out_they_are_the_catalogue(whole, tmp_path, sources):
     assert whole.write(tmp_path) == 21
     as_printed, _ = catalogue._sources("written", catalogue._read(tmp_path))
-    shipped = sources["ptx-isa-9.1"].fragments
+    shipped = [each for each in sources["ptx-isa-9.1"].fragments if each.instruction in READ]
     assert {each.key: each.digest for each in as_printed.fragments} == {each.key: each.digest for each in shipped}
 
 

@@ -216,7 +216,9 @@ def test_every_dense_fragment_is_what_the_document_says(kind, request, documente
             continue
         compared += 1
         assert (fragment.registers, fragment.slots) == (said.registers, said.slots), fragment
-        assert (fragment.digest == said.digest) is not wrong(fragment), fragment
+        # CuTe has one layout for what goes into movmatrix and what comes out.
+        differs = wrong(fragment) or (fragment.instruction, fragment.role) == ("movmatrix", "D")
+        assert (fragment.digest == said.digest) is not differs, fragment
     assert compared > 90
 
 
