@@ -101,11 +101,8 @@ class Reader(ABC):
         self._own.connection = self._begin()
         try:
             yield
-        except BaseException:
-            # Closing waits for a query that cannot be interrupted.
-            threading.Thread(target=self._own.connection.close, daemon=True).start()
-            raise
-        else:
+            # After an error it is neither given back nor closed: a query that cannot be interrupted may still run, and
+            # closing what it works on would end the process. It closes with the last that refers to it.
             self._give_back(self._own.connection)
         finally:
             self._own.connection = None
