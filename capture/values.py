@@ -96,13 +96,22 @@ def encode(of_type: str, bits: int, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(native.view(f"u{native.dtype.itemsize}"))
     if of_type == "bf16":
         return np.asarray(np.asarray(values).astype("f4").view("u4") >> 16)
-    known, code = np.unique(_table(of_type, bits), return_index=True)
-    return np.asarray(code[np.searchsorted(known, values)].astype("u1"))
+    return np.asarray(_codes(of_type, bits).take(np.asarray(values).astype(np.int8)))
 
 
 def integers(of_type: str) -> tuple[int, int]:
     """Least and greatest of the small integers to test a type with."""
     return {"b1": (0, 1), "u8": (0, 2), "u4": (0, 2), "b16": (0, 0xFFFF)}.get(of_type, (-2, 2))
+
+
+@lru_cache
+def _codes(of_type: str, bits: int) -> NDArray[Any]:
+    """The code of every integer that ``integers`` allows in a type of 8 bits or fewer; negative ones from the end."""
+    low, high = integers(of_type)
+    table, codes = _table(of_type, bits), np.zeros(high - low + 1, "u1")
+    for value in range(low, high + 1):
+        codes[value] = np.argmax(table == value)
+    return codes
 
 
 @lru_cache
