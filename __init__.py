@@ -17,13 +17,13 @@ import time
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import is_role
+from .db.names import of_one_operand, of_operand
 from .db.reader import ROWS, SECONDS, Reader, Rows, connect, state
 
 if TYPE_CHECKING:
@@ -136,7 +136,9 @@ class Database:
         Raises:
             LanemapError: also for a coordinate outside the fragment.
         """
-        query = _operand(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+        query = of_one_operand(
+            shape, type, role, instruction=instruction, major=major, selector=selector, source=source
+        )
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
         frame = _with_selector(lookup.find(self.reader, query, **where).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
@@ -182,7 +184,7 @@ class Database:
             LanemapError: there is no such fragment, or more than one; says what tells them apart.
         """
         more = {"instruction": instruction, "major": major, "selector": selector, "qualifiers": qualifiers}
-        found = lookup.one_operand(self.reader, _operand(shape, type, role, source=source, **more))
+        found = lookup.one_operand(self.reader, of_one_operand(shape, type, role, source=source, **more))
         if len(found) > 1:
             apart = ("major", "selector", "qualifiers")
             names = [name for name in apart if len({getattr(each, name) for each in found}) > 1]
@@ -369,7 +371,7 @@ class Database:
         from .db.picture import compose
         from .db.picture.view import View
 
-        query = _words(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+        query = of_operand(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
         view = View(tuple(lanes), values, ptx, whole, title)
         with self.reader.snapshot():
             if diff:
@@ -766,20 +768,6 @@ def _fingerprint() -> str:
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _words(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
-    """A query of which the second word is the role where the first one names the whole instruction."""
-    return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
-
-
-def _operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
-    """What names one operand, and not several."""
-    query = _words(shape, type_, role, **more)
-    asked = query.parameters()
-    if lacking := [name for name in ("shape", "role", "type", "source") if asked[name] is None]:
-        raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
-    return query
 
 
 def _with_selector(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """``python -m lanemap`` is ``lanemap``."""
 
-from .cli import main
+# The processes that the server starts read this module, too.
+if __name__ == "__main__":
+    from .cli import main
 
-main()
+    main()

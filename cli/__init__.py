@@ -26,6 +26,7 @@ try:
         ingest,
         list_,
         remove,
+        serve,
         show,
         sql,
     )

@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
     """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
     # In one piece: what cannot be written is found before any of it is.
+    room = shutil.get_terminal_size().columns if output == "-" and sys.stdout.isatty() else None
+    write(encoded(rows, form, room), output, form.value)
+
+
+def encoded(rows: Rows, form: Format, room: int | None = None) -> str | bytes:
+    """Rows in a format: Parquet and Arrow as bytes, others as text, a table no wider than ``room``."""
     if form in (Format.PARQUET, Format.ARROW):
-        write(_binary(rows, form), output, form.value)
-    else:
-        room = shutil.get_terminal_size().columns if output == "-" and sys.stdout.isatty() else None
-        write(table(rows, room) if form is Format.TABLE else _text(rows, form), output)
+        return _binary(rows, form)
+    return table(rows, room) if form is Format.TABLE else _text(rows, form)
 
 
 def write(data: str | bytes, output: str, form: str = "") -> None:

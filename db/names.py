@@ -157,6 +157,24 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     return Query(" ".join(words), **more)
 
 
+def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
+    return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
+
+
+def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """The same, where it names one operand and not several.
+
+    Raises:
+        LanemapError: it does not; says what is missing.
+    """
+    query = of_operand(shape, type_, role, **more)
+    asked = query.parameters()
+    if lacking := [name for name in ("shape", "role", "type", "source") if asked[name] is None]:
+        raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
+    return query
+
+
 def is_role(word: object) -> bool:
     """Whether a word names a role of some instruction, in any case."""
     return isinstance(word, str) and word.lower() in _ROLES

@@ -47,7 +47,7 @@ def test_every_python_line_is_true(built, monkeypatch):
 
 def test_the_two_commands_are_those_that_ci_runs():
     """CI takes them out of the README, installs as they say, and so runs this very test."""
-    ask, test, _ = blocks("sh")
+    ask, test, *_ = blocks("sh")
     assert ask.count("\n") == test.count("\n") == 1
     assert "README.md" in (ROOT / ".ci" / "run").read_text()
     assert test.strip().endswith(".venv/bin/pytest")

@@ -34,6 +34,8 @@ def test_help_has_an_example_and_fits_80_columns(run, command):
 
 def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
     monkeypatch.chdir(tmp_path)
+    # A server would answer until it is stopped.
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     import shlex
 
     for command in app.registered_commands:

@@ -1,0 +1,83 @@
+"""``lanemap serve``."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import LanemapError
+from ..db.location import named_file
+from .app import app, open_database
+from .options import Db
+
+
+@app.command(epilog="Example: lanemap serve --port 0")
+def serve(
+    host: Annotated[str, typer.Option("--host", help="Where to listen; 0.0.0.0 is for everyone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535)] = 8000,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="Another name that it is asked by; may be repeated.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", help="Take captures from those who have this token.", metavar="FILE")
+    ] = None,
+    db: Db = None,
+) -> None:
+    """Answer in a browser, and programs over HTTP, until it is stopped.
+
+    It needs FastAPI, uvicorn and Jinja (the extra "serve"). Without a token nothing can be written.
+    """
+    try:
+        import uvicorn
+
+        from .web.app import LOCAL, create_app
+    except ImportError as error:
+        raise LanemapError(f'serve needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
+
+    token = None if token_file is None else read_token(token_file)
+    with open_database(db) as database, _listening(host, port) as listening:
+        names = {*LOCAL, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower(), *(name or ())}
+        application = create_app(database, token=token, names=names)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        sys.stdout.write(f"Lanemap is at {address} (Ctrl-C stops it)\n")
+        sys.stdout.flush()
+        if show:
+            import webbrowser
+
+            webbrowser.open(address)
+        config = uvicorn.Config(application, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def read_token(file: str) -> str:
+    """The token in a file, without the end of its line.
+
+    Raises:
+        LanemapError: it cannot be read, or is too short to be a secret.
+    """
+    try:
+        token = named_file(file, "a file that holds a token").read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    if len(token) < 16 or not token.isprintable() or " " in token:
+        raise LanemapError(f"{file} holds no token: write 16 characters or more into it, as openssl rand -hex 32 does")
+    return token
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that takes connections.
+
+    Raises:
+        LanemapError: the port is taken, or the host is not one of this machine.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise LanemapError(
+            f"cannot listen at {host} port {port}: {error.strerror}: choose another --port or --host"
+        ) from None
