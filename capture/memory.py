@@ -6,6 +6,8 @@ it, by the functions that put them into registers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -68,6 +70,11 @@ def descriptor_offsets(form: Form, role: str) -> int:
 
 def stored_a(form: Form) -> Fragment:
     """A of wgmma in memory as a fragment: what is stored of each row, in its order, each with its window of columns."""
+    return _stored_a(replace(form, shape=f"m64n8k{form.dimensions[2]}"))
+
+
+@lru_cache
+def _stored_a(form: Form) -> Fragment:
     rule = form.sparsity or DENSE
     lines, length = extents(form, "A")
     row, place = np.indices((lines, length))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..db.errors import LanemapError
 from ..db.forms import Move
 from ..db.fragment import Fragment
-from ..db.instructions import Form, Key, operand
+from ..db.instructions import WARP, Form, Key, operand
 from ..db.metadata import pack_vectors
 from . import memory, values
 from .bench import Bench
@@ -27,6 +27,7 @@ from .simulate import SimulatedGroup
 
 AGREES, DISAGREES, NOT_DOCUMENTED = "agrees", "disagrees", "not documented"
 
+#: Random products of a warp. A warpgroup has as many random numbers in a quarter of them.
 _ROUNDS = 8
 
 
@@ -45,9 +46,10 @@ def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verdic
         missing = [key.role for key in keys(kernel) if not _complete(table.get(key))]
         if missing:
             return Verdict(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
-        picks = np.repeat(np.arange(_ROUNDS, dtype=np.uint32)[:, None], len(kernel.inputs), axis=1)
+        rounds = _ROUNDS * WARP // kernel.threads
+        picks = np.repeat(np.arange(rounds, dtype=np.uint32)[:, None], len(kernel.inputs), axis=1)
         try:
-            patterns = {each.name: _random(kernel, each, table, random) for each in kernel.inputs}
+            patterns = {each.name: _random(kernel, each, table, random, rounds) for each in kernel.inputs}
             expected = bench.read(kernel, group.run(kernel, Probes(patterns, picks)).words)
         except LanemapError as error:
             return Verdict(DISAGREES, str(error))
@@ -80,26 +82,28 @@ def _complete(fragment: Fragment | None) -> bool:
     return fragment.role in "Ep" or len(fragment.elements) == operand(fragment.key).size
 
 
-def _random(kernel: Kernel, port: Port, table: Mapping[Key, Fragment], random: np.random.Generator) -> NDArray[Any]:
-    """Patterns of an input: what fits a matrix where it must hold one, and anything else where it need not."""
+def _random(
+    kernel: Kernel, port: Port, table: Mapping[Key, Fragment], random: np.random.Generator, rounds: int
+) -> NDArray[Any]:
+    """``rounds`` patterns of an input: what fits a matrix where it must hold one, else anything."""
     form = kernel.form
     if port.name == "E":
         assert isinstance(form, Form)
         assert form.sparsity is not None
-        vectors = random.choice(list(form.sparsity.indices), (_ROUNDS, kernel.threads, 8))
+        vectors = random.choice(list(form.sparsity.indices), (rounds, kernel.threads, 8))
         return pack_vectors(vectors)[:, None]
     if port.name == "p":
-        rows = np.tile(np.arange(kernel.threads, dtype=np.uint32), (_ROUNDS, 1))
+        rows = np.tile(np.arange(kernel.threads, dtype=np.uint32), (rounds, 1))
         return random.permuted(rows, axis=1)[:, None] * np.uint32(memory.LINE)
     role = form.role if isinstance(form, Move) else port.name.removeprefix("shared_")[0]
     low, high = values.integers(form.type if isinstance(form, Move) else form.types[role])
     if port.bytes:
-        lines = random.integers(low, high, (_ROUNDS, *memory.extents(form, role)), endpoint=True)
+        lines = random.integers(low, high, (rounds, *memory.extents(form, role)), endpoint=True)
         return memory.write(form, role, lines)
     fragment = table[form.key(role)]
     if fragment.windowed:
-        slots = random.integers(low, high, (_ROUNDS, operand(fragment.key).size), endpoint=True)
+        slots = random.integers(low, high, (rounds, operand(fragment.key).size), endpoint=True)
     else:
-        shape = (_ROUNDS, fragment.computations, *fragment.dimensions)
+        shape = (rounds, fragment.computations, *fragment.dimensions)
         slots = gather(random.integers(low, high, shape, endpoint=True), fragment)
     return values.write(operand(fragment.key), slots)
