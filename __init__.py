@@ -24,7 +24,7 @@ from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
 from .db.names import of_one_operand, of_operand
-from .db.reader import ROWS, SECONDS, Reader, Rows, connect, state
+from .db.reader import ROWS, SECONDS, Reader, connect, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,11 +56,6 @@ __all__ = [
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).parent
-_LISTED = (
-    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
-    *("threads", "registers", "register_bits", "slots", "slot_bits", "has_rows", "digest"),
-    *("section", "anchor", "same_as", "also", "figures", "formula", "mended", "erratum", "evidence", "origin"),
-)
 _NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
 
@@ -162,9 +157,7 @@ class Database:
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands."""
-        found = lookup.fragments(self.reader, Query(source=source))
-        rows = [tuple(getattr(each, name) for name in _LISTED) + each.dimensions for each in found]
-        return _with_selector(Rows((*_LISTED, "rows", "cols"), rows).frame())
+        return _with_selector(lookup.listed(self.reader, Query(source=source)).frame())
 
     def fragment(
         self,
@@ -204,8 +197,8 @@ class Database:
 
     def diff(
         self,
-        left: str | PathLike[str],
-        right: str | PathLike[str],
+        left: str | PathLike[str] | Source,
+        right: str | PathLike[str] | Source,
         *,
         shape: str | None = None,
         type: str | None = None,  # noqa: A002 - PTX's word
@@ -216,7 +209,7 @@ class Database:
 
         Args:
             left: the name of a source, or a file: a capture, an export, or a table with the first eight columns of
-                ``layout``.
+                ``layout``. Or a Source.
             right: the other one.
             shape: compare only fragments of this shape, and likewise for the rest.
             type: of the operand.
@@ -251,19 +244,34 @@ class Database:
 
     def _name(self, source: str) -> str | None:
         """A source as the database spells it, None where there is none."""
-        known = (record["name"] for record in lookup.sources(self.reader).records())
-        return next((name for name in known if name.lower() == source.lower()), None)
+        return next((name for name in self._names() if name.lower() == source.lower()), None)
 
-    def _side(self, side: str | PathLike[str]) -> Source:
-        from .db import crosscheck
+    def _names(self) -> list[str]:
+        return [record["name"] for record in lookup.sources(self.reader).records()]
+
+    def _side(self, side: str | PathLike[str] | Source) -> Source:
+        from .db.fragment import Source
+
+        if isinstance(side, Source):
+            return side
+        if isinstance(side, str) and self._name(side):
+            return self.source(side)
+        if not named_file(side, "a source or a file").exists():
+            raise LanemapError(f"{side} is neither a source nor a file: there is {', '.join(self._names())}")
+        return replace(read_file(side), name=str(side))
+
+    def source(self, name: str) -> Source:
+        """A source with all its fragments.
+
+        Raises:
+            LanemapError: there is none of this name.
+        """
+        from .db.crosscheck import read_sources
 
         with self.reader.snapshot():
-            if isinstance(side, str) and (name := self._name(side)):
-                return crosscheck.read_sources(self.reader, [name])[0]
-            known = [record["name"] for record in lookup.sources(self.reader).records()]
-        if not named_file(side, "a source or a file").exists():
-            raise LanemapError(f"{side} is neither a source nor a file: there is {', '.join(known)}")
-        return replace(read_file(side), name=str(side))
+            if known := self._name(name):
+                return read_sources(self.reader, [known])[0]
+        raise LanemapError(f"no source {name}: there is {', '.join(self._names())}")
 
     def chain(
         self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False

@@ -48,7 +48,7 @@ def decode(
             found = database.encode(shape, type, _table(columns, text), selector=selector, source=source)
         else:
             given = sys.stdin.read().split() if words == ["-"] else words or []
-            found = database.decode(shape, type, list(map(_number, given)), selector=selector, source=source)
+            found = database.decode(shape, type, list(map(word, given)), selector=selector, source=source)
     if found.others:
         others = ", ".join(found.others)
         sys.stderr.write(f"lanemap: metadata as in {found.e.source}; --source takes another: {others}\n")
@@ -89,11 +89,16 @@ def _table(file: str, text: str) -> dict[tuple[int, int, int], int]:
     return columns
 
 
-def _number(word: str) -> int:
+def word(text: str) -> int:
+    """A word of metadata as people write one.
+
+    >>> word("0x44")
+    68
+    """
     try:
-        number = int(word, 0)
+        number = int(text, 0)
     except ValueError:
         number = -1
     if not 0 <= number < 2**32:
-        raise LanemapError(f"{word!r} is not a word of metadata: write 32 bits, as in 0x44444444")
+        raise LanemapError(f"{text!r} is not a word of metadata: write 32 bits, as in 0x44444444")
     return number

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -50,7 +52,10 @@ def serve(
 
             webbrowser.open(address)
         config = uvicorn.Config(application, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
-        uvicorn.Server(config).run(sockets=[listening])
+        # Both are how a server is meant to end.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def read_token(file: str) -> str:

@@ -14,7 +14,7 @@ from .errors import LanemapError
 from .fragment import Fragment, Source
 from .instructions import Key
 from .lookup import Query, read_fragments
-from .reader import Reader
+from .reader import Reader, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,18 +94,20 @@ class Check:
         differ = sum(each.known is not None for comparison in self.comparisons for each in comparison.results)
         return differ + sum(each.known is not None for each in self.findings)
 
-    def frame(self) -> pd.DataFrame:
+    def rows(self) -> Rows:
         """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
-        import pandas as pd
-
-        return pd.DataFrame(
+        return Rows(
+            ("left", "right", *Key._fields, "verdict", "words", "known"),
             [
-                {"left": one.left.name, "right": one.right.name, **each.key._asdict()}
-                | {"verdict": str(each.verdict), "words": each.words, "known": each.known}
+                (one.left.name, one.right.name, *each.key, str(each.verdict), each.words, each.known)
                 for one in self.comparisons
                 for each in one.results
-            ]
+            ],
         )
+
+    def frame(self) -> pd.DataFrame:
+        """The same as a frame."""
+        return self.rows().frame()
 
     def report(self, form: str = "table", *, everything: bool = False) -> str:
         """The report as text: ``table``, ``markdown``, ``json``, ``html`` or ``junit``. See ``db.report.render``."""

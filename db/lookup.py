@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from .errors import LanemapError
@@ -27,6 +28,12 @@ COLUMNS = (
 )
 
 _STORED = [field.name for field in fields(Fragment) if field.name != "elements"]
+
+_LISTED = (
+    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
+    *("threads", "registers", "register_bits", "slots", "slot_bits", "has_rows", "digest"),
+    *("section", "anchor", "same_as", "also", "figures", "formula", "mended", "erratum", "evidence", "origin"),
+)
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -61,6 +68,19 @@ def sources(reader: Reader) -> Rows:
     return reader.select(_SOURCES, {})
 
 
+def version(reader: Reader) -> list[int]:
+    """Other numbers after every change of what the database holds. Quick to ask for."""
+    # A source is never changed: another one takes its place, with a number that no source had before.
+    return [row[0] for row in reader.select("SELECT id FROM source ORDER BY id", {}).rows]
+
+
+def digest(reader: Reader) -> bytes:
+    """What the database holds, as a digest that is the same for everyone who reads it."""
+    with reader.snapshot():
+        held = [version(reader), reader.select("SELECT value FROM meta WHERE key = 'shipped'", {}).rows]
+        return sha256(repr([*held, sources(reader).rows]).encode()).digest()
+
+
 def findings(reader: Reader, query: Query) -> Rows:
     """What the structural checks found on the fragments that match.
 
@@ -85,6 +105,16 @@ def fragments(reader: Reader, query: Query) -> list[Fragment]:
     if query.name.type and query.role is None:
         forms(query.name)
     raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
+
+
+def listed(reader: Reader, query: Query) -> Rows:
+    """The same as rows: what a source says of each fragment, without its elements.
+
+    Raises:
+        LanemapError: see ``fragments``.
+    """
+    found = [tuple(getattr(each, name) for name in _LISTED) + each.dimensions for each in fragments(reader, query)]
+    return Rows((*_LISTED, "rows", "cols"), found)
 
 
 def read_fragments(reader: Reader, query: Query) -> list[Fragment]:

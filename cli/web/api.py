@@ -1,46 +1,72 @@
-"""The API: what ``Database`` answers. The parameters of a route are those of the method of its name."""
+"""The API: what ``Database`` answers. The parameters of a route are the arguments of the method of its name."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Mapping
+from hmac import compare_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
+import typer
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE
-from ...db import lookup
-from ...db.names import of_one_operand
+from ...db import lookup, names
+from ...db.reader import Rows
+from ..decode import word
+from ..numbers import integer
+from ..options import Format
+from ..output import encoded
+from . import tasks
 from .database import Opened
-from .formats import Chosen, answer
+from .formats import REPORT, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, described
+from .problem import RESPONSES
+from .work import Working
+
+#: The limits of a query, and what they are where nobody says.
+_SECONDS, _ROWS = 30.0, 100_000
 
 
 def _known(request: Request) -> None:
     """Refuse a parameter that the route does not have: a name that is misspelt would leave out a condition."""
-    known = [each.alias for each in request.scope["route"].dependant.query_params]
-    known += [each.alias for more in request.scope["route"].dependant.dependencies for each in more.query_params]
+    dependant = request.scope["route"].dependant
+    known = {each.alias: each for of in (dependant, *dependant.dependencies) for each in of.query_params}
     for name in request.query_params:
         if name not in known:
             raise HTTPException(400, f"there is no parameter {name}: there is {', '.join(known) or 'none'}")
-        if len(request.query_params.getlist(name)) > 1:
+        if len(request.query_params.getlist(name)) > 1 and name != "against":
             raise HTTPException(400, f"{name} is given twice: give it once")
 
 
-router = APIRouter(prefix="/api", dependencies=[Depends(_known)])
+def _integer(text: object) -> object:
+    try:
+        return integer(str(text))
+    except typer.BadParameter as error:
+        raise ValueError(str(error)) from None
 
+
+router = APIRouter(prefix="/api", dependencies=[Depends(_known)], responses=RESPONSES)
+
+Text = Annotated[str | None, Query()]
+Number = Annotated[Annotated[int, BeforeValidator(_integer)] | None, Query()]
 Shape = Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")]
 Type = Annotated[str | None, Query(description="The operand's own, as in bf16.")]
 Role = Annotated[str | None, Query(description="A, B, C, D or E.")]
 Instruction = Annotated[str | None, Query(description="mma or mma.sp, where both have it.")]
 Major = Annotated[str | None, Query(description="row or col, where there are both.")]
-Number = Annotated[int | None, Query()]
 Source = Annotated[str, Query(description="Where the layout comes from.")]
 
 
-@router.get("/find")
+@router.get("/find", responses=described(ROWS))
 def find(
     database: Opened,
-    form: Chosen,
+    form: RowsFormat,
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
     role: Role = None,
@@ -56,12 +82,192 @@ def find(
     source: Source = DEFAULT_SOURCE,
 ) -> Response:
     """The elements at a cell, in a place, or at any part of these."""
-    query = of_one_operand(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+    more = {"instruction": instruction, "major": major, "selector": selector, "source": source}
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-    return answer(lookup.find(database.reader, query, **where), form)
+    return _rows(lookup.find(database.reader, names.of_one_operand(shape, type, role, **more), **where), form)
 
 
-@router.get("/sources")
-def sources(database: Opened, form: Chosen) -> Response:
+@router.get("/layout", responses=described(ROWS))
+def layout(
+    database: Opened,
+    form: RowsFormat,
+    shape: Shape,
+    type: Type = None,  # noqa: A002 - PTX's word
+    role: Role = None,
+    instruction: Instruction = None,
+    major: Major = None,
+    selector: Number = None,
+    source: Source = DEFAULT_SOURCE,
+) -> Response:
+    """All elements of one operand, by lane, register and slot."""
+    more = {"instruction": instruction, "major": major, "selector": selector, "source": source}
+    return _rows(lookup.find(database.reader, names.of_one_operand(shape, type, role, **more)), form)
+
+
+@router.get("/fragments", responses=described(ROWS))
+def fragments(
+    database: Opened, form: RowsFormat, source: Annotated[str, Query(description="Empty: all.")] = DEFAULT_SOURCE
+) -> Response:
+    """What a source says of each fragment."""
+    return _rows(lookup.listed(database.reader, lookup.Query(source=source or None)), form)
+
+
+@router.get("/sources", responses=described(ROWS))
+def sources(database: Opened, form: RowsFormat) -> Response:
     """Every source: name, kind, title, provenance, and how many fragments and findings it has."""
-    return answer(lookup.sources(database.reader), form)
+    return _rows(lookup.sources(database.reader), form)
+
+
+@router.get("/sql", responses=described(ROWS))
+async def sql(
+    working: Working,
+    form: RowsFormat,
+    query: Annotated[str, Query(description="One SELECT, usually on the view layout.")],
+    seconds: Annotated[float, Query(gt=0, le=_SECONDS)] = _SECONDS,
+    rows: Annotated[int, Query(ge=1, le=_ROWS)] = _ROWS,
+) -> Response:
+    """The result of one SELECT. It only reads."""
+    made = await working(tasks.sql, form, query, seconds, rows)
+    # A query may ask for the time.
+    return Response(made, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
+
+
+@router.get("/chain", responses=described(ROWS))
+async def chain(
+    working: Working,
+    form: RowsFormat,
+    first: Annotated[str, Query(description="The D, as in m16n8k16 f32 D.")],
+    second: Annotated[str, Query(description="The A or B, as in m16n8k16 f16 A.")],
+    transposed: Annotated[bool, Query(description="Take D transposed.")] = False,
+    relabel: Annotated[bool, Query(description="Renumber K where that avoids movement between lanes.")] = False,
+) -> Response:
+    """How the D of one instruction becomes the A or B of the next."""
+    options = {"transposed": transposed, "relabel": relabel}
+    return Response(await working(tasks.chain, form, first, second, options), media_type=ROWS[form])
+
+
+@router.get("/check", responses=described(REPORT))
+async def check(
+    working: Working,
+    form: ReportFormat,
+    against: Annotated[list[str] | None, Query(description="Compare only with these sources.")] = None,
+) -> Response:
+    """The structure of every source, and what documents, imports and captures say of each other."""
+    return _report(await working(tasks.check, form, against or []), form)
+
+
+@router.get("/diff", responses=described(REPORT))
+async def diff(
+    working: Working,
+    form: ReportFormat,
+    left: Annotated[str, Query(description="A source.")],
+    right: Annotated[str, Query(description="The other one.")],
+    shape: Text = None,
+    type: Text = None,  # noqa: A002 - PTX's word
+    role: Text = None,
+    instruction: Text = None,
+) -> Response:
+    """Two sources compared, fragment by fragment."""
+    which = {"shape": shape, "type": type, "role": role, "instruction": instruction}
+    return _report(await working(tasks.diff, form, left, right, which), form)
+
+
+_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+@router.post("/diff", responses=described(REPORT), openapi_extra=_BODY)
+async def diff_file(
+    request: Request,
+    working: Working,
+    form: ReportFormat,
+    against: Annotated[str, Query(description="A source.")] = DEFAULT_SOURCE,
+    shape: Text = None,
+    type: Text = None,  # noqa: A002 - PTX's word
+    role: Text = None,
+    instruction: Text = None,
+) -> Response:
+    """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""
+    which = {"shape": shape, "type": type, "role": role, "instruction": instruction}
+    async with working.received(request) as file:
+        return _report(await working(tasks.diff_file, form, file, against, which), form)
+
+
+class Metadata(BaseModel):
+    """The arguments of ``Database.decode``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    shape: str
+    type: str
+    words: list[Annotated[int, BeforeValidator(lambda given: word(str(given)))]]
+    selector: int | None = None
+    source: str | None = None
+
+
+@router.post("/decode", responses=described(ROWS))
+def decode(database: Opened, form: RowsFormat, metadata: Metadata) -> Response:
+    """The columns of a sparse A that metadata chooses. A word may be text, as in 0x44444444."""
+    return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
+
+
+@router.get("/export/{format}", responses={200: {"description": "A file"}})
+async def export(
+    working: Working,
+    format: ExportForm,  # noqa: A002
+    shape: Text = None,
+    type: Text = None,  # noqa: A002 - PTX's word
+    role: Text = None,
+    instruction: Text = None,
+    major: Text = None,
+    selector: Number = None,
+    source: Text = None,
+    qualifiers: Text = None,
+) -> Response:
+    """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
+    query = lookup.Query(shape, type, role, instruction, major, selector, source, qualifiers)
+    folder = TemporaryDirectory(prefix="lanemap-")
+    try:
+        file = Path(folder.name, "export")
+        refused = await working(tasks.export, format, query, file)
+    except BaseException:
+        folder.cleanup()
+        raise
+    rows = format.value in ROWS
+    media, name = (ROWS[Format(format.value)], f"lanemap.{format}") if rows else ("text/plain", None)
+    said = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
+    headers = {"Lanemap-Refused": said} if said else None
+    return FileResponse(file, 200, headers, media, BackgroundTask(folder.cleanup), name)
+
+
+@router.post("/captures", status_code=201, openapi_extra=_BODY)
+async def captures(request: Request, working: Working) -> Response:
+    """Store a capture, the file as the body, as a source of its own. It needs the server's token."""
+    _authorize(request)
+    async with working.received(request) as file:
+        name, new = await working(tasks.store, file)
+    return Response(json.dumps({"source": name}) + "\n", 201 if new else 200, media_type="application/json")
+
+
+def _authorize(request: Request) -> None:
+    """Refuse a request without the token.
+
+    Raises:
+        HTTPException: it has none, or another one, or nobody can write here.
+    """
+    token: str | None = request.app.state.token
+    if token is None:
+        raise HTTPException(403, "nothing can be written here: lanemap serve was started without --token-file")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not compare_digest(given.strip().encode(), token.encode()):
+        words = "send the token of this server, as in Authorization: Bearer TOKEN"
+        raise HTTPException(401, words, {"WWW-Authenticate": "Bearer"})
+
+
+def _rows(rows: Rows, form: Format) -> Response:
+    return Response(encoded(rows, form), media_type=ROWS[form])
+
+
+def _report(made: bytes, form: ReportForm) -> Response:
+    """A report. That in HTML has its own style, which no page of this server may have: it is to be saved."""
+    headers: Mapping[str, Any] = {"Content-Disposition": 'attachment; filename="lanemap.html"'}
+    return Response(made, media_type=REPORT[form], headers=headers if form == "html" else None)

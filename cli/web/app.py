@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import Database, __version__
 from . import api, pages
+from .cached import keep_answers
+from .limits import limit_body, limit_time
 from .problem import handle_problems, problem
+from .work import Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
 _HEADERS = {
@@ -46,10 +50,15 @@ def create_app(database: Database, *, token: str | None = None, names: Collectio
     )
     app.state.database = database
     app.state.token = token
+    place = database.location
+    app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place)
     handle_problems(app)
     app.include_router(api.router)
     app.include_router(pages.router)
     app.mount("/static", _Static(directory=_STATIC), name="static")
+    app.add_middleware(keep_answers, reader=database.reader)
+    app.add_middleware(limit_body)
+    app.add_middleware(limit_time)
     app.add_middleware(_own_host, names=frozenset(names))
     app.add_middleware(_secure)
     return app

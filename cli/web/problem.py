@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ... import LanemapError
 from ...db.errors import masked
 
+_MEDIA = "application/problem+json"
+_TEXT = {"type": "string"}
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT, "argument": _TEXT},
+}
+#: What the OpenAPI description says of refusals.
+RESPONSES: dict[int | str, dict[str, object]] = {
+    "4XX": {"description": "What was wrong, and what would be right", "content": {_MEDIA: {"schema": _PROBLEM}}},
+    "5XX": {"description": "What the server could not do", "content": {_MEDIA: {"schema": _PROBLEM}}},
+}
 
-def problem(status: int, detail: str, **more: str) -> Response:
-    """An answer that says in one sentence what was wrong and what would be right."""
-    headers = {name: value for name, value in more.items() if name in _HEADERS}
+
+def problem(
+    status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
     said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    said |= {name: value for name, value in more.items() if name not in _HEADERS}
-    return Response(
-        json.dumps(said) + "\n",
-        status,
-        {"Cache-Control": "no-store", **{name.replace("_", "-"): value for name, value in headers.items()}},
-        "application/problem+json",
-    )
-
-
-_HEADERS = ("WWW_Authenticate", "Retry_After", "Allow")
+    if argument:
+        said["argument"] = argument
+    kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(json.dumps(said) + "\n", status, kept, _MEDIA)
 
 
 def handle_problems(app: FastAPI) -> None:
@@ -35,13 +45,8 @@ def handle_problems(app: FastAPI) -> None:
     app.add_exception_handler(LanemapError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _failed)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _broken)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, LanemapError)
-    more = {"argument": error.argument} if error.argument else {}
-    return problem(HTTPStatus.BAD_REQUEST, without_place(request, str(error)), **more)
 
 
 def without_place(request: Request, text: str) -> str:
@@ -49,19 +54,29 @@ def without_place(request: Request, text: str) -> str:
     return masked(text.replace(str(request.app.state.database.location), "the database"))
 
 
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, LanemapError)
+    return problem(400, without_place(request, str(error)), error.argument)
+
+
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    name = str(first["loc"][-1])
-    detail = f"{name}: {first['msg'].removeprefix('Value error, ')}"
-    return problem(HTTPStatus.BAD_REQUEST, detail, argument=name)
+    where = [str(part) for part in first["loc"][1:]] or [str(first["loc"][0])]
+    words = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "enum":
+        words = f"{first['input']!r} is not one of {first['ctx']['expected']}"
+    return problem(400, f"{'.'.join(where)}: {words}", where[0])
 
 
 def _failed(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
-    return problem(error.status_code, error.detail, **headers)
+    return problem(error.status_code, error.detail, headers=error.headers)
+
+
+def _gone(_: Request, __: Exception) -> Response:
+    return problem(400, "the request ended before all of it was sent")
 
 
 def _broken(_: Request, __: Exception) -> Response:
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Lanemap failed at this: its log says why")
+    return problem(500, "Lanemap failed at this: its log says why")
