@@ -723,16 +723,16 @@ def measure(
     from .capture.run import capture
     from .db.forms import select
     from .db.fragment import check_name
-    from .ingest.catalogue import load
+    from .ingest.catalogue import document
 
     if name is not None:
         check_name(name)
     forms = select(instruction, shape, type)
     started = time.perf_counter()
     # The documented fragments name rows and columns, which no product can tell.
-    document = next(source for source in load() if source.name == DEFAULT_SOURCE)
+    anchor = {each.key: each for each in document(DEFAULT_SOURCE).fragments}
     with Gpu(device) as gpu:
-        source = capture(gpu, {each.key: each for each in document.fragments}, forms, progress, name, __version__)
+        source = capture(gpu, anchor, forms, progress, name, __version__)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)
 

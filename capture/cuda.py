@@ -171,7 +171,9 @@ class _Session:
     def _padded(kernel: Kernel, port: Port, patterns: Any) -> Any:
         """The patterns of an input, each as long as the kernel reads."""
         data = np.ascontiguousarray(patterns).reshape(len(patterns), -1).view(np.uint8)
-        return np.pad(data, ((0, 0), (0, port.size(kernel.threads) - data.shape[1])))
+        padded = np.zeros((len(data), port.size(kernel.threads)), np.uint8)
+        padded[:, : data.shape[1]] = data
+        return padded
 
     def _upload(self, arrays: list[Any]) -> list[int]:
         """Addresses of the arrays on the GPU, after one copy."""

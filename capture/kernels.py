@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from ..db.errors import LanemapError
@@ -35,6 +36,7 @@ def write_kernels(forms: Sequence[Form | Move], folder: Path) -> int:
     return len(forms)
 
 
+@cache
 def kernels(form: Form | Move) -> list[Kernel]:
     """All kernels of a form: a product of a warp has one for each sparsity selector, everything else has one."""
     if isinstance(form, Move):

@@ -30,7 +30,9 @@ def blocks(left: NDArray[Any], right: NDArray[Any], lefts: Side, rights: Side) -
     The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, and
     where something meets nothing.
     """
-    left, right = np.divmod(np.unique(left.astype(np.int64) * rights.size + right), rights.size)
+    met = np.zeros((lefts.size, rights.size), bool)
+    met[left, right] = True
+    left, right = np.nonzero(met)
     first = np.full(lefts.size, rights.size)
     np.minimum.at(first, left, right)
     of_right = np.full(rights.size, rights.size)

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine, text
 
 import lanemap
@@ -16,6 +17,14 @@ from lanemap.ingest import catalogue
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 
+# A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
+settings.register_profile(
+    "lanemap",
+    deadline=None,
+    derandomize="LANEMAP_LONG" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("lanemap")
 
 #: The sources that every database has from the first minute.
 SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]

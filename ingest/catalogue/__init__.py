@@ -26,7 +26,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from itertools import product
 from typing import Any
 
@@ -44,42 +43,43 @@ Entry = dict[str, Any]
 
 def load() -> list[Source]:
     """Every document of the catalogue twice: as printed, and with its errata (``NAME+errata``)."""
-    return [source for folder in _documents() for source in _sources(folder.name, _read(folder))]
+    return list(map(document, names()))
+
+
+def document(name: str) -> Source:
+    """The source of one of ``names``, with the elements of every formula."""
+    printed = name.removesuffix("+errata")
+    corrected = name != printed
+    sections = dict(_read(printed))
+    about = sections.pop("document")
+    how = "corrected where proved wrong" if corrected else "as printed"
+    fragments = _merge(_fragments(sections, corrected=corrected))
+    return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
 
 
 def names() -> list[str]:
     """The names of the sources that ``load`` gives."""
-    return [name for folder in _documents() for name in (folder.name, f"{folder.name}+errata")]
+    return [name for folder in _documents() for name in (folder, f"{folder}+errata")]
 
 
 @cache
 def sheets() -> dict[str, dict[str, Section]]:
     """The sections of every document of the catalogue by the name of their file, by the name of the document."""
-    read = {folder.name: _read(folder) for folder in _documents()}
+    read = {name: _read(name) for name in _documents()}
     return {name: {key: sections[key] for key in sections if key != "document"} for name, sections in read.items()}
 
 
-def _documents() -> list[Traversable]:
-    folders = (folder for folder in files(__package__).iterdir() if (folder / "document.toml").is_file())
-    return sorted(folders, key=lambda folder: folder.name)
+def _documents() -> list[str]:
+    folders = files(__package__).iterdir()
+    return sorted(folder.name for folder in folders if (folder / "document.toml").is_file())
 
 
-def _files(folder: Traversable) -> list[Traversable]:
-    return sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-
-
-def _read(folder: Traversable) -> dict[str, Section]:
+@cache
+def _read(name: str) -> dict[str, Section]:
     """The files of a document by name, without their ending."""
-    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8")) for file in _files(folder)}
-
-
-def _sources(name: str, sections: dict[str, Section]) -> Iterator[Source]:
-    document = sections.pop("document")
-    title = f"{document['title']} {document['version']}"
-    printed = list(_fragments(sections, corrected=False))
-    yield Source(name, "document", f"{title}, as printed", _merge(printed), document)
-    corrected = list(_fragments(sections, corrected=True))
-    yield Source(f"{name}+errata", "document", f"{title}, corrected where proved wrong", _merge(corrected), document)
+    folder = sorted((files(__package__) / name).iterdir(), key=lambda file: file.name)
+    written = (file for file in folder if file.name.endswith(".toml"))
+    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8")) for file in written}
 
 
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:

@@ -17,7 +17,7 @@ from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FOR
 SMALL = [each for each in (*DENSE_FORMS, *SPARSE_FORMS) if each.a != "b1" and each.dimensions[2] <= 128]
 DENSE_SMALL = [each for each in SMALL if not each.sparse]
 SPARSE_SMALL = [each for each in SMALL if each.sparse]
-PERMUTED = settings(max_examples=25, deadline=None)
+PERMUTED = settings(max_examples=25)
 
 
 class Tampered(SimulatedGroup):

@@ -157,7 +157,7 @@ def reproduces(result, left, right):
 
 
 @given(relabellings())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_renumbering_is_found_and_told_as_it_is(case):
     left, right, permutations, every = case
     assert computes_the_same(left, right, every)
@@ -173,7 +173,7 @@ def test_every_renumbering_is_found_and_told_as_it_is(case):
 
 
 @given(relabellings(), st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_layouts_agree_exactly_where_all_products_do(case, data):
     """Whatever is done to up to two operands, on either side, so that every cell is still held."""
     left, right, _, every = case
@@ -189,7 +189,7 @@ def test_layouts_agree_exactly_where_all_products_do(case, data):
 
 
 @given(relabellings(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_corruption_is_explained_away(case, data):
     """Elements changed or missing, on both sides."""
     left, right, _, every = case
@@ -266,7 +266,7 @@ def narrowed(fragment, end, by, which):
 
 
 @given(narrowings())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_windows_may_be_narrower_on_one_side_only(case):
     """By what can meet: the elements of B that an element of A can be multiplied with are among those of the other."""
     left, right, every = case

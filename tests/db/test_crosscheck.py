@@ -34,7 +34,7 @@ layouts = st.integers(0, 3)
 
 
 @given(st.sampled_from(["A", "B", "C"]), layouts, layouts, layouts, layouts, st.booleans(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_an_erratum_explains_what_it_corrects_and_nothing_else(role, printed, corrected, read, theirs, left, named):
     """Known is: the document has the printed layout, and the other side agrees with the corrected one."""
     victim = next(each for each in FRAGMENTS if each.role == role)

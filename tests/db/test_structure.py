@@ -23,7 +23,7 @@ def corrupted(fragment, index, **values):
 
 
 @given(st.sampled_from(DENSE), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_one_element_elsewhere_is_found(fragment, data):
     rows, cols = fragment.dimensions
     index = data.draw(st.integers(0, len(fragment.elements) - 1))
@@ -34,7 +34,7 @@ def test_any_one_element_elsewhere_is_found(fragment, data):
 
 
 @given(st.sampled_from(GOOD), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_value_out_of_range_is_found(fragment, data):
     rows, cols = fragment.dimensions
     limits = {"lane": 32, "reg": fragment.registers, "slot": fragment.slots, "row": rows, "col": cols, "col_last": cols}
@@ -45,7 +45,7 @@ def test_any_value_out_of_range_is_found(fragment, data):
 
 
 @given(st.sampled_from([each for each in GOOD if each.role != "p"]), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
     one, other = data.draw(st.lists(st.integers(0, len(fragment.elements) - 1), min_size=2, max_size=2, unique=True))
     left_out = replace(fragment, elements=np.delete(fragment.elements, one))
@@ -57,7 +57,7 @@ def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
 
 
 @given(st.sampled_from(GOOD), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_computation_that_there_is_not_is_found(fragment, data):
     last = max(fragment.elements["computation"])
     value = data.draw(st.one_of(st.integers(-9, 0), st.integers(last + 1, 9)))
@@ -65,7 +65,7 @@ def test_a_computation_that_there_is_not_is_found(fragment, data):
 
 
 @given(st.sampled_from(DENSE), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_window_in_a_dense_operand_is_found(fragment, data):
     cols = fragment.dimensions[1]
     index = data.draw(st.one_of(st.just(slice(None)), st.integers(0, len(fragment.elements) - 1)))
@@ -77,7 +77,7 @@ SPARSE = [each for each in GOOD if each.instruction == "mma.sp" and each.role ==
 
 
 @given(st.sampled_from(SPARSE), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_window_that_is_off_in_every_row_alike_is_found(fragment, data):
     """One slot's window moved or resized wherever it stands: cells of a column agree, those of the chunks do not."""
     table = fragment.elements

@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.db.errors import LanemapError
@@ -55,7 +55,7 @@ def changed(text: str, chance: random.Random) -> str:
     return text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(which=st.sampled_from(range(len(TEXTS))), seed=st.integers(0, 2**32))
 def test_a_changed_page_is_reported_or_refused(which, seed, whole):
     text = changed(TEXTS[which], random.Random(seed))
@@ -70,7 +70,7 @@ def test_a_changed_page_is_reported_or_refused(which, seed, whole):
     assert not wrong or remarks(found) - known, wrong
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_document_or_none(data):
     try:

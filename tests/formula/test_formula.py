@@ -4,15 +4,12 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap.db.formula import FormulaError, coverage, evaluate, parse
 
 LANE, ELEMENT = np.indices((32, 8))
-
-# How long one example takes says nothing on a busy machine.
-property_of = settings(deadline=None)
 
 
 def rows(text, letter="a", count=8):
@@ -68,7 +65,6 @@ def value(tree, lane, element):
     return result if -(2**31) <= result < 2**31 else None
 
 
-@property_of
 @given(TREES)
 def test_expressions_evaluate_as_python_does(tree):
     expected = [[value(tree, lane, element) for element in range(8)] for lane in range(32)]
@@ -80,7 +76,6 @@ def test_expressions_evaluate_as_python_does(tree):
         assert evaluate(formula, "a", 8).row.tolist() == expected
 
 
-@property_of
 @given(TREES, st.sampled_from(["\n", "\n      ", "\t", "\r\n"]))
 def test_white_space_carries_no_meaning(tree, space):
     one = parse(f"g = %laneid >> 2 row = {text(tree)} col = 0")
@@ -238,7 +233,6 @@ CONDITIONS = ["for ai where i < 3", "for a1 or a5", "if %laneid < 16", "for ai w
 HOLDS = [ELEMENT < 3, np.isin(ELEMENT, [1, 5]), LANE < 16, (ELEMENT >= 2) & (LANE % 4 == 1)]
 
 
-@property_of
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=5))
 def test_coverage_says_where_each_case_holds(cases):
     """``otherwise`` holds where no case before it does, and only there."""
@@ -251,7 +245,6 @@ def test_coverage_says_where_each_case_holds(cases):
     assert [mask.tolist() for mask in masks] == [mask.tolist() for mask in expected]
 
 
-@property_of
 @given(st.text(alphabet="rowcl=i0123 ()[]{}<>&|%+-*/.,\n forwheifots", max_size=60))
 def test_any_text_is_evaluated_or_refused(text):
     try:

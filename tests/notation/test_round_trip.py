@@ -129,7 +129,7 @@ def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(monkey
 
 
 @forms
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(fragment=corrupted())
 def test_a_corrupted_fragment_is_expressed_or_refused_in_one_line(form, fragment):
     try:
