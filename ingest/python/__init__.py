@@ -116,7 +116,7 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
     title = " ".join(part for part in (read.library, version, name) if part)
     provenance = {"library": read.library, "version": version, "set": name}
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
-    units = [(each.entry, [each.fragment]) for each in operands if each.fragment]
+    units = [(each.entry.rpartition(".")[2], [each.fragment]) for each in operands if each.fragment]
     lost = [remark for each in operands if each.fragment is None for remark in each.remarks]
     for each in claim_sets(source, units, whole=True) if units else ():
         kept = {id(fragment) for fragment in each.fragments}

@@ -9,29 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db import instructions
 from lanemap.db.errors import LanemapError
 from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.instructions import Instruction
 from lanemap.db.picture import FORMATS, compose, format_of
 from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, sheets
 from lanemap.db.picture.repeat import Shift, repeat
 from lanemap.db.picture.runs import Run
 from lanemap.db.picture.view import PLAIN, View
-
-
-@pytest.fixture(scope="module", autouse=True)
-def instructions_of_several_warps():
-    """A warpgroup, and moves of several matrices, as PTX describes them."""
-    rows = [
-        Instruction("wgmma", {"A": "mk", "D": "mn"}, 128),
-        Instruction("wgmma.sp", {"A": "mk", "D": "mn", "E": "mk"}, 128, "AE"),
-        Instruction("ldmatrix", {"r": "mn"}),
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        for row in rows:
-            patch.setitem(instructions.INSTRUCTIONS, row.name, row)
-        yield
 
 
 def accumulator(n, slots=1):

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment
-from lanemap.db.instructions import INSTRUCTIONS
 from lanemap.db.structure import check
 from lanemap.ingest.cute.header import parse_header
 
 RNG = np.random.default_rng(7)
 
 WARP_LEVEL = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90", "sm120", "sm120_sparse")
-
-#: Until the table has the instructions of a warpgroup and the moves of matrices, they are left out by name.
-WARPGROUPS = pytest.mark.skipif("wgmma" not in INSTRUCTIONS, reason="the table has no wgmma")
 
 #: What a warp multiplies with.
 PRODUCTS = ("mma", "mma.sp")
@@ -75,7 +71,6 @@ def operands(struct, text):
     return []
 
 
-@WARPGROUPS
 def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
     """Each type at its place in each mnemonic is a fragment, but for the layouts that are none."""
     found = {each.key[:5] for each in release.source.fragments}
@@ -93,7 +88,6 @@ def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
     }
 
 
-@WARPGROUPS
 def test_at_least_95_in_100_operands_are_compared_or_named(release):
     """Nothing is left out without a reason, and no reason is that Lanemap cannot read the headers."""
     unread = [each for each in release.skipped if "cannot read" in each.reason or "not C++" in each.reason]
@@ -110,7 +104,6 @@ def place(fragment):
     )
 
 
-@WARPGROUPS
 @pytest.mark.parametrize("kind", ["release", "transcribed"])
 def test_each_warp_of_a_warpgroup_has_16_rows_as_a_warp_has_them(kind, request):
     """D in tiles of 8 columns, A in tiles of four registers' width: what section 9.7.15.5 draws."""
@@ -129,7 +122,6 @@ def test_each_warp_of_a_warpgroup_has_16_rows_as_a_warp_has_them(kind, request):
     assert len(done) == (4 if kind == "release" else 2)
 
 
-@WARPGROUPS
 def test_metadata_of_a_warpgroup_goes_with_its_a(release):
     """Each chunk of A has two indices in E, or one where a chunk is two columns, in the warp that has the rows."""
     found = [each for each in release.source.fragments if each.instruction == "wgmma.sp"]
@@ -146,7 +138,6 @@ def test_metadata_of_a_warpgroup_goes_with_its_a(release):
         assert (lane // 32 == row // 16).all()
 
 
-@WARPGROUPS
 @pytest.mark.parametrize("kind", ["release", "transcribed"])
 def test_moves_of_8x8_matrices(kind, request):
     done = Counter()
@@ -168,7 +159,6 @@ def test_moves_of_8x8_matrices(kind, request):
     assert set(done.values()) == {1}
 
 
-@WARPGROUPS
 def test_movmatrix_is_said_to_move_nothing(release):
     """CUTLASS has the same layout before and after, where D is A transposed: D is not where it says."""
     sides = {each.role: place(each) for each in release.source.fragments if each.instruction == "movmatrix"}
@@ -180,7 +170,6 @@ def test_movmatrix_is_said_to_move_nothing(release):
     assert (row == lane % 4 * 2 + i % 2).all()
 
 
-@WARPGROUPS
 def test_what_the_release_leaves_out(release):
     """By reason; a new release that leaves out something else shows here."""
     reasons = Counter(re.sub(r"\d+", "N", each.reason) for each in release.skipped)

@@ -8,7 +8,6 @@ import pytest
 
 import lanemap
 from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.instructions import INSTRUCTIONS, Instruction
 from lanemap.db.notation import RefusedError, cute
 
 #: CUTLASS's own atoms, and the traits that we write of the same instruction.
@@ -119,9 +118,8 @@ def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, 
     assert checked > 100
 
 
-def test_pycute_counts_through_one_matrix_after_the_other(monkeypatch):
+def test_pycute_counts_through_one_matrix_after_the_other():
     pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
-    monkeypatch.setitem(INSTRUCTIONS, "ldmatrix", Instruction("ldmatrix", {"r": "mn"}))
     lane, i = np.indices((32, 8))
     rows = by_rule(2, lane // 4, lane % 4 * 2 + i % 2, computation=i // 2 + 1)
     text = cute.compose(Fragment("ldmatrix", "m8n8", "b16", "r", 4, 2, rows, qualifiers="x4"), "x4")

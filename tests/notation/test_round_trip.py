@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.fragment import Fragment, by_rule, elements
-from lanemap.db.instructions import INSTRUCTIONS, Instruction
 from lanemap.db.notation import NOTATIONS, RefusedError, identifier
 from lanemap.db.notation.export import express
 
@@ -105,9 +104,7 @@ def corrupted(draw):
 
 
 @forms
-def test_the_128_threads_of_a_warpgroup_are_expressed(monkeypatch, form):
-    axes = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
-    monkeypatch.setitem(INSTRUCTIONS, "wgmma", Instruction("wgmma", axes, threads=128))
+def test_the_128_threads_of_a_warpgroup_are_expressed(form):
     thread, i = np.indices((128, 8))
     row, col = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8, thread % 4 * 2 + i % 2 + i // 4 * 8
     fragment = Fragment("wgmma", "m64n16k16", "f32", "D", 8, 1, by_rule(1, row, col))
@@ -115,9 +112,8 @@ def test_the_128_threads_of_a_warpgroup_are_expressed(monkeypatch, form):
 
 
 @forms
-def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(monkeypatch, form):
+def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(form):
     """Four matrices, of each of which a lane holds a register, as ldmatrix.x4 loads them."""
-    monkeypatch.setitem(INSTRUCTIONS, "ldmatrix", Instruction("ldmatrix", {"r": "mn"}))
     lane, i = np.indices((32, 8))
     rows = by_rule(2, lane // 4, lane % 4 * 2 + i % 2, computation=i // 2 + 1)
     fragment = Fragment("ldmatrix", "m8n8", "b16", "r", 4, 2, rows, qualifiers="x4")

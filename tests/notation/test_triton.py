@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.instructions import INSTRUCTIONS, Instruction
 from lanemap.db.notation import RefusedError, linear, triton
 from lanemap.db.notation.export import express
 
@@ -135,9 +134,7 @@ def test_operands_of_one_product_have_one_parent(corrected, name):
 
 
 @pytest.mark.parametrize("form", [linear, triton])
-def test_a_warpgroup_has_warps(monkeypatch, context, tmp_path, cells, form):
-    axes = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
-    monkeypatch.setitem(INSTRUCTIONS, "wgmma", Instruction("wgmma", axes, threads=128))
+def test_a_warpgroup_has_warps(context, tmp_path, cells, form):
     threads = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0), (16, 0), (32, 0)]
     elements = [(0, 1), (8, 0), (0, 8)]
     fragments = {role: made(role, threads, elements, 2, "m64n16k16", "wgmma") for role in "AD"}
