@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .capture.run import Result
     from .db.chain import Chain
     from .db.crosscheck import Check
+    from .db.fleet import Fleet
     from .db.fragment import Fragment, Source
     from .db.metadata import Metadata
     from .db.notation.export import Export
@@ -194,6 +195,12 @@ class Database:
     def findings(self, source: str | None = None) -> pd.DataFrame:
         """What the structural checks found, one row each; of one source, or of all."""
         return _with_selector(lookup.findings(self.reader, Query(source=source)).frame())
+
+    def fleet(self) -> Fleet:
+        """All captures side by side: what became of each form on each card, and where two captures differ."""
+        from .db.fleet import fleet
+
+        return fleet(self.reader)
 
     def diff(
         self,

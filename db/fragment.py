@@ -175,12 +175,15 @@ class Fragment:
         return hashlib.sha256(stored.tobytes()).hexdigest()
 
     def records(self) -> list[Element]:
-        """The elements as tuples, without numpy; none where the source does not give them."""
+        """The elements as named tuples, without numpy; none where the source does not give them."""
+        return list(map(Element._make, self.tuples()))
+
+    def tuples(self) -> Iterable[tuple[int, ...]]:
+        """The same without names, for whoever looks for a few among many."""
         stored = self.__dict__["_stored"]
         if stored is None:
-            return []
-        data = stored.data if isinstance(stored, Packed) else stored.tobytes()
-        return list(map(Element._make, _PACKED.iter_unpack(data)))
+            return ()
+        return _PACKED.iter_unpack(stored.data if isinstance(stored, Packed) else stored.tobytes())
 
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""

@@ -27,6 +27,7 @@ COLUMNS = (
     *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source"),
 )
 
+_COL, _COL_LAST = Element._fields.index("col"), Element._fields.index("col_last")
 _STORED = [field.name for field in fields(Fragment) if field.name != "elements"]
 
 _LISTED = (
@@ -68,17 +69,13 @@ def sources(reader: Reader) -> Rows:
     return reader.select(_SOURCES, {})
 
 
-def version(reader: Reader) -> list[int]:
-    """Other numbers after every change of what the database holds. Quick to ask for."""
-    # A source is never changed: another one takes its place, with a number that no source had before.
-    return [row[0] for row in reader.select("SELECT id FROM source ORDER BY id", {}).rows]
-
-
 def digest(reader: Reader) -> bytes:
     """What the database holds, as a digest that is the same for everyone who reads it."""
     with reader.snapshot():
-        held = [version(reader), reader.select("SELECT value FROM meta WHERE key = 'shipped'", {}).rows]
-        return sha256(repr([*held, sources(reader).rows]).encode()).digest()
+        # A source is never changed: another one takes its place, with a number that none had before.
+        numbers = reader.select("SELECT id FROM source ORDER BY id", {}).rows
+        built_from = reader.select("SELECT value FROM meta WHERE key = 'shipped'", {}).rows
+        return sha256(repr([numbers, built_from, sources(reader).rows]).encode()).digest()
 
 
 def findings(reader: Reader, query: Query) -> Rows:
@@ -284,11 +281,13 @@ def elements(fragment: Fragment, **where: int | None) -> list[Element]:
         if not least <= value <= most:
             goes = f"it goes from {least} to {most}" if least < most else f"there is only {least}"
             raise LanemapError(f"{name} {value} is outside {fragment}: {goes}")
-    found: Iterable[Element] = fragment.records()
+    found = fragment.tuples()
     if (col := asked.pop("col", None)) is not None:
-        found = [each for each in found if each.col <= col <= each.col_last]
-    places = [(Element._fields.index(name), value) for name, value in asked.items()]
-    return [each for each in found if all(each[place] == value for place, value in places)]
+        found = [each for each in found if each[_COL] <= col <= each[_COL_LAST]]
+    for name, value in asked.items():
+        place = Element._fields.index(name)
+        found = [each for each in found if each[place] == value]
+    return list(map(Element._make, found))
 
 
 def find(reader: Reader, query: Query, **where: int | None) -> Rows:

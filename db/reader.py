@@ -138,6 +138,10 @@ class Reader(ABC):
         with self.snapshot():
             return self._sql(self._own.connection, query, seconds, rows)
 
+    @abstractmethod
+    def changes(self) -> object:
+        """Another value after somebody has written. Of a file it is told at once, even while somebody writes."""
+
     def packed(self, mappings: Collection[int]) -> dict[int, bytes]:
         """The packed elements of mappings, by number, each compared with its digest.
 
@@ -251,6 +255,30 @@ def busy(error: BaseException | None) -> bool:
 class FileReader(Reader):
     """SQLite, opened read-only; an authoriser refuses every statement of a user but queries."""
 
+    _watching: sqlite3.Connection | None = None
+    _changes: object = None
+
+    def close(self) -> None:
+        """See ``Reader``."""
+        super().close()
+        with self._lock:
+            if self._watching:
+                self._watching.close()
+
+    def changes(self) -> object:
+        """See ``Reader``."""
+        with self._lock:
+            try:
+                if self._closed:
+                    return None
+                self._watching = self._watching or self._open()
+                # SQLite counts what other connections have committed.
+                self._changes = self._watching.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error as error:
+                if not busy(error):  # a writer was killed: whoever reads next mends it
+                    return object()
+            return self._changes
+
     def _start(self, idle: Any | None) -> Any:
         assert self.location.file is not None
         file, connection = self.location.file, idle or self._open()
@@ -356,6 +384,11 @@ def _there(file: Path) -> bool:
 
 class ServerReader(Reader):
     """PostgreSQL, in read-only transactions that see one state."""
+
+    def changes(self) -> object:
+        """See ``Reader``."""
+        # A source is never changed: another one takes its place, with a number that none had before.
+        return self.select("SELECT id FROM source ORDER BY id", {}).rows
 
     def _start(self, idle: Any | None) -> Any:
         import psycopg

@@ -7,6 +7,7 @@ database  the open database, for every route
 formats   which format a request asks for
 problem   refusals, as problem+json
 cached    answers that are kept, and their ETags
+held      operands that were looked at last, in memory
 limits    how long a request may take, and how much it may send
 work      processes that work for requests, and files that are sent
 tasks     what is done in these processes

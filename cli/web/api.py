@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -17,7 +18,7 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE
-from ...db import lookup, names
+from ...db import lookup
 from ...db.reader import Rows
 from ..decode import word
 from ..numbers import integer
@@ -26,6 +27,7 @@ from ..output import encoded
 from . import tasks
 from .database import Opened
 from .formats import REPORT, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, described
+from .held import Holding
 from .problem import RESPONSES
 from .work import Working
 
@@ -33,7 +35,7 @@ from .work import Working
 _SECONDS, _ROWS = 30.0, 100_000
 
 
-def _known(request: Request) -> None:
+async def _known(request: Request) -> None:
     """Refuse a parameter that the route does not have: a name that is misspelt would leave out a condition."""
     dependant = request.scope["route"].dependant
     known = {each.alias: each for of in (dependant, *dependant.dependencies) for each in of.query_params}
@@ -64,8 +66,9 @@ Source = Annotated[str, Query(description="Where the layout comes from.")]
 
 
 @router.get("/find", responses=described(ROWS))
-def find(
-    database: Opened,
+async def find(
+    request: Request,
+    held: Holding,
     form: RowsFormat,
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
@@ -82,14 +85,18 @@ def find(
     source: Source = DEFAULT_SOURCE,
 ) -> Response:
     """The elements at a cell, in a place, or at any part of these."""
-    more = {"instruction": instruction, "major": major, "selector": selector, "source": source}
+    found = await held.operand(request, shape, type, role, instruction, major, selector, source)
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-    return _rows(lookup.find(database.reader, names.of_one_operand(shape, type, role, **more), **where), form)
+    if form is Format.JSON and any(value is not None for value in where.values()):
+        # A few rows cost less than going to a thread and back.
+        return _rows(lookup.rows(found, **where), form)
+    return await run_sync(lambda: _rows(lookup.rows(found, **where), form))
 
 
 @router.get("/layout", responses=described(ROWS))
-def layout(
-    database: Opened,
+async def layout(
+    request: Request,
+    held: Holding,
     form: RowsFormat,
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
@@ -100,8 +107,8 @@ def layout(
     source: Source = DEFAULT_SOURCE,
 ) -> Response:
     """All elements of one operand, by lane, register and slot."""
-    more = {"instruction": instruction, "major": major, "selector": selector, "source": source}
-    return _rows(lookup.find(database.reader, names.of_one_operand(shape, type, role, **more)), form)
+    found = await held.operand(request, shape, type, role, instruction, major, selector, source)
+    return await run_sync(lambda: _rows(lookup.rows(found), form))
 
 
 @router.get("/fragments", responses=described(ROWS))
@@ -116,6 +123,12 @@ def fragments(
 def sources(database: Opened, form: RowsFormat) -> Response:
     """Every source: name, kind, title, provenance, and how many fragments and findings it has."""
     return _rows(lookup.sources(database.reader), form)
+
+
+@router.get("/fleet", responses=described(ROWS))
+def fleet(database: Opened, form: RowsFormat) -> Response:
+    """What became of each form in each capture, with its card and driver."""
+    return _rows(database.fleet().rows(), form)
 
 
 @router.get("/sql", responses=described(ROWS))

@@ -8,7 +8,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from fastapi import FastAPI
-from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,12 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ... import Database, __version__
 from . import api, pages
 from .cached import keep_answers
+from .held import Held
 from .limits import limit_body, limit_time
 from .problem import handle_problems, problem
 from .work import Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
-_HEADERS = {
+_POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -29,6 +29,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _POLICY.items()]
 _STATIC = Path(__file__).parent / "static"
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -50,13 +51,14 @@ def create_app(database: Database, *, token: str | None = None, names: Collectio
     )
     app.state.database = database
     app.state.token = token
+    app.state.held = Held(database.reader)
     place = database.location
     app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place)
     handle_problems(app)
     app.include_router(api.router)
     app.include_router(pages.router)
     app.mount("/static", _Static(directory=_STATIC), name="static")
-    app.add_middleware(keep_answers, reader=database.reader)
+    app.add_middleware(keep_answers, held=app.state.held)
     app.add_middleware(limit_body)
     app.add_middleware(limit_time)
     app.add_middleware(_own_host, names=frozenset(names))
@@ -85,7 +87,8 @@ def _secure(app: ASGIApp) -> ASGIApp:
     async def secured(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                # Another message, because this one may be kept.
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
         await app(scope, receive, with_headers)

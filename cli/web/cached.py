@@ -10,12 +10,10 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from anyio.to_thread import run_sync
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import LanemapError
-from ...db import lookup
-from ...db.reader import Reader
+from .held import STATE, Held
 
 #: How much is kept, how large one answer of that may be, and what it takes besides its body.
 _MOST, _LARGEST = 64 << 20, 2 << 20
@@ -24,9 +22,9 @@ _PACKAGE = Path(__file__).parents[2]
 _Answer = tuple[Message, bytes]
 
 
-def keep_answers(app: ASGIApp, reader: Reader) -> ASGIApp:
+def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
     """Answer what was asked before from memory, and with 304 whoever has the answer already."""
-    state, kept = _State(reader), _Kept()
+    kept = _Kept()
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "HEAD":
@@ -36,10 +34,10 @@ def keep_answers(app: ASGIApp, reader: Reader) -> ASGIApp:
             await app(scope, receive, send)
             return
         try:
-            before = await run_sync(state.digest)
+            before = await held.digest()
         except LanemapError:  # whoever answers will find the same, and say so
-            await app(scope, receive, send)
-            return
+            before = b""
+        scope[STATE] = before
         headers = dict(scope["headers"])
         asked = headers.get(b"host", b""), scope["path"].encode(), scope["query_string"], headers.get(b"accept", b"")
         tag = sha256(b"\0".join([_program(), before, *asked])).hexdigest()[:32].encode()
@@ -50,7 +48,7 @@ def keep_answers(app: ASGIApp, reader: Reader) -> ASGIApp:
         else:
             made = await _listen(app, scope, receive, send, tag)
             # What was written meanwhile may be in the answer or not.
-            if made and await run_sync(state.digest) == before:
+            if made and before == await held.digest():
                 kept.add(tag, made)
 
     return answered
@@ -111,22 +109,6 @@ class _Kept:
             self._size += _OVERHEAD + len(answer[1])
         while self._size > _MOST:
             self._size -= _OVERHEAD + len(self._answers.popitem(last=False)[1][1])
-
-
-class _State:
-    """What the database holds, as a digest that is made again when somebody has written."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: tuple[object, bytes] = (None, b"")
-
-    def digest(self) -> bytes:
-        """Raises a LanemapError where the database cannot be read."""
-        version = lookup.version(self._reader)
-        if version != self._known[0]:
-            # A state that is newer than its version is looked at again by the next one who asks.
-            self._known = version, lookup.digest(self._reader)
-        return self._known[1]
 
 
 @cache

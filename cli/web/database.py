@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from ... import Database
 
 
-def opened(request: Request) -> Database:
+async def opened(request: Request) -> Database:
     """The one that the application was made with. It serves any number of threads."""
     database: Database = request.app.state.database
     return database

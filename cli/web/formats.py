@@ -36,7 +36,7 @@ _WHICH = "Default: as the header Accept says, else JSON."
 Accept = Annotated[str, Header(include_in_schema=False)]
 
 
-def of_rows(
+async def of_rows(
     format: Annotated[Format | None, Query(description=_WHICH)] = None,  # noqa: A002
     accept: Accept = "*/*",
 ) -> Format:
@@ -44,7 +44,7 @@ def of_rows(
     return format or _accepted(ROWS, accept)
 
 
-def of_report(
+async def of_report(
     format: Annotated[ReportForm | None, Query(description=_WHICH)] = None,  # noqa: A002
     accept: Accept = "*/*",
 ) -> ReportForm:

@@ -81,7 +81,7 @@ class Workers:
                 yield file
 
 
-def workers(request: Request) -> Workers:
+async def workers(request: Request) -> Workers:
     """Those of the application."""
     made: Workers = request.app.state.workers
     return made

@@ -1,0 +1,78 @@
+"""What the database holds, as a digest, and the operands that were looked at last, in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import Depends, Request
+
+from ...db import lookup, names
+from ...db.fragment import Fragment
+from ...db.reader import Reader
+
+#: Where a request keeps the digest of what the database held when it came.
+STATE = "lanemap.state"
+#: How many operands: the largest one takes half a megabyte.
+_MOST = 256
+_MORE = ("instruction", "major", "selector", "source")
+
+
+class Held:
+    """A database as it is now. Nothing of an earlier state is ever given for a later one."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._digest: tuple[object, bytes] = (None, b"")
+        self._operands: OrderedDict[tuple[object, ...], Sequence[Fragment]] = OrderedDict()
+
+    async def digest(self) -> bytes:
+        """What the database holds.
+
+        Raises:
+            LanemapError: it cannot be read.
+        """
+        at_once = self._reader.location.file is not None
+        changes = self._reader.changes() if at_once else await run_sync(self._reader.changes)
+        if changes != self._digest[0]:
+            # Of a state that is newer than these changes the digest is made again for the next one who asks.
+            self._digest = changes, await run_sync(lookup.digest, self._reader)
+        return self._digest[1]
+
+    async def operand(self, request: Request, *asked: Any) -> Sequence[Fragment]:
+        """The fragments with elements of one operand, as the database was when a request came or later.
+
+        Args:
+            request: which has the digest of that state.
+            asked: shape, type, role, instruction, major, selector and source.
+
+        Raises:
+            LanemapError: there is none.
+        """
+        key = request.scope[STATE], *asked
+        if key not in self._operands:
+            self._operands[key] = await run_sync(self._read, *asked)
+        self._operands.move_to_end(key)
+        while len(self._operands) > _MOST:
+            self._operands.popitem(last=False)
+        return self._operands[key]
+
+    def _read(self, *asked: Any) -> Sequence[Fragment]:
+        query = names.of_one_operand(*asked[:3], **dict(zip(_MORE, asked[3:], strict=True)))
+        with self._reader.snapshot():
+            found = lookup.with_rows(self._reader, lookup.one_operand(self._reader, query))
+            for each in found:
+                each.tuples()  # reads them
+            return found
+
+
+async def held(request: Request) -> Held:
+    """That of the application."""
+    made: Held = request.app.state.held
+    return made
+
+
+#: A parameter of a route.
+Holding = Annotated[Held, Depends(held)]
