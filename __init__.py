@@ -23,7 +23,7 @@ from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import of_one_operand, of_operand
+from .db.names import of_one_operand, of_operand, one_or_several
 from .db.reader import ROWS, SECONDS, Reader, connect, state
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ __all__ = [
     "measure",
     "open",
     "read_file",
+    "shipped_capture",
     "write_capture",
 ]
 
@@ -141,7 +142,7 @@ class Database:
         return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> pd.DataFrame:
-        """The result of one SELECT, usually on the view ``layout``.
+        """The result of one SELECT, usually on the view ``layout``, which has the rows of every source.
 
         It cannot write, nor call functions of PostgreSQL that do more than read tables. It reads what the role in the
         database's address may read.
@@ -208,7 +209,7 @@ class Database:
         right: str | PathLike[str] | Source,
         *,
         shape: str | None = None,
-        type: str | None = None,  # noqa: A002 - PTX's word
+        type: str | Sequence[str] | None = None,  # noqa: A002 - PTX's word
         role: str | None = None,
         instruction: str | None = None,
     ) -> Check:
@@ -219,7 +220,7 @@ class Database:
                 ``layout``. Or a Source.
             right: the other one.
             shape: compare only fragments of this shape, and likewise for the rest.
-            type: of the operand.
+            type: of the operand, one or several.
             role: of the operand.
             instruction: as PTX spells it.
 
@@ -231,7 +232,8 @@ class Database:
         """
         from .db import crosscheck
 
-        return crosscheck.diff(self._side(left), self._side(right), Query(shape, type, role, instruction))
+        queries = [Query(shape, each, role, instruction) for each in one_or_several(type)]
+        return crosscheck.diff(self._side(left), self._side(right), *queries)
 
     def check(self, against: Sequence[str] = ()) -> Check:
         """Check the structure of every source, and compare documents, imports and captures with each other.
@@ -396,7 +398,7 @@ class Database:
                 return compose.difference(left, right, view, self._notes([left[0], right[0]]))
             if query.parameters()["role"] is not None:
                 found = self._with_rows(query)
-                return compose.operand(found, view, self._notes(found))
+                return compose.operand(found, view, [*lookup.remarks(query, found), *self._notes(found)])
             found = lookup.operands(self.reader, query, accumulator)
             return compose.instruction(found, view, self._notes(found))
 
@@ -414,7 +416,7 @@ class Database:
         output: str | PathLike[str] | IO[bytes] | None = None,
         *,
         format: str | None = None,  # noqa: A002
-        query: Query | None = None,
+        query: Query | Sequence[Query] = (),
     ) -> Export:
         """Write layouts as a table, or in another toolchain's notation.
 
@@ -423,7 +425,8 @@ class Database:
                 needs none.
             format: ``parquet``, ``csv``, ``arrow``, ``jsonl`` or ``dataset``, or a notation, one of
                 ``lanemap.db.notation.NOTATIONS``. Default: by the ending of ``output``.
-            query: which fragments. Default: all, of a notation those of the source that look-ups read.
+            query: which fragments; of several queries those that match any. Default: all. Unless a query names a
+                source, they are those of the source that look-ups read; ``all`` names every source.
 
         Returns:
             The text of a notation, and why each fragment that is not in it was refused.
@@ -436,13 +439,12 @@ class Database:
         from .db.notation import NOTATIONS
         from .db.notation.export import Export, export
 
-        query = query or Query()
+        queries = [query] if isinstance(query, Query) else query or [Query()]
         with self.reader.snapshot():
+            found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *map(_query, queries)))
             if format not in NOTATIONS:
-                write(self.reader, query, output, format, __version__)
+                write(self.reader, found, output, format, __version__)
                 return Export("", [])
-            query = query if query.source else replace(query, source=DEFAULT_SOURCE)
-            found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, query))
         made = export(found, str(format), __version__)
         if isinstance(output, str | PathLike):
             with atomically(Path(output)) as stream:
@@ -630,7 +632,7 @@ class Database:
         self,
         instruction: str | None = None,
         shape: str | None = None,
-        type: str | None = None,  # noqa: A002 - PTX's word
+        type: str | Sequence[str] | None = None,  # noqa: A002 - PTX's word
         *,
         device: int = 0,
         name: str | None = None,
@@ -704,7 +706,7 @@ def _query(operand: Query | str) -> Query:
 def measure(
     instruction: str | None = None,
     shape: str | None = None,
-    type: str | None = None,  # noqa: A002 - PTX's word
+    type: str | Sequence[str] | None = None,  # noqa: A002 - PTX's word
     *,
     device: int = 0,
     name: str | None = None,
@@ -715,7 +717,7 @@ def measure(
     Args:
         instruction: ``mma``, ``mma.sp``, or a pattern of whole mnemonics such as ``*.b1.*``. Default: all.
         shape: only this shape.
-        type: only this type of A.
+        type: only this type of A, or these.
         device: number of the GPU.
         name: what to call the source. Default: after the GPU.
         progress: called with the result of each instruction.
@@ -742,6 +744,13 @@ def measure(
         source = capture(gpu, anchor, forms, progress, name, __version__)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)
+
+
+def shipped_capture(target: str) -> Source | None:
+    """The capture that ships of an architecture such as ``sm_90a``, if there is one."""
+    from .capture.recording import read
+
+    return next((read(file) for file in _recordings() if file.stem.endswith(f"-{target}")), None)
 
 
 def write_capture(source: Source, path: str | PathLike[str]) -> None:

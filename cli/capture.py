@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +15,7 @@ import typer
 from .. import LanemapError
 from ..db.location import named_file
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Format, Output, SomeShape, SomeType
+from .options import Db, Format, Output, SomeShape, SomeTypes
 
 if TYPE_CHECKING:
     from ..db.fragment import Source
@@ -26,7 +28,7 @@ def capture(
         str | None, typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.")
     ] = None,
     shape: SomeShape = None,
-    type: SomeType = None,  # noqa: A002
+    type: SomeTypes = None,  # noqa: A002
     device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0)] = 0,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
@@ -36,6 +38,9 @@ def capture(
     ptx: Annotated[
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="List every instruction, also what is not on the card.")
+    ] = False,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
@@ -44,9 +49,10 @@ def capture(
     It needs PyCUDA (the extra "capture", with a CUDA toolkit) and an NVIDIA driver. Exit code 1: an instruction failed,
     or disagrees with the document or with another one.
     """
-    from .. import measure, write_capture
+    from .. import measure, shipped_capture, write_capture
     from ..db.forms import select
-    from .output import write_rows
+    from ..db.reader import Rows
+    from .output import table, write_rows
 
     if output is not None and (show or ptx is not None):
         raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
@@ -57,20 +63,33 @@ def capture(
         folder = named_file(ptx, "a folder for the kernels")
         sys.stdout.write(f"{write_kernels(select(pattern, shape, type), folder)} kernels in {folder}\n")
     if show:
-        write_rows(_forms(pattern, shape, type), format)
+        found = _forms(pattern, shape, type)
+        if format is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
+            sys.stdout.write(table(Rows(("target", "instruction"), [(row[-1], row[0]) for row in found.rows])))
+        else:
+            write_rows(found, format)
     if ptx is not None or show:
         return
     started = time.perf_counter()
     with _progress(len(select(pattern, shape, type))) as advance:
         source = measure(pattern, shape, type, device=device, name=name, progress=advance)
+    seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
     if file:
         write_capture(source, file)
+        stored = str(file)
     else:
         with open_database(db) as database:
             source = database.add_capture(source, own_name=name is not None)
-    write_rows(_results(source), format)
-    seconds, on_gpu = time.perf_counter() - started, source.provenance["gpu_seconds"]
-    sys.stderr.write(f"lanemap: {source.name} in {seconds:.2f} s, probes {on_gpu:.3f} s of it on the GPU\n")
+            stored = str(database.location)
+    say = sys.stdout if format is Format.TABLE else sys.stderr
+    for line in _summary(source, shipped, seconds, stored):
+        say.write(
+            "\n".join(wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)) + "\n"
+        )
+    if format is not Format.TABLE:
+        write_rows(_results(source), format)
+    elif everything:
+        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in _results(source).rows])))
     troubles = _troubles(source)
     for trouble in troubles:
         complain(trouble)
@@ -78,7 +97,28 @@ def capture(
         raise typer.Exit(DISAGREES)
 
 
-def _forms(pattern: str | None, shape: str | None, type_: str | None) -> Rows:
+def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
+    """What was captured, how it compares with the run that ships of the same architecture, and where it is."""
+    from ..db.compare import Verdict
+    from ..db.crosscheck import diff
+
+    device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
+    count = Counter(result["status"] for result in source.provenance["instructions"])
+    yield f"{device['name']}, {device['target']}: {count['captured']} instructions captured, {count['failed']} failed"
+    yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
+    if count["unsupported"]:
+        yield f"{count['unsupported']} more are not on this card: --all lists them"
+    if shipped is None:
+        yield f"no run of {device['target']} ships with Lanemap to compare it with"
+    elif any(each.key in {other.key for other in shipped.fragments} for each in source.fragments):
+        results = diff(source, shipped).comparisons[0].results
+        found = Counter(each.verdict for each in results)
+        said = [f"{found[each]} {each.value}" for each in Verdict if found[each] and each is not Verdict.RIGHT_ONLY]
+        yield f"compared with {shipped.name}, which ships: {', '.join(said)}".replace("left only", "only here")
+    yield f"stored as {source.name} in {stored}"
+
+
+def _forms(pattern: str | None, shape: str | None, type_: Sequence[str] | None) -> Rows:
     """What a capture would run."""
     from ..db.forms import Move, select
     from ..db.reader import Rows

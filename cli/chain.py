@@ -52,9 +52,10 @@ def chain(
     m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: the answer is what address in a tile of
     shared memory each lane passes.
     """
-    from ..db import names
+    from ..db import lookup, names
     from ..db.chain import Movement, relabelled
     from ..db.lookup import Query
+    from .output import remark
 
     given, *taken = names.operands(operand)
     if len(taken) > 1:
@@ -72,6 +73,8 @@ def chain(
         query = names.operand(taken[0], instruction=second, major=major, source=source)
         plain = database.chain(d, query, transposed=transpose)
         through = None if plain.movement is Movement.NONE else database.through_movmatrix(plain)
+    said = [line for asked, end in ((d, plain.first), (query, plain.second)) for line in lookup.remarks(asked, [end])]
+    remark(dict.fromkeys(said))
     renumbered = relabelled(plain)
     shown = renumbered if relabel and renumbered else plain
     _write_chain(shown, renumbered, through, format)

@@ -16,7 +16,7 @@ from .options import (
     SomeInstruction,
     SomeRole,
     SomeShape,
-    SomeType,
+    SomeTypes,
     source_names,
 )
 from .output import write_report
@@ -28,7 +28,7 @@ def diff(
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="The other one.", autocompletion=source_names)],
     instruction: SomeInstruction = None,
     shape: SomeShape = None,
-    type: SomeType = None,  # noqa: A002
+    type: SomeTypes = None,  # noqa: A002
     role: SomeRole = None,
     format: Report = REPORT,  # noqa: A002
     output: ReportFile = None,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .. import LanemapError
+from .. import DEFAULT_SOURCE, LanemapError
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Exported, Major, Selector, SomeInstruction, SomeRole, SomeShape, SomeSource, SomeType
-from .output import binary_stdout
+from .options import Db, Exported, Major, Selector, SomeInstruction, SomeRole, SomeShape, SomeTypes, Source
+from .output import binary_stdout, remark
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
@@ -21,30 +21,35 @@ def export(
     ] = None,
     format: Exported = None,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
-    source: SomeSource = None,
+    source: Source = DEFAULT_SOURCE,
     instruction: SomeInstruction = None,
     shape: SomeShape = None,
-    type: SomeType = None,  # noqa: A002
+    type: SomeTypes = None,  # noqa: A002
     role: SomeRole = None,
     major: Major = None,
     selector: Selector = None,
     db: Db = None,
 ) -> None:
-    """Write the layout table, or a selection of it, to a file that appears whole or not at all.
+    """Write the layouts of a source, or a selection of them, to a file that appears whole or not at all.
 
-    A dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
-    A notation is of one source, by default the one that look-ups read; each fragment is evaluated again and compared
-    with its rows. Exit code 1: the notation cannot express some; 2: any.
+    The source is the one that look-ups read; --source names another one, and --source all writes every source. A
+    dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
+    In a notation each fragment is evaluated again and compared with its rows, and the source is one. Exit code 1: the
+    notation cannot express some; 2: any.
     """
-    from ..db import names
+    from ..db import lookup, names
     from ..db.lookup import Query
 
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
-    query = Query(shape, type, role, instruction, major, selector, source)
+    more: dict[str, Any] = {"instruction": instruction, "major": major, "selector": selector, "source": source}
     if operand:
-        query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
+        query = [names.operand(operand, **more)]
+    else:
+        query = [Query(shape, each, role, **more) for each in names.one_or_several(type)]
     with open_database(db) as database:
+        if operand and query[0].parameters()["role"]:
+            remark(lookup.remarks(query[0], lookup.fragments(database.reader, query[0])))
         if format in NOTATIONS:
             made = database.export(None if output == "-" else output, format=format, query=query)
             sys.stdout.write(made.text if output == "-" else "")

@@ -10,7 +10,7 @@ import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
 from .app import app, open_database
-from .options import Db, Format, Output, SomeInstruction, SomeRole, SomeShape, SomeType, source_names
+from .options import Db, Format, Output, SomeInstruction, SomeRole, SomeShape, SomeTypes, source_names
 
 if TYPE_CHECKING:
     from ..db.fragment import Fragment
@@ -35,25 +35,26 @@ def list_(
         typer.Option(
             "--source",
             "-s",
-            help=f"Only this source. Fragments and errata default to {DEFAULT_SOURCE}.",
+            help=f"Only this source, or all. Fragments and errata default to {DEFAULT_SOURCE}.",
             autocompletion=source_names,
         ),
     ] = None,
     instruction: SomeInstruction = None,
     shape: SomeShape = None,
-    type: SomeType = None,  # noqa: A002
+    type: SomeTypes = None,  # noqa: A002
     role: SomeRole = None,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
     """List the fragments that there are, or the sources, errata or structural findings."""
     from ..db.lookup import Query
-    from .output import without_empty, write_rows
+    from ..db.names import one_or_several
+    from .output import write_rows
 
-    query = Query(shape, type, role, instruction, source=source)
+    queries = [Query(shape, each, role, instruction, source=source) for each in one_or_several(type)]
     with open_database(db) as database:
-        found = listing(database.reader, what, query)
-        write_rows(without_empty(found) if format is Format.TABLE else found, format)
+        found = listing(database.reader, what, *queries)
+        write_rows(_compact(found) if format is Format.TABLE else found, format)
 
 
 _SOURCE = ("name", "kind", "fragments", "without_rows", "findings", "title")
@@ -61,17 +62,17 @@ _ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratu
 _ALIKE = ("instruction", "shape", "major", "qualifiers", "registers", "slots", "status", "section")
 
 
-def listing(reader: Reader, what: What, query: Query) -> Rows:
+def listing(reader: Reader, what: What, *queries: Query) -> Rows:
     """The rows to print: fragments and errata of the source that look-ups read, unless another is named."""
     from ..db import lookup
     from ..db.reader import Rows
 
     if what is What.SOURCES:
-        return _sources(reader, query)
+        return _sources(reader, queries[0])
     if what is What.FINDINGS:
-        return lookup.findings(reader, query)
+        return lookup.findings(reader, *queries)
     fragments = lookup.fragments(
-        reader, replace(query, source=DEFAULT_SOURCE if query.source is None else query.source)
+        reader, *(replace(each, source=DEFAULT_SOURCE if each.source is None else each.source) for each in queries)
     )
     if what is What.ERRATA:
         wrong = [each for each in fragments if each.erratum]
@@ -108,6 +109,25 @@ def _grouped(fragments: list[Fragment]) -> Rows:
         *("regs", "slots", "status", "section"),
     )
     return Rows(columns, rows)
+
+
+#: What tells fragments apart that have the same operand, in a table one column.
+_APART = ("selectors", "major", "qualifiers")
+
+
+def _compact(found: Rows) -> Rows:
+    """Rows for reading: without empty columns, and fragments without their section, which ``show`` tells."""
+    from ..db.reader import Rows
+    from .output import without_empty
+
+    if "roles" not in found.columns:
+        return without_empty(found)
+    kept = [name for name in found.columns if name not in (*_APART, "section")]
+    rows = []
+    for record in found.records():
+        apart = " ".join(str(record[name]) for name in _APART if record[name] is not None)
+        rows.append((*(record[name] for name in kept[:4]), apart or None, *(record[name] for name in kept[4:])))
+    return without_empty(Rows((*kept[:4], "of", *kept[4:]), rows))
 
 
 def _distinct(group: list[Fragment], name: str) -> str | None:

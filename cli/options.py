@@ -121,7 +121,9 @@ Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]
 
 SomeShape = Annotated[str | None, typer.Option("--shape", help="Only this shape.", autocompletion=_shapes)]
-SomeType = Annotated[str | None, typer.Option("--type", help="Only this type.", autocompletion=_types)]
+SomeTypes = Annotated[
+    list[str] | None, typer.Option("--type", help="Only this type. May be repeated.", autocompletion=_types)
+]
 SomeRole = Annotated[str | None, typer.Option("--role", help="Only this role.", autocompletion=_roles)]
 SomeInstruction = Annotated[
     str | None,
@@ -133,7 +135,7 @@ Whole = Annotated[bool, typer.Option("--whole", help="All of an operand of sever
 Computation = Annotated[int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.")]
 Selector = Annotated[int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.")]
 Source = Annotated[
-    str, typer.Option("--source", "-s", help="Where the layout comes from.", autocompletion=source_names)
+    str, typer.Option("--source", "-s", help="Where the layout comes from, or all.", autocompletion=source_names)
 ]
 SomeSource = Annotated[
     str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=source_names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
     """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
     # In one piece: what cannot be written is found before any of it is.
-    room = shutil.get_terminal_size().columns if output == "-" and sys.stdout.isatty() else None
-    write(encoded(rows, form, room), output, form.value)
+    write(encoded(rows, form, room() if output == "-" else None), output, form.value)
 
 
 def encoded(rows: Rows, form: Format, room: int | None = None) -> str | bytes:
@@ -36,6 +36,12 @@ def encoded(rows: Rows, form: Format, room: int | None = None) -> str | bytes:
     if form in (Format.PARQUET, Format.ARROW):
         return _binary(rows, form)
     return table(rows, room) if form is Format.TABLE else _text(rows, form)
+
+
+def room() -> int | None:
+    """How long lines of output may be: as the terminal or the variable COLUMNS says, else as long as they are."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if known else None
 
 
 def write(data: str | bytes, output: str, form: str = "") -> None:

@@ -60,9 +60,13 @@ def show(
 def _write(summary: Summary, form: Format) -> None:
     from .output import without_empty, write_rows
 
-    if form is Format.TABLE:
-        for each in summary.forms:
-            typer.echo(f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else " or later"))
-        typer.echo()
-    rows = summary.rows()
-    write_rows(without_empty(rows) if form is Format.TABLE else rows, form)
+    if form is not Format.TABLE:
+        write_rows(summary.rows(), form)
+        return
+    for each in summary.forms:
+        typer.echo(f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else "+"))
+    operands, verdicts = map(without_empty, summary.tables())
+    typer.echo("\n" * bool(summary.forms), nl=False)
+    write_rows(operands, form)
+    typer.echo()
+    write_rows(verdicts, form)

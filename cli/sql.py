@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
 import typer
 
+from .. import DEFAULT_SOURCE
 from ..db.reader import ROWS, SECONDS
 from .app import app, open_database
 from .options import Db, Format, Output
@@ -23,11 +25,16 @@ def sql(
 ) -> None:
     """Run a query, usually on the view layout. It cannot write to the database.
 
-    layout has the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major, computation,
-    selector, qualifiers and source.
+    layout has the rows of every source, with the columns shape, type, role, lane, reg, slot, row, col, col_last,
+    instruction, major, computation, selector, qualifiers and source.
     """
-    from .output import write_rows
+    from ..db import lookup
+    from .output import remark, write_rows
 
     with open_database(db) as database:
         text = sys.stdin.read() if query == "-" else query
-        write_rows(database.reader.sql(text, seconds=seconds, rows=rows), format, output)
+        found = database.reader.sql(text, seconds=seconds, rows=rows)
+        if re.search(r"\blayout\b", text, re.IGNORECASE) and not re.search(r"\bsource", text, re.IGNORECASE):
+            sources = ", ".join(record["name"] for record in lookup.sources(database.reader).records())
+            remark([f"layout has the rows of every source: {sources}; WHERE source = '{DEFAULT_SOURCE}' takes one"])
+        write_rows(found, format, output)

@@ -121,21 +121,23 @@ class Check:
         return body(self)
 
 
-def diff(left: Source, right: Source, query: Query | None = None) -> Check:
-    """Compare two sources: all fragments, or those that match.
+def diff(left: Source, right: Source, *queries: Query) -> Check:
+    """Compare two sources: all fragments, or those that match any of the queries.
 
     Raises:
-        LanemapError: no fragment that matches is in both sources, so there is nothing to compare.
+        LanemapError: no fragment that matches a query is in both sources, so there is nothing to compare.
     """
     found = _compared(left, right)
-    query = query or Query()
-    asked = {name: value for name, value in query.parameters().items() if value and name != "source"}
-    matching = [each for each in found.results if query.includes(each.key)]
-    results = [each for each in matching if all(getattr(each.key, name) == value for name, value in asked.items())]
-    if not any(each.compared for each in results):
-        which = f"of {' '.join(map(str, asked.values()))} " if asked else f"({_first(left)}; {_first(right)}) "
-        raise LanemapError(f"nothing to compare: {left.name} and {right.name} have no fragment {which}in common")
-    return Check([replace(found, results=results)])
+    wanted: set[Key] = set()
+    for query in queries or [Query()]:
+        asked = {name: value for name, value in query.parameters().items() if value and name != "source"}
+        matching = [each for each in found.results if query.includes(each.key)]
+        matching = [each for each in matching if all(getattr(each.key, name) == value for name, value in asked.items())]
+        if not any(each.compared for each in matching):
+            which = f"of {' '.join(map(str, asked.values()))} " if asked else f"({_first(left)}; {_first(right)}) "
+            raise LanemapError(f"nothing to compare: {left.name} and {right.name} have no fragment {which}in common")
+        wanted |= {each.key for each in matching}
+    return Check([replace(found, results=[each for each in found.results if each.key in wanted])])
 
 
 def check(sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = ()) -> Check:

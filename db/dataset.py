@@ -5,14 +5,13 @@ DuckDB, Spark and pandas read it as one table and skip the files of sources that
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from .errors import LanemapError
 from .export import layout_table, write_parquet
 from .files import folder_atomically
-from .lookup import Query, fragments
+from .fragment import Fragment
 from .reader import Reader
 
 #: The columns that are in the names of the folders, not in the files.
@@ -21,25 +20,21 @@ PARTITIONS = ("source", "instruction")
 _FILE = "part-0.parquet"
 
 
-def write_dataset(reader: Reader, query: Query, folder: Path, version: str) -> None:
-    """Write the fragments that match. A dataset that is there is replaced when the new one is whole.
+def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, version: str) -> None:
+    """Write fragments that have rows. A dataset that is there is replaced when the new one is whole.
 
     Raises:
-        LanemapError: nothing matches, the folder holds something else, or it cannot be written.
+        LanemapError: the folder holds something else, or it cannot be written.
     """
-    with reader.snapshot():
-        parts = dict.fromkeys(
-            tuple(getattr(each, name) for name in PARTITIONS) for each in fragments(reader, query) if each.has_rows
-        )
-        if not parts:
-            raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
-        with folder_atomically(folder, "dataset") as made:
-            for source, instruction in parts:
-                chosen = replace(query, source=source, instruction=instruction)
-                table = layout_table(reader, chosen, version).drop_columns(list(PARTITIONS))
-                values = zip(PARTITIONS, (source, instruction), strict=True)
-                # Names are percent-encoded, + too, which is how every reader decodes them.
-                file = made.joinpath(*(f"{name}={quote(value, safe='')}" for name, value in values), _FILE)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                with file.open("wb") as stream:
-                    write_parquet(table, stream)
+    parts: dict[tuple[str, ...], list[Fragment]] = {}
+    for each in fragments:
+        parts.setdefault(tuple(str(getattr(each, name)) for name in PARTITIONS), []).append(each)
+    with folder_atomically(folder, "dataset") as made:
+        for values, part in parts.items():
+            table = layout_table(reader, part, version).drop_columns(list(PARTITIONS))
+            # Names are percent-encoded, + too, which is how every reader decodes them.
+            names = (f"{name}={quote(value, safe='')}" for name, value in zip(PARTITIONS, values, strict=True))
+            file = made.joinpath(*names, _FILE)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as stream:
+                write_parquet(table, stream)

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from .errors import LanemapError
 from .files import atomically
-from .fragment import Element
-from .lookup import COLUMNS, Query, read_fragments, sources
+from .fragment import Element, Fragment
+from .lookup import COLUMNS, sources
 from .reader import Reader
 from .seal import sealed
 
@@ -25,23 +25,15 @@ _NUMBERS = Element._fields
 _TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
 
 
-def layout_table(reader: Reader, query: Query, version: str) -> pa.Table:
-    """The rows of all fragments that match, in the order of their sources: text as dictionaries, numbers as int32.
-
-    Raises:
-        LanemapError: nothing matches, or what matches has no rows.
-    """
-    with reader.snapshot():
-        matching = [each for each in read_fragments(reader, query) if each.has_rows]
-        if not matching:
-            raise LanemapError("what matches has no rows: the source only names it (lanemap list says why)")
-        metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in matching}, version)}
-    parts = [each.elements for each in matching if each.elements is not None]
-    counts = [len(part) for part in parts]
+def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
+    """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
+    metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
+    parts = [each.elements for each in fragments if each.elements is not None]
+    counts = [0 if each.elements is None else len(each.elements) for each in fragments]
     numbers = np.concatenate(parts).view("<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
-    columns |= {name: _dictionary([getattr(fragment, name) for fragment in matching], counts) for name in _TEXT}
-    columns["selector"] = _repeated([fragment.selector for fragment in matching], counts)
+    columns |= {name: _dictionary([getattr(fragment, name) for fragment in fragments], counts) for name in _TEXT}
+    columns["selector"] = _repeated([fragment.selector for fragment in fragments], counts)
     return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 
 
@@ -124,27 +116,31 @@ WRITERS: Mapping[str, Callable[[pa.Table, IO[bytes]], None]] = {
 
 
 def write(
-    reader: Reader, query: Query, output: str | PathLike[str] | IO[bytes] | None, form: str | None, version: str
+    reader: Reader,
+    fragments: Sequence[Fragment],
+    output: str | PathLike[str] | IO[bytes] | None,
+    form: str | None,
+    version: str,
 ) -> None:
-    """Write the rows that match to a file, by its ending if no format is named, to a stream, or to a dataset's folder.
+    """Write the rows of fragments to a file, by its ending if no format is named, a stream, or a dataset's folder.
 
     Raises:
-        LanemapError: nothing matches or has rows, there is no such format, or it cannot be written.
+        LanemapError: there is no such format, or it cannot be written.
     """
     if isinstance(output, str | PathLike):
         if form == "dataset":
             from .dataset import write_dataset
 
-            write_dataset(reader, query, Path(output), version)
+            write_dataset(reader, fragments, Path(output), version)
             return
         writer = _writer(form or _ENDINGS.get(Path(output).suffix.lower()), str(output))
-        table = layout_table(reader, query, version)
+        table = layout_table(reader, fragments, version)
         with atomically(Path(output)) as stream:
             writer(table, stream)
         return
     if output is None or form == "dataset":
         raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
-    _writer(form, "a stream")(layout_table(reader, query, version), output)
+    _writer(form, "a stream")(layout_table(reader, fragments, version), output)
 
 
 def _writer(form: str | None, output: str) -> Callable[[pa.Table, IO[bytes]], None]:

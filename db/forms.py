@@ -6,6 +6,7 @@ They are apart from the other rows because a look-up needs none of them. Sources
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,6 +14,8 @@ from itertools import permutations, product
 
 from .errors import LanemapError
 from .instructions import FORMS, Form, Key, supports
+from .names import one_or_several, word
+from .spelling import type_name
 
 _BOTH = ("row", "col")
 _NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -168,32 +171,35 @@ def every() -> tuple[Form | Move, ...]:
     return (*FORMS, *mixed(), *warpgroup(), *moves(), *wmma())
 
 
-def select(pattern: str | None = None, shape: str | None = None, type: str | None = None) -> list[Form | Move]:  # noqa: A002
+def select(
+    pattern: str | None = None,
+    shape: str | None = None,
+    type: str | Sequence[str] | None = None,  # noqa: A002
+) -> list[Form | Move]:
     """The forms that match.
 
     Args:
         pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
         shape: as in ``m16n8k16``.
-        type: of A, or of what is moved.
+        type: of A, or of what is moved, by any of its names; one or several.
 
     Raises:
-        LanemapError: none matches.
+        LanemapError: none matches, or none has one of the types.
     """
-    asked = {"shape": shape, "type": type}
-    plain = {name: value.strip().lower().removeprefix(".") for name, value in asked.items() if value is not None}
     found = [
         form
         for form in every()
         if (pattern is None or form.name == pattern or fnmatchcase(form.mnemonic, pattern))
-        and plain.get("shape", form.shape) == form.shape
-        and plain.get("type", _type(form)) == _type(form)
+        and (shape is None or word("shape", shape) == form.shape)
     ]
-    if not found:
-        given = " ".join(
-            f"{name} {value!r}" for name, value in {"instruction": pattern, **asked}.items() if value is not None
-        )
-        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
-    return found
+    types = one_or_several(type)
+    of_type = {each: [form for form in found if each is None or type_name(each)[0] == _type(form)] for each in types}
+    for each, forms in of_type.items():
+        if not forms:
+            asked = {"instruction": pattern, "shape": shape, "type": each}
+            given = " ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
+            raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
+    return [form for form in found if any(form in forms for forms in of_type.values())]
 
 
 def _type(form: Form | Move) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import instructions
 from .errors import LanemapError
 from .instructions import Key
+from .names import EVERY_SOURCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -311,6 +312,8 @@ def check_name(name: object, what: str = "source name") -> None:
             "with = + - @",
             "name",
         )
+    if name.lower() == EVERY_SOURCE:
+        raise LanemapError(f"invalid {what} {name!r}: it stands for every source", "name")
 
 
 def check_names(source: Source) -> None:

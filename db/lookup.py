@@ -78,30 +78,25 @@ def digest(reader: Reader) -> bytes:
         return sha256(repr([numbers, built_from, sources(reader).rows]).encode()).digest()
 
 
-def findings(reader: Reader, query: Query) -> Rows:
-    """What the structural checks found on the fragments that match.
-
-    Raises:
-        LanemapError: no fragment does.
-    """
+def findings(reader: Reader, *queries: Query) -> Rows:
+    """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
-        there = {(each.source, *each.key) for each in fragments(reader, query)}
+        there = {(each.source, *each.key) for each in fragments(reader, *queries)}
         found = reader.select(_FINDINGS, {})
     named = 1 + len(Key._fields)
     return Rows(found.columns, [row for row in found.rows if row[:named] in there])
 
 
-def fragments(reader: Reader, query: Query) -> list[Fragment]:
+def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """The fragments that match, in the order of their sources. Their elements are read when somebody asks for them.
 
+    Of several queries they are those that match any.
+
     Raises:
-        LanemapError: none matches; names which part of the request is unknown, and what there is.
+        LanemapError: a query matches none; names which part of it is unknown, and what there is.
     """
-    if found := _matching(reader, query):
-        return found
-    if query.name.type and query.role is None:
-        forms(query.name)
-    raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
+    with reader.snapshot():
+        return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in _found(reader, queries)]
 
 
 def listed(reader: Reader, query: Query) -> Rows:
@@ -114,17 +109,28 @@ def listed(reader: Reader, query: Query) -> Rows:
     return Rows((*_LISTED, "rows", "cols"), found)
 
 
-def read_fragments(reader: Reader, query: Query) -> list[Fragment]:
+def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """The same with their elements, for whoever works on all of them: one statement reads them.
 
     Raises:
         LanemapError: see ``fragments``.
     """
     with reader.snapshot():
-        records = _records(reader, query)
+        records = _found(reader, queries)
         packed = reader.packed({record["mapping_id"] for record in records} - {None})
-        read = [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
-        return read or fragments(reader, query)
+        return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
+
+
+def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
+    """What is stored of the fragments that match any of the queries, each of which must match some."""
+    found: dict[int, dict[str, Any]] = {}
+    for query in queries:
+        if not (records := _records(reader, query)):
+            if query.name.type and query.role is None:
+                forms(query.name)
+            raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
+        found |= {record["id"]: record for record in records}
+    return [found[number] for number in sorted(found)]
 
 
 def _matching(reader: Reader, query: Query) -> list[Fragment]:
@@ -186,6 +192,8 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
         lines.append(f"{what} {asked['type']} has the type {first.type}{choice}")
     if asked["instruction"] is None and instruction(first.instruction).sparse:
         lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
+    if first.instruction == "wmma":
+        lines.append(f"PTX leaves the layouts of wmma open: those of {first.source} hold for its architecture alone")
     if asked["source"] and asked["source"].lower() != str(first.source).lower():
         lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}")
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -17,6 +17,9 @@ from .spelling import Name, is_shape
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
 DEFAULT_SOURCE = "ptx-isa-9.1+errata"
+
+#: In the place of a source's name: all of them.
+EVERY_SOURCE = "all"
 
 _NOTHING = Name()
 #: Instructions of which every form is known, so that a name of another form can be refused.
@@ -49,6 +52,7 @@ class Query:
 
     ``shape`` may name a whole instruction instead: as a PTX mnemonic, alone or with what is around it in a kernel, an
     opcode of SASS, an atom of CuTe, or a shape with the type of A. ``type`` may be any name of a type, such as half.
+    ``source`` may also be ``all``.
     """
 
     shape: str | None = None
@@ -97,8 +101,12 @@ class Query:
             "major": (layout if several else None) if self.major is None else word("major", self.major),
             "selector": whole("selector", self.selector),
             "qualifiers": name.qualifiers or moved if self.qualifiers is None else word("qualifiers", self.qualifiers),
-            "source": None if self.source is None else text("source", self.source),
+            "source": self._source(),
         }
+
+    def _source(self) -> str | None:
+        name = None if self.source is None else text("source", self.source)
+        return None if name is None or name.lower() == EVERY_SOURCE else name
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -106,22 +114,25 @@ class Query:
 
         Those of one that says less than a mnemonic are several.
         """
-        return _candidates(self.name)
+        return _candidates(self.name) or _candidates(self.name, _further())
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
         if not (self.name.types or self.name.type or self.name.layouts):
             return True
+        layout = self.name.layout_of(key.role)
+        if key.instruction == "wmma" and key.role in ("A", "B") and layout not in (None, key.qualifiers):
+            return False
         if self._operands is not None:
             return (key.instruction, key.role, key.type) in self._operands
         return self.name.type_of(key.role) in (None, key.type) and not (
-            key.several_majors and self.name.layout_of(key.role) not in (None, key.major)
+            key.several_majors and layout not in (None, key.major)
         )
 
     @cached_property
     def _operands(self) -> set[tuple[str, str, str]] | None:
         """Instruction, role and type of the operands, where the name has only the type of A."""
-        if self.type is not None or self.role is not None or not self.name.type:
+        if self.type is not None or self.role is not None or not self.name.type or not self.forms:
             return None
         return {(form.name, *operand) for form in self.forms for operand in form.types.items()}
 
@@ -170,9 +181,15 @@ def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any)
     """
     query = of_operand(shape, type_, role, **more)
     asked = query.parameters()
-    if lacking := [name for name in ("shape", "role", "type", "source") if asked[name] is None]:
+    lacking = [name for name in ("shape", "role", "type") if asked[name] is None]
+    if lacking := [*lacking, *["source"] * (query.source is None)]:
         raise LanemapError(f"say which {lacking[0]}: only sql and fragments go through several")
     return query
+
+
+def one_or_several(given: str | Sequence[str] | None) -> Sequence[str | None]:
+    """What a filter takes, in order; a single None where it takes anything."""
+    return [given] if given is None or isinstance(given, str) else given or [None]
 
 
 def is_role(word: object) -> bool:
@@ -207,6 +224,7 @@ def forms(name: Name) -> tuple[Form, ...]:
     if name.types and any(name.types.items() <= types.items() for types in mixed):
         return ()
     near = _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape))
+    near = near or _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape), _further())
     near = near or _candidates(replace(_NOTHING, shape=name.shape))
     if near and name.types:
         there = sorted({f"{form.name} {form.d}.{form.a}.{form.b}.{form.c}" for form in near})
@@ -229,7 +247,14 @@ def _modifiers(mnemonic: str) -> frozenset[str]:
     return name.modifiers if name else frozenset()
 
 
-def _candidates(name: Name) -> tuple[Form, ...]:
+def _further() -> tuple[Form, ...]:
+    """The forms of the instructions that most requests do not mean."""
+    from .forms import warpgroup, wmma
+
+    return (*warpgroup(), *wmma())
+
+
+def _candidates(name: Name, forms: Iterable[Form] = FORMS) -> tuple[Form, ...]:
     """The forms of which all is true that a name says. A single type is that of A."""
 
     def fits(form: Form) -> bool:
@@ -243,7 +268,7 @@ def _candidates(name: Name) -> tuple[Form, ...]:
             and name.modifiers <= _modifiers(form.mnemonic)
         )
 
-    return tuple(filter(fits, FORMS))
+    return tuple(filter(fits, forms))
 
 
 def _shapes(name: Name) -> str:

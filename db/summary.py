@@ -39,15 +39,33 @@ class Summary:
 
     def rows(self) -> Rows:
         """A row for each operand, with a column for each source."""
-        columns = (*("role", "type", "major", "matrix", "regs", "bits", "slots", "selectors"), *self.sources)
-        return Rows(columns, [_row(each, self.sources) for each in self.operands])
+        rows = [(*_row(each), *map(each.verdicts.get, self.sources)) for each in self.operands]
+        return Rows((*_OPERAND, *self.sources), rows)
+
+    def tables(self) -> tuple[Rows, Rows]:
+        """The same in two parts for reading: the operands, and which of them have which verdict in each source."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for source in self.sources:
+            for each in self.operands:
+                if source in each.verdicts:
+                    alike.setdefault((source, each.verdicts[source]), []).append(_name(each.fragment))
+        verdicts = [(*which, ", ".join(names)) for which, names in alike.items()]
+        return Rows(_OPERAND, list(map(_row, self.operands))), Rows(("source", "verdict", "operands"), verdicts)
 
 
-def _row(operand: Operand, sources: Sequence[str]) -> tuple[Value, ...]:
+_OPERAND = ("role", "type", "major", "qualifiers", "matrix", "regs", "bits", "slots", "selectors")
+
+
+def _name(fragment: Fragment) -> str:
+    major = fragment.major if fragment.key.several_majors else None
+    return " ".join(filter(None, (fragment.role, fragment.type, major, fragment.qualifiers)))
+
+
+def _row(operand: Operand) -> tuple[Value, ...]:
     shown = operand.fragment
     matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
     registers = shown.registers, shown.register_bits, shown.slots
-    return shown.role, shown.type, shown.major, matrix, *registers, selectors, *map(operand.verdicts.get, sources)
+    return shown.role, shown.type, shown.major, shown.qualifiers, matrix, *registers, selectors
 
 
 def instruction_summary(reader: Reader, query: Query) -> Summary:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
 from math import isfinite
@@ -27,34 +28,86 @@ def plain(value: Any) -> str | int | float | None:
 def table(rows: Rows, room: int | None = None) -> str:
     """Columns under their names, two spaces apart, numbers to the right. A missing value is empty.
 
-    Where lines would be longer than ``room``, the widest columns are narrowed, and their text broken between words.
+    Where lines would be longer than ``room``, columns with one value in all rows are said once above the others, then
+    text is broken between words. Where that is not enough, each row becomes a paragraph with a line for each column.
     """
-    names = [printable(name) for name in rows.columns]
-    texts = [["" if value is None else printable(str(plain(value))) for value in row] for row in rows.rows]
-    widths = _fitted([[name, *column] for name, *column in zip(names, *texts, strict=True)], room)
-    numeric = [all(isinstance(row[index], int | float | None) for row in rows.rows) for index in range(len(widths))]
-    right = [number and bool(rows.rows) for number in numeric]
-    lines = []
-    for line in (names, *texts):
-        parts = zip_longest(*(_broken(text, width) for text, width in zip(line, widths, strict=True)), fillvalue="")
-        for part in parts:
-            cells = zip(part, widths, right, strict=True)
-            lines.append(
-                "  ".join(text.rjust(width) if to_right else text.ljust(width) for text, width, to_right in cells)
-            )
-    return "".join(line.rstrip() + "\n" for line in lines)
+    numeric = [
+        bool(rows.rows) and all(isinstance(row[at], int | float | None) for row in rows.rows)
+        for at in range(len(rows.columns))
+    ]
+    columns = [
+        _Column(
+            printable(name),
+            ["" if row[at] is None else printable(str(plain(row[at]))) for row in rows.rows],
+            numeric[at],
+        )
+        for at, name in enumerate(rows.columns)
+    ]
+    if room is None or _width([each.width for each in columns]) <= room:
+        return "".join(_lines(columns, [each.width for each in columns]))
+    above: list[_Column] = []
+    below = list(columns)
+    alike = sorted(
+        (each for each in columns if len(rows.rows) > 1 and len(set(each.texts)) == 1), key=lambda each: each.width
+    )
+    while alike and len(below) > 1 and _width([each.least for each in below]) > room:
+        above.append(alike.pop())
+        below.remove(above[-1])
+    if _width([each.least for each in below]) > room:
+        return "\n".join("".join(_paragraph(columns, at, room)) for at in range(len(rows.rows)))
+    said = [line + "\n" for each in above for line in _broken(f"{each.name}: {each.texts[0]}", room)]
+    return "".join([*said, "\n" * bool(said)]) + "".join(_lines(below, _fitted(below, room)))
 
 
-def _fitted(columns: Sequence[Sequence[str]], room: int | None) -> list[int]:
-    """The width of each column: as wide as its texts or, if need be and not below its longest word, narrower."""
-    widths = [max(map(len, column)) for column in columns]
-    least = [max(len(word) for text in column for word in text.split() or [""]) for column in columns]
-    while room is not None and sum(widths) + 2 * (len(widths) - 1) > room:
-        wide = [at for at, width in enumerate(widths) if width > least[at]]
-        if not wide:
-            break
+#: How many lines a text is broken into at most.
+_TALLEST = 6
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    name: str
+    texts: Sequence[str]
+    to_right: bool
+
+    @property
+    def width(self) -> int:
+        """As wide as its texts."""
+        return max(map(len, (self.name, *self.texts)))
+
+    @property
+    def least(self) -> int:
+        """Not narrower than its longest word, nor so narrow that a text takes many lines."""
+        texts = self.name, *self.texts
+        return max(max(len(text) // (_TALLEST - 1), *map(len, text.split())) for text in texts if text)
+
+
+def _width(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _fitted(columns: Sequence[_Column], room: int) -> list[int]:
+    """The widths with which columns fit: the widest are narrowed first."""
+    widths = [each.width for each in columns]
+    while _width(widths) > room:
+        wide = [at for at, each in enumerate(columns) if widths[at] > each.least]
         widths[max(wide, key=widths.__getitem__)] -= 1
     return widths
+
+
+def _lines(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[str]:
+    for texts in zip(*([each.name, *each.texts] for each in columns), strict=True):
+        parts = (_broken(text, width) for text, width in zip(texts, widths, strict=True))
+        for part in zip_longest(*parts, fillvalue=""):
+            cells = zip(part, widths, columns, strict=True)
+            line = "  ".join(text.rjust(width) if each.to_right else text.ljust(width) for text, width, each in cells)
+            yield line.rstrip() + "\n"
+
+
+def _paragraph(columns: Sequence[_Column], at: int, room: int) -> Iterator[str]:
+    margin = 2 + max(len(each.name) for each in columns)
+    for each in columns:
+        for number, text in enumerate(_broken(each.texts[at], max(room - margin, margin))):
+            yield f"{'' if number else each.name:<{margin}}{text}".rstrip() + "\n"
 
 
 def _broken(text: str, width: int) -> list[str]:

@@ -12,16 +12,18 @@ from ratio import compare
 import lanemap
 from lanemap.db.export import layout_table, write_parquet
 from lanemap.db.files import atomically
-from lanemap.db.lookup import Query
+from lanemap.db.lookup import Query, read_fragments
 
 folder = Path(tempfile.mkdtemp())
 database = lanemap.open(str(folder / "layouts.db"))
-table = layout_table(database.reader, Query(), lanemap.__version__)
+table = layout_table(database.reader, read_fragments(database.reader, Query()), lanemap.__version__)
 
 
 def ours() -> None:
     with atomically(folder / "ours.parquet") as stream:
-        write_parquet(layout_table(database.reader, Query(), lanemap.__version__), stream)
+        write_parquet(
+            layout_table(database.reader, read_fragments(database.reader, Query()), lanemap.__version__), stream
+        )
 
 
 def pyarrow() -> None:

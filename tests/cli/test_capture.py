@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
     result = run("capture", "--shape", "m16n8k16", "--output", path, "--format", "json")
     assert result.code == 0
     assert {row["status"] for row in json.loads(result.out)} == {"captured"}
-    assert "probes" in result.err
+    assert f"stored as simulated-warp-sm_90a in {path}" in " ".join(result.err.split())
     assert run("diff", path, "h200-sm_90a", "--shape", "m16n8k16").code == 0
     assert list(tmp_path.iterdir()) == [path]
 
@@ -71,8 +71,42 @@ def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
 
 def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file, monkeypatch):
     monkeypatch.setattr("lanemap.capture.run.source_name", lambda _description: "h200-sm_90a")
-    assert "h200-sm_90a-own in" in run("capture", "--shape", "m8n8k16", db=file).err
+    said = run("capture", "--shape", "m8n8k16", db=file).out
+    assert f"stored as h200-sm_90a-own in {file}" in " ".join(said.split())
     assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
+
+
+def test_a_capture_ends_with_what_it_found_how_it_compares_and_where_it_is(run, card, tmp_path):
+    asked = ("capture", "--shape", "m16n8k32", "-i", "mma", "--type", "e4m3", "--output", tmp_path / "x.parquet")
+    result = run(*asked)
+    first, _, absent, compared, *stored = result.out.splitlines()
+    assert first == "simulated warp, sm_90a: 4 instructions captured, 0 failed"
+    assert absent == "15 more are not on this card: --all lists them"
+    assert compared == "compared with h200-sm_90a, which ships: 7 identical"
+    assert "".join(stored).startswith("stored as simulated-warp-sm_90a in ")
+    listed = run(*asked, "--all").out.partition("\n\n")[2].splitlines()
+    assert listed[0].split() == ["status", "instruction"]
+    assert [line.split()[0] for line in listed[1:]].count("unsupported") == 15
+    assert len(listed) == 1 + 4 + 15
+
+
+def test_a_card_that_differs_from_the_run_that_ships_is_told_so(run, monkeypatch, measured, tmp_path):
+    from dataclasses import replace
+
+    key = ("ldmatrix", "m8n8", "b16", "r", None, None, "x1")
+    table = measured[key].elements.copy()
+    table["col"] = table["col_last"] = 7 - table["col"]
+    card = {**measured, key: replace(measured[key], elements=table)}
+    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(SimulatedGroup(card)))
+    said = run("capture", "-i", "ldmatrix", "--output", tmp_path / "x.parquet").out
+    assert "which ships: 11 identical, 1 different" in said
+
+
+def test_without_a_run_of_the_architecture_nothing_is_compared(run, monkeypatch, measured, tmp_path):
+    group = SimulatedGroup(measured, target="sm_80")
+    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(group))
+    said = run("capture", "--shape", "m8n8k16", "--output", tmp_path / "x.parquet").out
+    assert "no run of sm_80 ships with Lanemap to compare it with" in said
 
 
 def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, measured, tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -36,8 +37,6 @@ def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
     monkeypatch.chdir(tmp_path)
     # A server would answer until it is stopped.
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
-    import shlex
-
     for command in app.registered_commands:
         example = shlex.split(command.epilog.removeprefix("Example: lanemap "))
         result = run(*example, db=file)
@@ -184,6 +183,72 @@ def test_lists_heed_filters(run):
     assert run("list", "findings", "--source", "ptx-isa-9.1", "--role", "A", "-f", "csv").out == findings
     assert run("list", "findings", "--source", "ptx-isa-9.1", "--role", "B", "-f", "csv").out.count("\n") == 1
     assert run("list", "findings", "--source", "ptx-isa-9.1+errata", "-f", "csv").out.count("\n") == 1
+
+
+def test_a_type_may_be_repeated_wherever_it_filters(run):
+    def types(*words):
+        rows = list(csv.DictReader(io.StringIO(run(*words, "-f", "csv").out)))
+        return {row["type"] if "type" in row else row["types"] for row in rows}
+
+    both = ("--type", "tf32", "--type", ".BF16")
+    assert types("list", "--role", "A", *both) == {"tf32", "bf16"}
+    assert types("capture", "--list", *both) == {"tf32", "bf16"}
+    assert types("export", "--shape", "m16n8k8", "--role", "B", *both) == {"tf32", "bf16"}
+    report = json.loads(run("diff", "ptx-isa-9.1", "h200-sm_90a", *both, "-f", "json").out)
+    assert {each["type"] for each in report["comparisons"][0]["fragments"]} == {"tf32", "bf16"}
+    assert run("export", "--shape", "m16n8k8", *both, "-f", "cute").out.count("\nusing mma_m16n8k8_") == 4
+
+
+@pytest.mark.parametrize("command", ["list", "export", "diff ptx-isa-9.1 h200-sm_90a", "capture --list"])
+def test_none_of_several_types_is_passed_over(refused, command):
+    refused(*command.split(), "--type", "f16", "--type", "f17", words=("f17",))
+
+
+def test_one_rule_for_sources(run, refused, shipped):
+    """The source of look-ups unless another one is named, and all is every source."""
+
+    def sources(*words):
+        return {row["source"] for row in csv.DictReader(io.StringIO(run(*words, "-f", "csv").out))}
+
+    a = ("m16n8k16", "f16", "A")
+    commands = (("find", *a, "--lane", "0"), ("show", *a, "--lane", "0"), ("export", *a), ("export", "--role", "A"))
+    for words in commands:
+        assert sources(*words) == {lanemap.DEFAULT_SOURCE}
+        assert sources(*words, "--source", "h200-sm_90a") == {"h200-sm_90a"}
+        assert sources(*words, "--source", "ALL") == set(shipped)
+    assert run("list", "--source", "all", "--shape", "m16n8k16").out.count("\n") > 3
+    refused("import", "capture", lanemap._recordings()[0], "--name", "All", words=("every source",))
+
+
+def test_sql_says_that_layout_has_every_source(run, shipped):
+    query = "SELECT COUNT(*) FROM Layout WHERE shape = 'm8n8k16' AND role = 'A'"
+    assert all(name in run("sql", query).err for name in shipped)
+    assert run("sql", query + " AND source = 'h200-sm_90a'").err == ""
+    assert run("sql", "SELECT COUNT(*) FROM mapping").err == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list",
+        "list sources",
+        "list errata",
+        "list findings",
+        "find m16n8k32 f16 A --lane 13",
+        "find wmma m16n16k16 f16 A --lane 1",
+        "show mma.sp m16n8k64 e4m3",
+        "capture --list",
+        "check",
+        "import python --list",
+        "decode m16n8k16 f16 0xE4E4E4E4 --selector 0",
+        "chain m16n8k16 f32 D",
+        "sql 'SELECT * FROM fragment LIMIT 3'",
+    ],
+)
+def test_tables_fit_80_columns(run, words):
+    lines = run(*shlex.split(words)).out.splitlines()
+    assert lines
+    assert [line for line in lines if len(line) > 80 and not line.startswith(("mma", "wgmma"))] == []
 
 
 def test_a_source_is_found_in_any_case(run):

@@ -53,13 +53,45 @@ def test_show_with_a_lane_is_find_with_a_lane(run):
 
 def test_show_of_an_instruction(run):
     shown = run("show", "HMMA.16816.F32.BF16")
-    first, blank, header, *rows = shown.out.splitlines()
-    assert (first, blank) == (f"{BF16}  sm_80 or later", "")
-    assert header.split()[-3:] == ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]
-    assert [row.split()[:2] for row in rows] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
-    assert all(row.split()[-3:] == ["identical", "rows", "identical"] for row in rows)
+    mnemonic, operands, verdicts = (part.splitlines() for part in shown.out.split("\n\n"))
+    assert mnemonic == [f"{BF16}  sm_80+"]
+    assert [row.split()[:2] for row in operands[1:]] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
+    every = "A bf16, B bf16, C f32, D f32"
+    said = {"ptx-isa-9.1": "identical", "ptx-isa-9.1+errata": "rows", "h200-sm_90a": "identical"}
+    assert [row.split(maxsplit=2) for row in verdicts[1:]] == [[name, verdict, every] for name, verdict in said.items()]
     sparse = run("show", "mma.sp", "m16n8k32", "f16", "--format", "csv").out
-    assert "E,f16,,16 x 32,1,32,16,0 1,figure-only,figure-only,rows" in sparse
+    assert "E,f16,,,16 x 32,1,32,16,0 1,figure-only,figure-only,rows" in sparse
+
+
+def test_remarks_come_wherever_rows_do(run):
+    """That an operand is that of mma.sp, and that the layouts of wmma hold for one architecture only."""
+    a, wmma = ("m16n8k32", "f16", "A"), ("wmma", "m16n16k16", "f32", "D")
+    only = "A of mma.sp m16n8k32 f16: only mma.sp has this operand"
+    for words in (("show", *a, "--lane", "1"), ("show", *a), ("find", *a, "--lane", "1"), ("export", *a)):
+        assert only in run(*words).err
+    assert only in run("draw", *a).out
+    architecture = "PTX leaves the layouts of wmma open: those of h200-sm_90a hold for its architecture alone"
+    for words in (("show", *wmma), ("find", *wmma, "--lane", "1"), ("chain", *wmma, "m16n8k16", "f16", "A")):
+        assert architecture in run(*words).err
+    assert architecture in run("draw", *wmma).out
+    assert architecture in run("export", *wmma, "--source", "h200-sm_90a").err
+
+
+@pytest.mark.parametrize(
+    ("words", "operands"),
+    [
+        ("m64n128k16 f16", "A f16, D f16, D f32"),
+        ("wgmma m64n128k16 bf16", "A bf16, D f32"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "A f16 row, B f16 col, C f32, D f32"),
+        ("movmatrix m8n8 b16", "A b16 trans, D b16 trans"),
+        ("m8n8k4 f16", "A f16 row, A f16 col, B f16 row, B f16 col, C f16, D f16, C f32, D f32"),
+    ],
+)
+def test_every_instruction_is_shown_as_a_whole(run, words, operands):
+    shown = run("show", *words.split()).out
+    last = shown.rpartition("h200-sm_90a")[2].split(maxsplit=1)[1]
+    assert " ".join(last.split()) == operands
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):

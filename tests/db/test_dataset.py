@@ -17,7 +17,7 @@ from lanemap.db import files
 from lanemap.db.dataset import write_dataset
 from lanemap.db.export import METADATA_KEY
 from lanemap.db.files import MANIFEST, folder_atomically
-from lanemap.db.lookup import COLUMNS, Query
+from lanemap.db.lookup import COLUMNS, Query, read_fragments, with_rows
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
 CONTRADICTED = [["m16n8k256", "b1", "A", 1024]]
@@ -29,10 +29,15 @@ def database(built):
         yield database
 
 
+def export(database, query, folder):
+    found = with_rows(database.reader, read_fragments(database.reader, query))
+    write_dataset(database.reader, found, folder, "9.9")
+
+
 @pytest.fixture(scope="module")
 def folder(database, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset") / "layouts"
-    write_dataset(database.reader, Query(), folder, "9.9")
+    export(database, Query(), folder)
     return folder
 
 
@@ -68,7 +73,7 @@ def test_every_row_is_in_it_for_pandas_and_duckdb(database, tmp_path):
     import duckdb
 
     folder = tmp_path / "layouts"
-    write_dataset(database.reader, Query(instruction="mma.sp"), folder, "9.9")
+    export(database, Query(instruction="mma.sp"), folder)
     stored = f"SELECT {', '.join(COLUMNS)} FROM layout WHERE instruction = 'mma.sp'"
     expected = sorted(map(str, database.reader.sql(stored).rows))
     files = f"read_parquet('{folder}/**/*.parquet', hive_partitioning = true)"
@@ -91,8 +96,8 @@ def test_each_file_says_where_its_rows_come_from(folder, shipped):
 
 def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tmp_path):
     folder = tmp_path / "layouts"
-    write_dataset(database.reader, Query(), folder, "1")
-    write_dataset(database.reader, Query(source="ptx-isa-9.1", instruction="mma"), folder, "1")
+    export(database, Query(), folder)
+    export(database, Query(source="ptx-isa-9.1", instruction="mma"), folder)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")] == [
         "layouts/source=ptx-isa-9.1/instruction=mma/part-0.parquet"
     ]
@@ -103,7 +108,7 @@ def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tm
 
 
 def test_an_empty_folder_is_filled(database, tmp_path):
-    write_dataset(database.reader, Query(shape="m16n8k8", source="ptx-isa-9.1"), tmp_path, "1")
+    export(database, Query(shape="m16n8k8", source="ptx-isa-9.1"), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"source=ptx-isa-9.1", MANIFEST}
 
 

@@ -15,7 +15,7 @@ import pytest
 import lanemap
 from lanemap.db.export import METADATA_KEY, WRITERS, layout_table
 from lanemap.db.files import atomically
-from lanemap.db.lookup import COLUMNS, Query
+from lanemap.db.lookup import COLUMNS, Query, read_fragments
 
 
 @pytest.fixture
@@ -44,24 +44,28 @@ def read(form, data):
     return [tuple("" if value is None else str(value) for value in record.values()) for record in records]
 
 
+def table_of(database, query):
+    return layout_table(database.reader, read_fragments(database.reader, query), "9.9")
+
+
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_every_format_holds_every_row(database, form):
     stored = database.reader.sql(f"SELECT {', '.join(COLUMNS)} FROM layout WHERE instruction = 'mma.sp'").rows
     expected = sorted(tuple("" if value is None else str(value) for value in row) for row in stored)
-    data = written(layout_table(database.reader, Query(instruction="mma.sp"), "1"), form)
+    data = written(table_of(database, Query(instruction="mma.sp")), form)
     assert sorted(read(form, data)) == expected
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_selection_holds_just_what_was_asked_for(database, form):
     query = Query(shape="M16N8K16", type=".F16", role="a", source=lanemap.DEFAULT_SOURCE)
-    rows = read(form, written(layout_table(database.reader, query, "1"), form))
+    rows = read(form, written(table_of(database, query), form))
     assert len(rows) == 32 * (8 + 4)
     assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
 
 
 def test_parquet_is_small_typed_and_says_where_it_comes_from(database, shipped):
-    data = written(layout_table(database.reader, Query(), "9.9"), "parquet")
+    data = written(table_of(database, Query()), "parquet")
     parquet = pq.ParquetFile(io.BytesIO(data))
     assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
     assert len(data) < parquet.metadata.num_rows
@@ -78,7 +82,7 @@ def test_parquet_is_small_typed_and_says_where_it_comes_from(database, shipped):
 
 
 def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
-    table = layout_table(database.reader, Query(shape="m8n8k4"), "1")
+    table = table_of(database, Query(shape="m8n8k4"))
     assert written(table, "csv").decode().splitlines()[:2] == [
         ",".join(COLUMNS),
         "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,,ptx-isa-9.1",
@@ -90,12 +94,12 @@ def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
 
 def test_nothing_to_write_is_an_error(database):
     with pytest.raises(lanemap.LanemapError, match="has no rows"):
-        layout_table(database.reader, Query(role="E", source="ptx-isa-9.1"), "1")
+        database.export(io.BytesIO(), format="csv", query=Query(role="E", source="ptx-isa-9.1"))
 
 
 def test_pandas_and_the_database_agree(database):
     frame = database.layout("m16n8k16", "f16", "A")
-    table = layout_table(database.reader, Query("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE), "1")
+    table = table_of(database, Query("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE))
     exported = table.to_pandas().astype(dict.fromkeys(("lane", "reg", "slot", "row", "col"), "int64"))
     cells = ["lane", "reg", "slot", "row", "col"]
     pd.testing.assert_frame_equal(frame[cells], exported[cells])

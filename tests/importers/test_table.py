@@ -16,7 +16,7 @@ import pytest
 import lanemap
 from lanemap import LanemapError
 from lanemap.db.export import WRITERS, layout_table
-from lanemap.db.lookup import Query
+from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.seal import sealed
 from lanemap.ingest.table import columns, read_table
 
@@ -47,7 +47,7 @@ def everything():
 def exported(built):
     """Every row of mma as Arrow."""
     with lanemap.open(str(built)) as database:
-        return layout_table(database.reader, Query(instruction="mma"), "0")
+        return layout_table(database.reader, read_fragments(database.reader, Query(instruction="mma")), "0")
 
 
 def digests(sources, query=None):
@@ -73,7 +73,7 @@ def digests(sources, query=None):
 def test_an_export_comes_back_unchanged(built, everything, query, form, tmp_path):
     file = tmp_path / "a file"
     with lanemap.open(str(built)) as database, file.open("wb") as stream:
-        WRITERS[form](layout_table(database.reader, query, "0"), stream)
+        WRITERS[form](layout_table(database.reader, read_fragments(database.reader, query), "0"), stream)
     found = read_table(file)
     expected = digests(everything, query)
     assert expected
