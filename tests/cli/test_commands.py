@@ -237,7 +237,6 @@ def test_sql_says_that_layout_has_every_source(run, shipped):
         "find m16n8k32 f16 A --lane 13",
         "find wmma m16n16k16 f16 A --lane 1",
         "show mma.sp m16n8k64 e4m3",
-        "capture --list",
         "check",
         "import python --list",
         "decode m16n8k16 f16 0xE4E4E4E4 --selector 0",
