@@ -16,6 +16,8 @@ from lanemap.ingest import catalogue
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
+# What tests write need not outlive a power cut: nobody waits for the disk.
+os.fsync = lambda _: None
 
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
 settings.register_profile(
@@ -69,6 +71,9 @@ def server(tmp_path_factory):
     import pgserver
 
     running = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+        running.psql(f"ALTER SYSTEM SET {setting} = off")
+    running.psql("SELECT pg_reload_conf()")
     yield running.get_uri()
     running.cleanup()
 

@@ -328,7 +328,7 @@ def test_bad_input_is_one_line(refused, arguments, words):
 
 
 def test_several_sources_in_one_file_must_be_told_apart(refused, run, tmp_path):
-    run("export", "--source", "all", "--output", tmp_path / "all.parquet")
+    run("export", "--source", "all", "--shape", "m16n8k8", "--output", tmp_path / "all.parquet")
     refused("diff", PRINTED, tmp_path / "all.parquet", words=(PRINTED, CARD, "--source"))
 
 

@@ -111,23 +111,20 @@ def test_a_query_that_takes_too_long_ends(place):
     running = threading.active_count()
     with lanemap.open(place) as database:
         for seconds, query in ((0.05, ENDLESS), (0.2, ENDLESS), (0.2, "SELECT COUNT(*) FROM layout a, layout b")):
-            began = time.monotonic()
             with pytest.raises(lanemap.LanemapError, match=f"longer than {seconds} s"):
                 database.reader.sql(query, seconds=seconds)
-            assert time.monotonic() - began < 2
-            while time.monotonic() - began < 10 and threading.active_count() > running:
+            while threading.active_count() > running:  # nothing goes on behind one's back
                 time.sleep(0.01)
-            assert threading.active_count() == running  # nothing goes on behind one's back
         assert database.reader.sql("SELECT 1").rows == [(1,)]
 
 
 def test_what_sqlite_cannot_interrupt_is_left_behind(built):
     blob = "SELECT instr(zeroblob(2000000), CAST(zeroblob(900000) || 'x' AS BLOB))"
+    running = threading.active_count()
     with lanemap.open(built) as database:
-        began = time.monotonic()
         with pytest.raises(lanemap.LanemapError, match="longer than"):
             database.reader.sql(blob, seconds=0.1)
-        assert time.monotonic() - began < 3
+        assert threading.active_count() > running
         assert database.reader.sql("SELECT 1").rows == [(1,)]
 
 
@@ -171,13 +168,28 @@ BOMBS = {
 }
 
 
+#: The command line, which says when it asks the database.
+SAYING = """
+import sys
+from lanemap.cli import main
+from lanemap.db.reader import Reader
+ask = Reader.sql
+def sql(*arguments, **options):
+    print("asked", file=sys.stderr, flush=True)
+    return ask(*arguments, **options)
+Reader.sql = sql
+main()
+"""
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_query_can_be_interrupted(place, name, code):
-    command = [sys.executable, "-c", "from lanemap.cli import main; main()", "sql", ENDLESS, "--db", place]
+    command = [sys.executable, "-c", SAYING, "sql", ENDLESS, "--db", place]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    assert running.stderr.readline() == "asked\n"
+    time.sleep(0.2)
     running.send_signal(getattr(signal, name))
-    out, err = running.communicate(timeout=10)
+    out, err = running.communicate()
     assert (running.returncode, out, err) == (code, "", "")
 
 
@@ -318,7 +330,7 @@ def test_two_readers_and_a_writer_interleaved(own, fragments):
     for index in range(2):
         actors[index].submit(read, *readers[index], "end")
     for each in last:
-        each.result(timeout=30)
+        each.result()
     for actor in actors:
         actor.shutdown()
     assert len(set(seen)) > 1
@@ -399,7 +411,7 @@ def test_a_lock_is_waited_for_with_a_word_and_until_ctrl_c(file, writes):
         waiting = subprocess.Popen([sys.executable, "-c", waits], stderr=subprocess.PIPE, text=True)
         assert waiting.stderr.readline() == f"lanemap: waiting for another program that uses {file}\n"
         waiting.send_signal(signal.SIGINT)
-        assert waiting.communicate(timeout=5)[1].endswith("KeyboardInterrupt\n")
+        assert waiting.communicate()[1].endswith("KeyboardInterrupt\n")
         connection.execute("ROLLBACK")
 
 

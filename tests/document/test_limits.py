@@ -13,7 +13,7 @@ from lanemap.ingest.document.report import Kind
 
 from . import pages
 
-#: Seconds. Without the limits each takes minutes; with them at most a few seconds even on a busy machine.
+#: Seconds of this process. Without the limits each takes minutes; with them at most a few.
 PATIENCE = 20
 TITLE = "7.3.1. Matrix Fragments for mma.m16n8k16"
 MARKDOWN = f"##### {TITLE}\n\n"
@@ -58,10 +58,10 @@ def lines(form, count):
     ids=lambda value: "" if len(value) > 60 else value,
 )
 def test_what_is_absurd_is_refused_at_once(text, words):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LanemapError, match=words) as refused:
         read_text("page", text.encode())
-    assert time.perf_counter() - start < PATIENCE
+    assert time.process_time() - start < PATIENCE
     assert str(refused.value).startswith("page: ")
     assert "\n" not in str(refused.value)
 
@@ -86,11 +86,11 @@ REGISTERS = f"{MANY} | two hundred .b32 registers, holding two hundred .f1 eleme
     ],
 )
 def test_sections_that_would_take_forever_are_refused_at_once(text, words):
-    start = time.perf_counter()
+    start = time.process_time()
     documents = [read_text("page", text.encode())]
     with pytest.raises(LanemapError, match=words):
         read_documents(documents, "x")
-    assert time.perf_counter() - start < PATIENCE
+    assert time.process_time() - start < PATIENCE
 
 
 @pytest.mark.parametrize("text", ["<html><h1>{0}</h1><p>Multiplicand A: row = {1}", "{0}\nMultiplicand A: row = {1}"])
@@ -128,9 +128,9 @@ REFERRED = [f"x{n + 1} = x{n}" for n in range(200)]
 )
 def test_a_formula_that_is_too_long_or_deep_costs_only_itself(wrong):
     text = pages.markdown(pages.INTEGER).replace("col = groupID", wrong.replace("\n", "\n  "))
-    start = time.perf_counter()
+    start = time.process_time()
     found = read_documents([read_text("page", text.encode())], "x")
-    assert time.perf_counter() - start < PATIENCE
+    assert time.process_time() - start < PATIENCE
     assert not found.complete
     assert {fragment.role for fragment in found.source.fragments} == {"A", "C", "D"}
 

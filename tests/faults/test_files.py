@@ -28,7 +28,6 @@ CALLS = (
 @pytest.fixture
 def fault(monkeypatch):
     fault = Fault()
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a disk that takes its time shows nothing here
     for name in CALLS:
         monkeypatch.setattr(os, name, fault.wrapped(getattr(os, name)))
     monkeypatch.setattr(files, "_exchange", fault.wrapped(files._exchange))

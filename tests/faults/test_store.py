@@ -131,8 +131,8 @@ def test_a_disk_that_fills_or_fails_at_any_place(tmp_path, fragments, imports, k
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
             try:
                 work(place, fragments)
-            except LanemapError:
-                os._exit(3)
+            except LanemapError as error:
+                os._exit(3 if str(error).startswith(f"{place}: ") and "\n" not in str(error) else 4)
 
         code = in_child(limited)
         codes.add(code)

@@ -207,10 +207,10 @@ def definitions(count, text):
 )
 @pytest.mark.parametrize("count", [1, 1024])
 def test_a_formula_that_would_take_forever_is_refused_at_once(formula, words, count):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormulaError, match=words) as error:
         evaluate(parse(formula), "a", count)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert len(str(error.value)) < 500
 
 

@@ -331,7 +331,7 @@ BOMBS = {
 
 
 def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path):
-    """Small files of large content, each read within 5 s and 1 GB, in a process of its own.
+    """Small files of large content, each read within 20 s of computing and 1 GB, in a process of its own.
 
     The peak is read from /proc: ru_maxrss of a new process includes the memory of the one that started it.
     """
@@ -353,7 +353,7 @@ def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path):
         "    try: read_table(file)\n"
         "    except LanemapError as error: assert '\\n' not in str(error)\n"
         "    else: raise SystemExit(f'{file} is read')\n"
-        "    assert time.process_time() - began < 5, file\n"
+        "    assert time.process_time() - began < 20, file\n"
         "    peak = re.search(r'VmHWM:\\s*(\\d+) kB', Path('/proc/self/status').read_text())\n"
         "    assert peak is None or int(peak[1]) < 1 << 20, file\n"
     )
