@@ -787,7 +787,7 @@ def _fingerprint() -> str:
 
     digest = sha256(__version__.encode())
     folders = ("ingest/*.*", "ingest/catalogue/**/*.*", "db/formula/*.*")
-    modules = ("db/fragment.py", "db/instructions.py", "db/store.py", "db/structure.py")
+    modules = ("db/fragment.py", "db/instructions.py", "db/integrity.py", "db/store.py", "db/structure.py")
     evaluated = [file for pattern in (*folders, *modules) for file in _FOLDER.glob(pattern)]
     for file in [*sorted(each for each in evaluated if each.suffix in (".py", ".lark", ".toml")), *_recordings()]:
         digest.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from .errors import LanemapError
 
 #: Raised by every change of the tables and views. A database of another version is never read.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # in a password as %40 %3A %2F %3F %23"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)

@@ -15,6 +15,7 @@ from typing import Any
 from .errors import LanemapError
 from .fragment import Element, Fragment, Packed
 from .instructions import Key, instruction
+from .integrity import seal
 from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .names import Query as Query
 from .names import accumulators, forms, naturally, operand, text, whole
@@ -81,6 +82,7 @@ def digest(reader: Reader) -> bytes:
 def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
+        reader.verify()
         there = {(each.source, *each.key) for each in fragments(reader, *queries)}
         found = reader.select(_FINDINGS, {})
     named = 1 + len(Key._fields)
@@ -116,6 +118,7 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     with reader.snapshot():
+        reader.verify()
         records = _found(reader, queries)
         packed = reader.packed({record["mapping_id"] for record in records} - {None})
         return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
@@ -143,6 +146,8 @@ def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     for each in filter(None, (query, query.of_accumulator())):
         records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
         if found := [record for record in records if each.includes(Key(*(record[name] for name in Key._fields)))]:
+            if any(record["seal"] != seal(record) for record in found):
+                raise reader.damaged("what is said of a fragment")
             return found
     return []
 

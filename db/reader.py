@@ -86,6 +86,7 @@ class Reader(ABC):
         self._lock = threading.Lock()
         self._own = threading.local()
         self._closed = False
+        self._verified: Sequence[tuple[Any, ...]] | None = None
         self._give_back(self._begin())
 
     @contextmanager
@@ -136,6 +137,7 @@ class Reader(ABC):
         if not (0 < seconds <= _LONGEST and rows > 0):
             raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
         with self.snapshot():
+            self.verify()
             return self._sql(self._own.connection, query, seconds, rows)
 
     @abstractmethod
@@ -152,12 +154,29 @@ class Reader(ABC):
         wanted = set(mappings)
         rows = [row for row in self.select(_PACKED, between).rows if row[0] in wanted]
         if bad := next((number for number, digest, elements in rows if sha256(elements).hexdigest() != digest), None):
-            raise LanemapError(
-                f"{self.location} is damaged: the elements of mapping {bad} do not match their digest: {_RESTORE}"
-            )
+            raise self.damaged(f"the elements of mapping {bad}")
         if len(rows) < len(wanted):
             raise LanemapError(f"{self.location}: another program replaced what was being read: run it again")
         return {number: elements for number, _, elements in rows}
+
+    def verify(self) -> None:
+        """Make sure, once for each state of the database, that all of it but packed elements is what was written.
+
+        Raises:
+            LanemapError: it is damaged; says what of it.
+        """
+        from .integrity import problems
+
+        with self.snapshot():
+            state = self.select("SELECT id FROM source ORDER BY id", {}).rows
+            if state != self._verified:
+                if (problem := next(problems(self), None)) is not None:
+                    raise self.damaged(problem)
+                self._verified = state
+
+    def damaged(self, what: str) -> LanemapError:
+        """What to raise where something was read that was not written so."""
+        return LanemapError(f"{self.location} is damaged: {what} changed after it was written: {_RESTORE}")
 
     def close(self) -> None:
         """Release the connections. A closed reader answers nothing more."""

@@ -4,10 +4,13 @@ source    where layouts come from
 fragment  one row per layout of a source, with what its source says of it
 mapping   a distinct set of elements, by fingerprint; fragments with equal layouts share one. It holds them packed, for
           reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that is
-          the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says whose
+          the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says whose.
+          ``rows_sum`` is what they add up to
 element   its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding   what the structural checks found when a fragment was loaded
-meta      the version of this schema and what the shipped sources were built from
+meta      the version of this schema, what the shipped sources were built from, and a fingerprint of the tables
+
+``seal`` is a fingerprint of what is said of a source or fragment, see ``integrity``.
 
 The number of a source, fragment or mapping is never used again for another one.
 """
@@ -15,6 +18,7 @@ The number of a source, fragment or mapping is never used again for another one.
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     ForeignKey,
     Index,
@@ -46,6 +50,7 @@ source = Table(
     Column("kind", String, nullable=False),
     Column("title", String, nullable=False),
     Column("provenance", String, nullable=False),
+    Column("seal", String, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -57,6 +62,7 @@ mapping = Table(
     Column("elements", LargeBinary, nullable=False),
     Column("registers", SmallInteger, nullable=False),
     Column("rows_of", ForeignKey("mapping.id")),
+    Column("rows_sum", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -90,6 +96,7 @@ fragment = Table(
     Column("erratum", String),
     Column("evidence", String),
     Column("origin", String),
+    Column("seal", String, nullable=False),
     sqlite_autoincrement=True,
 )
 Index(

@@ -14,6 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from .errors import LanemapError, masked
 from .fragment import Element, Fragment, Source, check_names
+from .integrity import TABLES, rows_sum, seal, source_seal, tables
 from .location import SCHEMA_VERSION, Location
 from .provenance import provenance
 from .reader import busy, recover, wait_for_lock
@@ -54,6 +55,8 @@ def ship(
         _load(connection, sources(), progress)
         connection.execute(delete(meta))
         values = {"schema": str(SCHEMA_VERSION), "shipped": shipped}
+        if location.file is not None:
+            values["tables"] = tables(connection.exec_driver_sql(TABLES))
         connection.execute(insert(meta), [{"key": key, "value": value} for key, value in values.items()])
 
 
@@ -196,14 +199,19 @@ def _load(connection: Connection, sources: Iterable[Source], progress: Progress 
 
 def _replace(connection: Connection, new: Source) -> None:
     connection.execute(delete(source).where(func.lower(source.c.name) == func.lower(new.name)))
-    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
-    source_id = connection.scalar(insert(source).values(values).returning(source.c.id))
     mappings = _store_elements(connection, new.fragments)
-    rows = [_row(each, source_id, mappings) for each in new.fragments]
+    rows = [_row(each, new.name, mappings) for each in new.fragments]
+    found = _findings(new.fragments)
+    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
+    told = [(row["seal"], words) for row, several in zip(rows, found, strict=True) for words in several]
+    values["seal"] = source_seal(values, [row["seal"] for row in rows], told)
+    source_id = connection.scalar(insert(source).values(values).returning(source.c.id))
     if rows:
         inserted = insert(fragment).returning(fragment.c.id, sort_by_parameter_order=True)
-        ids = connection.scalars(inserted, rows).all()
-        _store_findings(connection, new.fragments, ids)
+        ids = connection.scalars(inserted, [row | {"source_id": source_id} for row in rows]).all()
+        each_found = zip(ids, found, strict=True)
+        if findings := [{"fragment_id": number, "words": words} for number, several in each_found for words in several]:
+            connection.execute(insert(finding), findings)
     _drop_unused(connection)
 
 
@@ -214,10 +222,12 @@ def _drop_unused(connection: Connection) -> None:
     connection.execute(delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
 
 
-def _row(each: Fragment, source_id: int | None, mappings: dict[str, int]) -> dict[str, Any]:
+def _row(each: Fragment, source_name: str, mappings: dict[str, int]) -> dict[str, Any]:
     rows, cols = each.dimensions
-    derived = {"source_id": source_id, "mapping_id": mappings.get(each.digest or ""), "rows": rows, "cols": cols}
-    return derived | {name: getattr(each, name) for name in fragment.c.keys() if name not in (*derived, "id")}  # noqa: SIM118
+    stored = {name: getattr(each, name) for name in fragment.c.keys() if hasattr(each, name)}  # noqa: SIM118
+    stored |= {"rows": rows, "cols": cols}
+    sealed = seal(stored | {"source": source_name, "digest": each.digest})
+    return stored | {"mapping_id": mappings.get(each.digest or ""), "seal": sealed}
 
 
 def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
@@ -240,6 +250,7 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
                 "elements": table.tobytes(),
                 "registers": int(table["reg"].max(initial=0)) + 1,
                 "rows_of": new.get(shared.get(digest, "")),
+                "rows_sum": rows_sum(table),
             }
             for digest, table in tables.items()
             if digest in chosen
@@ -280,13 +291,13 @@ def _copy(connection: Connection, columns: Sequence[str], rows: Sequence[tuple[i
         copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 
-def _store_findings(connection: Connection, fragments: Sequence[Fragment], ids: Sequence[int]) -> None:
+def _findings(fragments: Sequence[Fragment]) -> list[list[str]]:
+    """What the structural checks find in each fragment."""
     checked: dict[tuple[object, ...], list[str]] = {}
-    rows = []
-    for each, id_ in zip(fragments, ids, strict=True):
+    found = []
+    for each in fragments:
         alike = (each.digest, each.registers, each.slots, *each.key[:4], each.qualifiers)
         if alike not in checked:
             checked[alike] = check(each)
-        rows += [{"fragment_id": id_, "words": words} for words in checked[alike]]
-    if rows:
-        connection.execute(insert(finding), rows)
+        found.append(checked[alike])
+    return found

@@ -1,0 +1,127 @@
+"""A database that was damaged answers as before, or says that it is damaged: never something else."""
+
+import random
+import shutil
+import sqlite3
+
+import pytest
+
+import lanemap
+from lanemap.db import integrity, store
+from lanemap.db.fragment import Source
+from lanemap.db.location import locate
+from lanemap.db.lookup import Query, findings, listed, read_fragments
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, sources):
+    """A database of a few fragments: dense, sparse, wide, with a finding, with rows that one lends to another."""
+    chosen = [
+        each
+        for each in sources["ptx-isa-9.1"].fragments
+        if (each.shape, each.type) in {("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m8n8k4", "f16"), ("m8n8", "b16")}
+    ]
+    chosen += [each for each in sources["ptx-isa-9.1"].fragments if each.shape == "m16n8k256" and each.role == "A"]
+    captured = [each for each in lanemap.shipped_capture("sm_90a").fragments if each.instruction == "wgmma"]
+    wide = [each for each in captured if each.shape in ("m64n8k16", "m64n16k16")]
+    held = [Source("printed", "document", "a document", chosen), Source("card", "capture", "a card", wide)]
+    file = tmp_path_factory.mktemp("small") / "small.db"
+    store.ship(locate(str(file)), lambda: held, "shipped")
+    return file
+
+
+def answers(file):
+    """What a database says to everything that can be asked of all of it."""
+    with lanemap.open(file) as database:
+        reader = database.reader
+        yield sorted(reader.sql("SELECT * FROM layout").rows, key=repr)
+        yield [(each.key, each.source, each.digest, each.records()) for each in read_fragments(reader, Query())]
+        yield listed(reader, Query()).rows, findings(reader, Query()).rows, database.sources().drop(columns="fragments")
+
+
+@pytest.fixture
+def shipped_once(monkeypatch):
+    """No database here is that of the package."""
+    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "shipped")
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once):
+    """Any bit of the file, whatever it belongs to."""
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    whole, sound = small.read_bytes(), list(map(repr, answers(small)))
+    file = tmp_path / "damaged.db"
+    refused = 0
+    for _ in range(150):
+        at, bit = chance.randrange(len(whole)), chance.randrange(8)
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            given = list(map(repr, answers(file)))
+        except lanemap.LanemapError:
+            refused += 1
+        else:
+            assert given == sound, (at, bit)
+    assert refused
+
+
+def damages():
+    """Statements that change one value each, of every table and column that a query can see."""
+    where = "WHERE (mapping_id, lane, reg, slot) = (SELECT mapping_id, lane, reg, slot FROM element LIMIT 1)"
+    yield from (f"UPDATE element SET {name} = {name} + 1 {where}" for name in ("row", "col", "col_last", "computation"))
+    yield f"UPDATE element SET lane = 99 {where}"
+    yield f"DELETE FROM element {where}"
+    yield "DELETE FROM element WHERE mapping_id = (SELECT MIN(mapping_id) FROM element)"
+    for name in ("role", "type", "shape", "instruction", "section", "formula", "status", "figures"):
+        yield f"UPDATE fragment SET {name} = 'x' WHERE id = (SELECT MIN(id) FROM fragment WHERE {name} IS NOT NULL)"
+    for name in ("rows", "cols", "registers", "slots"):
+        yield f"UPDATE fragment SET {name} = {name} + 1 WHERE id = (SELECT MIN(id) FROM fragment)"
+    yield "UPDATE fragment SET mapping_id = (SELECT MAX(id) FROM mapping) WHERE id = (SELECT MIN(id) FROM fragment)"
+    yield "UPDATE fragment SET source_id = (SELECT MAX(id) FROM source) WHERE id = (SELECT MIN(id) FROM fragment)"
+    yield "DELETE FROM fragment WHERE id = (SELECT MAX(id) FROM fragment)"
+    yield "UPDATE mapping SET registers = registers + 1 WHERE id = (SELECT MAX(id) FROM mapping)"
+    yield "UPDATE mapping SET registers = registers - 1 WHERE rows_of IS NOT NULL"
+    yield "UPDATE mapping SET rows_of = NULL WHERE rows_of IS NOT NULL"
+    yield "UPDATE source SET title = 'x'"
+    yield "UPDATE source SET provenance = '{}', kind = 'import'"
+    yield "UPDATE finding SET words = 'x' WHERE id = (SELECT MIN(id) FROM finding)"
+    yield "DELETE FROM finding WHERE id = (SELECT MIN(id) FROM finding)"
+
+
+@pytest.mark.parametrize("damage", list(damages()))
+def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damage):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        assert connection.execute(damage).rowcount > 0
+    with lanemap.open(file) as database:
+        for ask in (lambda: database.sql("SELECT 1"), database.findings, lambda: database.diff("card", "card")):
+            with pytest.raises(lanemap.LanemapError, match="is damaged: .* restore it from a copy"):
+                ask()
+
+
+def test_a_changed_view_is_noticed(small, tmp_path, shipped_once):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        (view,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'layout'").fetchone()
+        connection.execute("DROP VIEW layout")
+        connection.execute(view.replace("element.reg <", "element.reg ="))
+    with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="is damaged"):
+        database.sql("SELECT COUNT(*) FROM layout")
+
+
+def test_a_look_up_notices_that_a_fragment_has_the_layout_of_another(small, tmp_path, shipped_once):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE fragment SET mapping_id = (SELECT MIN(id) FROM mapping) WHERE role = 'B'")
+    with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="is damaged"):
+        database.find("m16n8k8", "f16", "B", lane=0, source="printed")
+
+
+def test_what_is_sound_stays_so_when_sources_come_and_go(own, sources):
+    printed = sources["ptx-isa-9.1"]
+    with lanemap.open(own) as database:
+        mine = Source("mine", "import", "mine", [each for each in printed.fragments if each.shape == "m16n8k8"])
+        for change in (lambda: database.add([mine]), lambda: database.add([mine]), lambda: database.remove("mine")):
+            change()
+            assert list(integrity.problems(database.reader)) == []
+            assert len(database.sql("SELECT name FROM source")) in (3, 4)
