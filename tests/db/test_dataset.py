@@ -68,7 +68,7 @@ def test_spark_runs_the_query_of_the_readme(database, tmp_path):
     """With as little of Spark and its compilers as the query needs: most of the time goes into starting it."""
     pytest.importorskip("pyspark")
     folder = tmp_path / "layouts"
-    write_dataset(database.reader, Query(shape="m16n8k256"), folder, "9.9")
+    export(database, Query(shape="m16n8k256"), folder)
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
