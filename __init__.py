@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .capture.run import Result
     from .db.chain import Chain
     from .db.crosscheck import Check
+    from .db.defect import Report
     from .db.fleet import Fleet
     from .db.fragment import Fragment, Source
     from .db.metadata import Metadata
@@ -250,6 +251,34 @@ class Database:
             names = [self._name(each) or each for each in against]
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         return crosscheck.check(sources, findings, names)
+
+    def report(self, *sources: str, fragment: str | None = None) -> Report:
+        """What is wrong in sources, for those who maintain them.
+
+        Args:
+            sources: names of sources; ``tilelang-0.1.15`` is all claim sets of that library.
+            fragment: only this operand, as in ``"m16n8k16 f16 A"``.
+
+        Returns:
+            The defects with their proof, effect and correction, and reports with ``report(format)``.
+
+        Raises:
+            LanemapError: there is no such source.
+        """
+        from .db import crosscheck, defect
+        from .db.names import operand
+
+        with self.reader.snapshot():
+            every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
+        asked: dict[str, Source] = {}
+        for name in sources:
+            found = [each for each in every if f"{each.name}:".lower().startswith(f"{name}:".lower())]
+            if not found:
+                raise LanemapError(f"no source {name!r}: there is {', '.join(each.name for each in every)}")
+            asked |= {each.name: each for each in found}
+        query = operand(fragment.split()) if fragment else None
+        made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
+        return defect.Report(defect.defects(list(asked.values()), every, findings, query), made)
 
     def _name(self, source: str) -> str | None:
         """A source as the database spells it, None where there is none."""

@@ -26,6 +26,7 @@ try:
         ingest,
         list_,
         remove,
+        report,
         serve,
         show,
         sql,

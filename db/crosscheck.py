@@ -50,13 +50,14 @@ class Comparison:
 class Finding:
     """What is wrong in a source by itself, with a fragment or (``key`` is None) as a whole.
 
-    ``known`` is the erratum that explains it.
+    ``known`` is the erratum that explains it. ``origin`` is where an import found it.
     """
 
     source: str
     key: Key | None
     words: str
     known: str | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
     listed = list(findings)
     unsound = {(each.source, each.key) for each in listed}
     found = [replace(each, known=_correction(each, documents, errata, unsound)) for each in listed]
-    found += [each for source in sources for each in _failures(source)]
+    found += [each for source in sources for each in failures(source)]
     found += [Finding(name, None, _ALONE) for name in _alone(sources, explained, against)]
     return Check(explained, sources, found)
 
@@ -295,7 +296,7 @@ def _correction(
     return None
 
 
-def _failures(source: Source) -> Iterator[Finding]:
+def failures(source: Source) -> Iterator[Finding]:
     """What a source says is wrong in it: of a capture instructions that failed, products that were wrong, forms that
     differ; of an import elements that are not defined or outside of the matrix.
     """
@@ -308,3 +309,5 @@ def _failures(source: Source) -> Iterator[Finding]:
                 source.name, None, f"{result['instruction']}: products by the document: {documented['detail']}"
             )
     yield from (Finding(source.name, None, words) for words in source.provenance.get("disagreements", []))
+    for each in source.provenance.get("wrong", []):
+        yield Finding(source.name, Key(*each["operand"]), each["words"], origin=each["origin"])

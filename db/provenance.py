@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors import LanemapError
 from .fragment import Source
+from .instructions import Key
 
 _LARGEST = 1 << 20
 
@@ -17,7 +18,8 @@ def provenance(source: Source) -> str:
 
     That of a capture has a list ``instructions`` of objects with ``instruction``, ``status``, ``message`` and
     ``documented`` (nothing, or an object with ``verdict`` and ``detail``). That of any source has a list
-    ``disagreements`` of text, of what it says is wrong in itself. Both lists may be left out.
+    ``disagreements`` of text, of what it says is wrong in itself, and a list ``wrong`` of objects with ``operand`` (a
+    key as a list), ``origin`` and ``words``. That of an import has an object ``unreached``. All may be left out.
 
     Raises:
         LanemapError: says what of it is wrong.
@@ -31,6 +33,12 @@ def provenance(source: Source) -> str:
     said = json.loads(text)
     if not all(isinstance(each, str) for each in _list(source, said, "disagreements")):
         raise LanemapError(f"{source.name}: disagreements in its provenance must be a list of text")
+    for number, each in enumerate(_list(source, said, "wrong")):
+        _text(source, f"wrong[{number}]", each, "origin", "words")
+        if not _is_key(each.get("operand")):
+            raise LanemapError(f"{source.name}: wrong[{number}] in its provenance must name an operand")
+    if not isinstance(said.get("unreached", {}), dict):
+        raise LanemapError(f"{source.name}: unreached in its provenance must be an object")
     if source.kind == "capture":
         for number, each in enumerate(_list(source, said, "instructions")):
             where = f"instructions[{number}]"
@@ -45,6 +53,12 @@ def _list(source: Source, said: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(found, list):
         raise LanemapError(f"{source.name}: {name} in its provenance must be a list, not {json.dumps(found)[:40]}")
     return found
+
+
+def _is_key(said: Any) -> bool:
+    if not isinstance(said, list) or len(said) != len(Key._fields):
+        return False
+    return all(isinstance(each, str) for each in said[:4]) and all(isinstance(each, str | int | None) for each in said)
 
 
 def _text(source: Source, where: str, said: Any, *names: str) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, elements
-from ..db.instructions import WARP
+from ..db.instructions import WARP, Key
 from .shape_stride import Layout, indices, thread_value
 
 _WGMMA = re.compile(r"wgmma[.]mma_async([.]sp)?[.]sync[.]aligned[.](m\d+n\d+k\d+)[.](\w+)[.](\w+)[.](\w+)")
@@ -86,15 +86,10 @@ def fragment(
     if of.name not in table.INSTRUCTIONS:
         raise LanemapError(f"{of.name} is not among the instructions that Lanemap has")
     return Fragment(
-        instruction=of.name,
-        shape=of.shape,
-        type=of.types["A" if role == "E" else role],
-        role=role,
+        **of.key(role, selector)._asdict(),
         registers=operand.registers,
         slots=operand.slots,
         elements=_elements(of.name, of.shape, role, operand, threads, tuple(supplies)),
-        major=of.majors.get(role),
-        selector=selector,
         status="imported",
         origin=origin,
         formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
@@ -109,6 +104,11 @@ class Instruction:
     shape: str
     majors: Mapping[str, str]
     types: Mapping[str, str]
+
+    def key(self, role: str, selector: int | None = None) -> Key:
+        """What names the operand of a role."""
+        type_ = self.types["A" if role == "E" else role]
+        return Key(self.name, self.shape, type_, role, self.majors.get(role), selector)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..db.fragment import Fragment, Source
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something that an importer found and did not import: an atom, one of its operands, a file."""
+    """Something that an importer found and did not import: an atom, one of its operands, a file.
+
+    ``operand`` says of which operand something wrong is claimed, and ``origin`` where, if that is the reason.
+    """
 
     name: str
     reason: str
+    operand: Key | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,13 @@ class Imported:
     def rows(self) -> int:
         """How many elements the source has."""
         return sum(len(each.elements) for each in self.source.fragments if each.elements is not None)
+
+
+def wrong(found: Iterable[Skipped]) -> list[dict[str, Any]]:
+    """Wrong claims, as the provenance of a source keeps them."""
+    return [
+        {"operand": list(each.operand), "origin": each.origin, "words": each.reason} for each in found if each.operand
+    ]
 
 
 def claim_sets(

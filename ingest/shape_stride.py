@@ -20,21 +20,25 @@ IntTuple = int | tuple["IntTuple", ...]
 MAX_SIZE = 1 << 20
 
 
+class NoLayoutError(LanemapError):
+    """What a library calls a layout is none."""
+
+
 def layout(shape: IntTuple, stride: IntTuple | None = None) -> Layout:
     """A layout; without a stride the compact one, leftmost fastest.
 
     Raises:
-        LanemapError: shape and stride are not nested alike, or an extent is not positive, or a stride negative.
+        NoLayoutError: shape and stride are not nested alike, or an extent is not positive, or a stride negative.
 
     >>> print(layout((4, (2, 2))))
     (4,(2,2)):(1,(4,8))
     """
     made = Layout(shape, _compact(shape, 1) if stride is None else stride)
     if not _alike(made.shape, made.stride):
-        raise LanemapError(f"shape {_text(shape)} and stride {_text(made.stride)} are not nested alike: no layout")
+        raise NoLayoutError(f"shape {_text(shape)} and stride {_text(made.stride)} are not nested alike: no layout")
     for extent, step in _modes(made.shape, made.stride):
         if extent < 1 or step < 0 or step > MAX_SIZE:
-            raise LanemapError(f"{made} has an extent below 1, or a stride outside 0..{MAX_SIZE}: no layout")
+            raise NoLayoutError(f"{made} has an extent below 1, or a stride outside 0..{MAX_SIZE}: no layout")
     if size(made.shape) > MAX_SIZE:
         raise LanemapError(f"{made} has more than {MAX_SIZE} coordinates: no operand of an instruction is so large")
     return made

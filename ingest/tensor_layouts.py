@@ -50,7 +50,7 @@ def load() -> list[Imported]:
             f"tensor-layouts {version} has no NVIDIA atom of a warp or a warpgroup: a version from 0.3 on has"
         )
     files = {Path(str(module.__file__)).name: _fingerprint(module) for module in modules}
-    provenance = {"library": "tensor-layouts", "version": version, "files": files}
+    provenance = {"library": "tensor-layouts", "version": version, "notation": "cute", "files": files}
     title = f"tensor-layouts {version}"
     first, *others = claim_sets(Source(f"tensor-layouts-{version}", "import", title, (), provenance), units)
     return [Imported(first, skipped), *map(Imported, others)]

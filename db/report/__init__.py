@@ -1,12 +1,18 @@
-"""Reports of a cross-check. A format is a module with a function ``render``, and an entry here."""
+"""Reports of a cross-check. A format is a module with a function ``render``, and an entry here.
+
+Those in DEFECTS also have a function ``defects``, which renders the defects of sources.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..errors import LanemapError
+
 if TYPE_CHECKING:
     from ..crosscheck import Check
+    from ..defect import Report
 
 #: Each format and its module.
 FORMATS = {
@@ -16,6 +22,9 @@ FORMATS = {
     "html": "html",
     "junit": "junit",
 }
+
+#: The formats in which defects are reported.
+DEFECTS = ("markdown", "html", "json")
 
 
 def render(check: Check, form: str = "table", *, everything: bool = False) -> str:
@@ -28,4 +37,16 @@ def render(check: Check, form: str = "table", *, everything: bool = False) -> st
             first few and counts the rest. JSON always has everything.
     """
     text: str = import_module(f".{FORMATS[form]}", __name__).render(check, everything=everything)
+    return text
+
+
+def render_defects(report: Report, form: str = "markdown") -> str:
+    """The defects of sources in one of DEFECTS.
+
+    Raises:
+        LanemapError: there is no such format.
+    """
+    if form not in DEFECTS:
+        raise LanemapError(f"defects are reported as {', '.join(DEFECTS)}, not as {form!r}", "format")
+    text: str = import_module(f".{FORMATS[form]}", __name__).defects(report)
     return text

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compare import Result, Verdict
 from ..crosscheck import Check
+from ..defect import Report
 from ..difference import Cell
 from ..fragment import Source
 from ..instructions import Key
@@ -38,6 +39,12 @@ def render(check: Check, *, everything: bool = True) -> str:  # noqa: ARG001 - i
             for each in check.comparisons
         ],
     }
+    return json.dumps(said, indent=1) + "\n"
+
+
+def defects(report: Report) -> str:
+    """One object with ``made`` and a list ``defects``, each with its facts, the true layout and all its elements."""
+    said = {"made": dict(report.made), "defects": [each.record() for each in report.defects]}
     return json.dumps(said, indent=1) + "\n"
 
 

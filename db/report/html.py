@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
 
-from ..compare import Verdict
+from ..compare import Result, Verdict
 from ..crosscheck import Check
+from ..defect import Report
 from ..picture.compose import difference
 from ..reader import Rows
 from .words import (
@@ -48,14 +49,36 @@ _STYLE = """
 
 def render(check: Check, *, everything: bool = False) -> str:
     """A page. See ``body``."""
-    title = f"Lanemap cross-check: {escape(verdict(check))}"
+    return _page(f"Lanemap cross-check: {verdict(check)}", body(check, everything=everything))
+
+
+def defects(report: Report) -> str:
+    """A page of defects, each with both layouts as pictures beside each other, and the true one as text."""
+    return _page("Defects", defects_body(report))
+
+
+def defects_body(report: Report) -> str:
+    """The defects as an element that a page or a notebook shows."""
+    parts = [f'<div class="lanemap"><style>{_STYLE}</style><h1>Defects</h1>', _facts(report.made.items())]
+    parts.append(_table(report.summary(), "names"))
+    for each in report.defects:
+        parts.append(f"<h2>{escape(clean(each.source.title))}: {escape(clean(each.name))}</h2>")
+        parts.append(_facts((label, clean(words)) for label, words in each.facts))
+        parts.append(_picture(each.result, each.source.name, each.agreeing[0][0].name if each.agreeing else ""))
+        if each.corrected:
+            name, text = each.corrected
+            parts.append(f'<p>As it is true ({name}):</p><pre class="wide">{escape(text)}</pre>')
+    return "\n".join([*parts, "</div>"])
+
+
+def _page(title: str, content: str) -> str:
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     page = "body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }"
     return "\n".join(
         [
             "<!doctype html>",
-            f'<html lang="en"><head>{head}<title>{title}</title><style>{page}</style></head><body>',
-            f"{body(check, everything=everything)}</body></html>\n",
+            f'<html lang="en"><head>{head}<title>{escape(title)}</title><style>{page}</style></head><body>',
+            f"{content}</body></html>\n",
         ]
     )
 
@@ -106,18 +129,18 @@ def _group(group: Group, everything: bool, drawn: bool) -> Iterator[str]:
     if result.verdict is Verdict.DIFFERENT:
         yield from (f"<p>{escape(each)}</p>" for each in origins(group))
         if drawn:
-            yield _picture(group)
+            yield _picture(result, group.left.name, group.rights[0].name)
         rows, more = elements(result, everything=everything)
         yield _table(rows) + (f"<p>and {more} more elements</p>" if more else "")
     yield "</details>"
 
 
-def _picture(group: Group) -> str:
+def _picture(result: Result, *names: str) -> str:
     """Both sides beside each other, unless a cell is outside the matrix, which cannot be drawn."""
-    sides = [(group.first.left, group.left.name), (group.first.right, group.rights[0].name)]
-    left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
-    if group.first.difference is None or group.first.difference.out_of_range:
+    if result.difference is None or result.difference.out_of_range:
         return ""
+    sides = zip((result.left, result.right), names, strict=True)
+    left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
     return difference(left, right)._repr_html_()
 
 

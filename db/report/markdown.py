@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..compare import Verdict
 from ..crosscheck import Check
+from ..defect import Report
 from ..reader import Rows
 from .words import (
     Group,
@@ -24,6 +25,9 @@ from .words import (
 
 #: What Markdown and the HTML in it give a meaning to. An underscore has one only at the end of a word.
 _SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")
+
+#: What highlights a notation.
+_LANGUAGES = {"python": "python", "cute": "cpp", "linear": "mlir"}
 
 
 def render(check: Check, *, everything: bool = False) -> str:
@@ -47,6 +51,19 @@ def render(check: Check, *, everything: bool = False) -> str:
     lines += ["", "## Provenance", ""]
     for source in check.both_sides:
         lines.append("- " + ", ".join(f"{_text(name)} {_text(value)}" for name, value in provenance(source)))
+    return "\n".join(lines) + "\n"
+
+
+def defects(report: Report) -> str:
+    """A heading and a list of facts for each defect, and the true layout as code."""
+    lines = ["# Defects", "", *(f"{_text(name)}: {_text(value)}  " for name, value in report.made.items()), ""]
+    lines += _table(report.summary())
+    for each in report.defects:
+        lines += ["", f"## {_text(each.source.title)}: {_text(each.name)}", ""]
+        lines += [f"- **{label}**: {_text(words)}" for label, words in each.facts]
+        if each.corrected:
+            name, text = each.corrected
+            lines += ["", f"As it is true ({name}):", "", f"```{_LANGUAGES.get(name, 'text')}", text.strip(), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -72,8 +72,9 @@ def listed(names: Iterable[str]) -> str:
 
 
 def subject(finding: Finding) -> str:
-    """What a finding is about."""
-    return clean(str(finding.key)) if finding.key else "as a whole"
+    """What a finding is about, and where an import found it."""
+    what = str(finding.key) if finding.key else "as a whole"
+    return clean(f"{what}, {finding.origin}" if finding.origin else what)
 
 
 def summary(comparisons: Sequence[Comparison]) -> Rows:

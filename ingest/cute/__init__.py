@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
-from ..imported import Imported, Skipped, claim_sets
+from ..imported import Imported, Skipped, claim_sets, wrong
 from .copy import copy
 from .header import Header, Struct, parse_header
 from .operation import atom
@@ -40,7 +41,8 @@ def load(path: Path) -> list[Imported]:
         why = f"{skipped[0].name}: {skipped[0].reason}" if skipped else "it has no struct MMA_Traits<...>"
         raise LanemapError(f"{path} gives no atom of CuTe: {why}")
     version = tree.version()
-    provenance = {"library": "CUTLASS", "version": version, "files": reading.files}
+    provenance: dict[str, Any] = {"library": "CUTLASS", "version": version, "notation": "cute"}
+    provenance |= {"files": reading.files, "wrong": wrong(skipped)}
     title = f"CuTe of CUTLASS {version}" if version else "CuTe"
     source = Source(f"cute-{version}" if version else "cute", "import", title, (), provenance)
     first, *others = claim_sets(source, units)

@@ -14,7 +14,7 @@ from ...db.errors import LanemapError
 from ...db.fragment import Fragment
 from ..atom import Instruction, Operand, fragment, instruction
 from ..imported import Skipped
-from ..shape_stride import Layout, size
+from ..shape_stride import Layout, NoLayoutError, size
 from .header import Name, Struct, parse_type
 from .traits import Library, Traits, Value
 
@@ -57,6 +57,8 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
             operand = _operand(library, traits, operation, known, role)
             for selector, supplies in _suppliers(operation, known, role):
                 yield fragment(known, role, operand, threads, selector, origin=origin, supplies=supplies)
+        except NoLayoutError as error:
+            yield Skipped(f"{called} {role}", str(error), known.key(role), origin)
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
     if library.has(traits, "SFALayout"):

@@ -12,15 +12,17 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
-from ...db.instructions import Key
-from ..imported import Imported, Skipped, claim_sets
-from .layout import domain, fragment, places
+from ..imported import Imported, Skipped, claim_sets, wrong
+from .layout import domain, fragment, named, places
 from .mapping import Entry, Mapping, read_mapping, shipped
 from .process import answers
+
+if TYPE_CHECKING:
+    from ...db.instructions import Key
 
 __all__ = ["called", "load", "shipped"]
 
@@ -69,8 +71,10 @@ class _Operand:
 
     set: str
     entry: str
+    key: Key
     fragment: Fragment | None
     remarks: Sequence[Skipped]
+    unreached: str
 
 
 def _file(mapping: str) -> Path:
@@ -105,21 +109,30 @@ def _operands(entry: Entry, answer: Table[str, Any]) -> Iterator[_Operand]:
                 made, words = fragment(entry, claim, type_, places(entry, claim, type_, answer), answer["origin"])
             except LanemapError as error:
                 words = [str(error)]
-            key = Key(claim.instruction, claim.shape, type_, claim.role, claim.major, claim.selector)
-            remarks = [Skipped(f"{made or key}, {answer['origin'] or entry.name}", each) for each in words]
-            yield _Operand(claim.set or entry.set, entry.name, made, remarks)
+            key = named(claim, type_)
+            origin = answer["origin"] or entry.name
+            remarks = [Skipped(f"{key}, {origin}", each, key, origin) for each in words]
+            yield _Operand(claim.set or entry.set, entry.name, key, made, remarks, entry.unreached)
 
 
 def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
     """A source for a claim set, and for each entry that contradicts another one of it."""
     library = f"{read.path.stem}-{version}" if version else read.path.stem
     title = " ".join(part for part in (read.library, version, name) if part)
-    provenance = {"library": read.library, "version": version, "set": name}
+    form = next(each.form for each in read.entries if name in (each.set, *(claim.set for claim in each.claims)))
+    provenance = {
+        "library": read.library,
+        "package": read.package,
+        "version": version,
+        "set": name,
+        "notation": {"bases": "linear", "strides": "cute"}.get(form, "python"),
+        "unreached": {str(each.key): each.unreached for each in operands if each.unreached},
+    }
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
     units = [(each.entry.rpartition(".")[2], [each.fragment]) for each in operands if each.fragment]
     lost = [remark for each in operands if each.fragment is None for remark in each.remarks]
     for each in claim_sets(source, units, whole=True) if units else ():
         kept = {id(fragment) for fragment in each.fragments}
         findings = [remark for operand in operands if id(operand.fragment) in kept for remark in operand.remarks]
-        words = [f"{found.name}: {found.reason}" for found in [*(lost if each.name == source.name else []), *findings]]
-        yield Imported(replace(each, provenance={**provenance, "disagreements": words}), findings=findings)
+        claims = wrong([*(lost if each.name == source.name else []), *findings])
+        yield Imported(replace(each, provenance={**provenance, "wrong": claims}), findings=findings)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, elements
 from ...db.instructions import (
+    Key,
     computations,
     dimensions,
     element_bits,
@@ -58,6 +59,12 @@ class Places:
     value: _Numbers
     pair: _Numbers
     undefined: Sequence[str] = ()
+
+
+def named(claim: Claim, type_: str) -> Key:
+    """The operand of a claim."""
+    major = claim.major or next(iter(majors(claim.instruction, claim.shape, type_, claim.role)), None)
+    return Key(claim.instruction, claim.shape, type_, claim.role, major, claim.selector)
 
 
 def size(claim: Claim, type_: str) -> Size:
@@ -134,17 +141,11 @@ def fragment(entry: Entry, claim: Claim, type_: str, found: Places, origin: str 
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "nothing of the operand is there")
     element = held.pop("element")
-    major = (majors(claim.instruction, claim.shape, type_, claim.role) or (None,))[0]
     made = Fragment(
-        instruction=claim.instruction,
-        shape=claim.shape,
-        type=type_,
-        role=claim.role,
+        **named(claim, type_)._asdict(),
         registers=of.registers,
         slots=of.slots,
         elements=elements({**held, "reg": element // of.slots, "slot": element % of.slots}),
-        major=claim.major or major,
-        selector=claim.selector,
         status="imported",
         origin=origin,
     )
@@ -263,8 +264,15 @@ def _cut(entry: Entry, claim: Claim, of: Size, found: Places) -> tuple[dict[str,
         at = int(np.flatnonzero(wrong)[0])
         where = f"lane {found.thread[at]} value {found.value[at]}"
         cell = f"({', '.join(map(str, found.pair[at].tolist()))})"
-        what = f"cell {cell} is at {where}" if entry.form == "cell" else f"{where} is at {cell}"
-        remarks.append(f"{what}, outside the operand{_others(int(wrong.sum()))}")
+        ends = claim.thread + of.threads - 1, claim.first + _values(claim, of) - 1
+        held_by = f"lanes {claim.thread}-{ends[0]} values {claim.first}-{ends[1]}"
+        corners = tuple(claim.origin), tuple((np.array(claim.origin) + extents - 1).tolist())
+        what = (
+            f"cell {cell} is at {where}, outside the operand's {held_by}"
+            if entry.form == "cell"
+            else f"{where} is at {cell}, outside the operand's {corners[0]} to {corners[1]}"
+        )
+        remarks.append(f"{what}{_others(int(wrong.sum()))}")
     kept = np.flatnonzero(held & inside)
     _, first = np.unique(thread[kept] * _values(claim, of) + value[kept], return_index=True)
     if twice := len(kept) - len(first):

@@ -79,6 +79,7 @@ class Entry:
         stride: where a number comes out instead of a pair: how many of the second axis one step of the first has.
         tile: how many cells a ``cell`` takes. Default: as many as its claims need.
         origin: the name of what defines it in the library, where that is not the entry itself.
+        unreached: why no result depends on what it claims, where that is so. Reports say it of what is wrong.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Entry:
     stride: int = 0
     tile: tuple[int, int] = (0, 0)
     origin: str = ""
+    unreached: str = ""
 
 
 @dataclass(frozen=True)

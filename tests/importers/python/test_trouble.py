@@ -94,7 +94,7 @@ def test_one_that_hangs_is_ended(imported, right, monkeypatch):
 
 PARTIAL = {
     "holes": ("place", "lane 3 value 0 is not defined, and 7 more: ValueError: no lane 3", 8),
-    "leaves": ("place", "lane 5 value 1 is at (16, 3), outside the operand", 1),
+    "leaves": ("place", "lane 5 value 1 is at (16, 3), outside the operand's (0, 0) to (15, 15)", 1),
     "doubled": ("cell", "lane 0 value 0 stands for several cells, and 127 more", 128),
 }
 
@@ -106,7 +106,8 @@ def test_what_is_not_defined_or_outside_is_a_finding_and_the_rest_is_compared(im
     (finding,) = found.findings
     assert finding.reason == words
     assert "mylib.py:" in finding.name
-    assert found.source.provenance["disagreements"] == [f"{finding.name}: {words}"]
+    (said,) = found.source.provenance["wrong"]
+    assert said == {"operand": list(finding.operand), "origin": finding.origin, "words": words}
     (fragment,) = found.source.fragments
     said = documented[fragment.key].elements
     assert len(fragment.elements) == len(said) - lost

@@ -1,0 +1,39 @@
+"""``lanemap report``: what is wrong in a document that ships, as each format, and what it refuses."""
+
+import json
+
+import lanemap
+
+
+def test_the_defects_of_the_printed_document(run):
+    result = run("report", "ptx-isa-9.1")
+    assert result.code == 1
+    headings = [line.rpartition(": ")[2] for line in result.out.splitlines() if line.startswith("## ")]
+    assert headings == ["A of mma m16n8k16 f64", "A of mma m16n8k256 b1", "D of movmatrix m8n8 b16 trans"]
+    assert "- **effect**: 64 of 128 elements of D are wrong, in rows 8-15\n" in result.out
+    assert "added the closing bracket" in result.out
+
+
+def test_the_corrected_document_and_the_capture_have_none(run):
+    for source in ("ptx-isa-9.1+errata", "h200-sm_90a"):
+        result = run("report", source, "--format", "json")
+        assert (result.code, json.loads(result.out)["defects"]) == (0, [])
+
+
+def test_one_operand_to_a_file(run, tmp_path):
+    file = tmp_path / "defect.html"
+    result = run("report", "PTX-ISA-9.1", "--fragment", "m16n8k256 b1 A", "--format", "HTML", "--output", file)
+    assert (result.code, result.out) == (1, "")
+    page = file.read_text()
+    assert page.count("<h2>") == page.count("<img") == 1
+
+
+def test_database_reports_the_same(run, built):
+    with lanemap.open(str(built)) as database:
+        assert database.report("ptx-isa-9.1").report() == run("report", "ptx-isa-9.1").out
+
+
+def test_bad_usage(refused):
+    refused("report", "nothing", words=("no source 'nothing'", "ptx-isa-9.1"))
+    refused("report", "ptx-isa-9.1", "--format", "table", words=("defects are reported as markdown, html, json",))
+    refused("report", "ptx-isa-9.1", "--fragment", "m16n8k77 f16 A", words=("m16n8k77",))

@@ -1,0 +1,234 @@
+"""Reports of defects: each fact follows from the layouts, and nothing that is right is reported."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lanemap.db.crosscheck import Finding
+from lanemap.db.defect import Report, defects
+from lanemap.db.errors import LanemapError
+from lanemap.db.fragment import Source
+from lanemap.db.lookup import Query
+from lanemap.db.structure import check
+
+KEYS = [("m16n8k16", "f16", role) for role in "AB"] + [("m16n8k16", "f32", role) for role in "CD"]
+
+
+@pytest.fixture(scope="module")
+def trusted(sources):
+    return sources["ptx-isa-9.1+errata"]
+
+
+@pytest.fixture(scope="module")
+def library(trusted):
+    """A function that makes a source of the operands of m16n8k16, some of them changed."""
+
+    def library(version="2", set_="maps", changes=None, **provenance):
+        kept = [
+            replace(each, source=None, section=None, anchor=None, origin=f"mine/maps.py:{line} map_{each.role.lower()}")
+            for line, each in enumerate(trusted.fragments)
+            if each.instruction == "mma" and (each.shape, each.type, each.role) in KEYS
+        ]
+        made = [changed(each, (changes or {}).get(each.role)) for each in kept]
+        said = {"library": "Mine", "package": "mine", "version": version, "set": set_, "notation": "cute"}
+        return Source(f"mine-{version}:{set_}", "import", f"Mine {version} {set_}", made, said | provenance)
+
+    return library
+
+
+def changed(fragment, change):
+    if change is None:
+        return fragment
+    table = fragment.elements.copy()
+    change(table)
+    return replace(fragment, elements=table)
+
+
+def exchange(name, one, other):
+    def change(table):
+        values = table[name].copy()
+        table[name] = np.select([values == one, values == other], [other, one], values)
+        table["col_last"] = table["col"]
+
+    return change
+
+
+def reported(asked, *others, trusted, **more):
+    found = [
+        Finding(each.name, fragment.key, words)
+        for each in (asked, *others)
+        for fragment in each.fragments
+        for words in check(fragment)
+    ]
+    return defects([asked], [trusted, asked, *others], found, **more)
+
+
+def test_what_is_right_has_no_defects(library, trusted):
+    assert reported(library(), trusted=trusted) == []
+
+
+def test_what_is_only_renumbered_has_none(library, trusted):
+    """K alike in A and B."""
+    source = library(changes={"A": exchange("col", 1, 6), "B": exchange("row", 1, 6)})
+    assert reported(source, trusted=trusted) == []
+
+
+def test_registers_that_are_exchanged(library, trusted):
+    """Registers 1 and 2 of A stand for the halves of M and of K."""
+
+    def change(table):
+        first, second = (table["reg"] == reg for reg in (1, 2))
+        for name in ("row", "col", "col_last"):
+            one, other = table[name][first].copy(), table[name][second].copy()
+            table[name][first], table[name][second] = other, one
+
+    (found,) = reported(library(changes={"A": change}), trusted=trusted)
+    facts = dict(found.facts)
+    assert found.name == "A of mma m16n8k16 f16"
+    assert facts["where"].startswith("mine 2, mine/maps.py:")
+    assert facts["claim set"] == "maps"
+    assert facts["wrong"] == "regs 1 and 2 are exchanged"
+    assert facts["example"] == ("lane 0, register 1, slot 0 is said to hold row 0, column 8, and holds row 8, column 0")
+    assert "section 9.7.14.5.8 (#warp-level-matrix-fragment-mma-16816-float) of ptx-isa-9.1+errata" in facts["proof"]
+    assert facts["not a renumbering"] == "what is claimed to be M 0 is M 0 in one place and 8 in another"
+    assert facts["effect"] == "all 128 elements of D are wrong"
+    assert "in detail" not in facts
+    assert "versions" not in facts
+    assert "use" not in facts
+
+
+def test_the_effect_names_the_rows(library, trusted):
+    """Columns 1 and 6 of row 5 alone."""
+
+    def change(table):
+        row = table["row"] == 5
+        table["col"][row] = np.select([table["col"][row] == 1, table["col"][row] == 6], [6, 1], table["col"][row])
+        table["col_last"] = table["col"]
+
+    (found,) = reported(library(changes={"A": change}), trusted=trusted)
+    facts = dict(found.facts)
+    assert facts["effect"] == "8 of 128 elements of D are wrong, in rows 5"
+    assert facts["not a renumbering"] == "what is claimed to be K 6 is K 6 in one place and 1 in another"
+
+
+def test_what_is_renumbered_in_one_operand_alone(library, trusted):
+    (found,) = reported(library(changes={"A": exchange("col", 1, 6)}), trusted=trusted)
+    assert dict(found.facts)["not a renumbering"] == (
+        "by itself it may be one, but B of mma m16n8k16 f16 is not renumbered alike"
+    )
+
+
+def test_slots_that_hold_nothing(library, trusted):
+    source = library()
+    a = source.fragments[0]
+    source = replace(source, fragments=[replace(a, elements=a.elements[a.elements["reg"] < 3]), *source.fragments[1:]])
+    (found,) = reported(source, trusted=trusted)
+    facts = dict(found.facts)
+    assert facts["wrong"] == "absent in the claim: reg 3"
+    assert facts["in detail"] == (
+        "64 slots stand for no cell, first lane 0 reg 3 slot 0; 64 cells are held never: rows 8-15 cols 8-15"
+    )
+    assert facts["example"].endswith("register 3, slot 0 is said to hold nothing, and holds row 8, column 8")
+    assert facts["not a renumbering"] == "a renumbering moves cells, and here slots hold none"
+    assert facts["effect"] == "64 of 128 elements of D are wrong, in rows 8-15"
+
+
+def test_what_could_not_be_made_a_fragment(library, trusted):
+    key = next(each.key for each in library().fragments if each.role == "B")
+    wrong = [{"operand": list(key), "origin": "mine/maps.py:7 map_b", "words": "cell (8, 0) is elsewhere"}]
+    source = library(wrong=wrong)
+    source = replace(source, fragments=[each for each in source.fragments if each.role != "B"])
+    (found,) = reported(source, trusted=trusted)
+    assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")
+    assert dict(found.facts)["wrong"] == "none of its elements is where it must be"
+    assert dict(found.facts)["in detail"] == "cell (8, 0) is elsewhere"
+    assert "effect" not in dict(found.facts)
+
+
+def test_an_operand_that_ptx_does_not_have(library, trusted):
+    source = library()
+    odd = replace(source.fragments[0], type="e4m3", shape="m16n8k64")
+    (found,) = reported(replace(source, fragments=[*source.fragments, odd]), trusted=trusted)
+    assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "PTX has none with A of e4m3")
+
+
+def test_versions_are_those_in_the_database(library, trusted):
+    wrong = {"C": exchange("col", 0, 5)}
+    sources = [
+        library("9"),
+        library("10", changes=wrong),
+        library("1", changes={"C": exchange("col", 0, 6)}),
+        library("3", set_="loads"),
+    ]
+    (found,) = reported(library("11", changes=wrong), *sources, trusted=trusted)
+    assert found.versions == {"1": "wrong in another way", "9": "right", "10": "the same", "11": "the same"}
+    assert list(found.versions) == ["1", "9", "10", "11"]
+    assert reported(library("11"), *sources, trusted=trusted) == []
+
+
+def test_what_nothing_depends_on_is_said_to_be_so(library, trusted):
+    source = library(changes={"C": exchange("col", 0, 5)}, unreached={"C of mma m16n8k16 f32": "no kernel reads it"})
+    (found,) = reported(source, trusted=trusted)
+    assert dict(found.facts)["use"] == "no kernel reads it"
+
+
+def test_only_the_operand_that_is_asked_for(library, trusted):
+    source = library(changes={"C": exchange("col", 0, 5), "D": exchange("row", 0, 5)})
+    assert [each.name for each in reported(source, trusted=trusted, query=Query("m16n8k16", "f32", "D"))] == [
+        "D of mma m16n8k16 f32"
+    ]
+    assert len(reported(source, trusted=trusted)) == 2
+    assert reported(source, trusted=trusted, query=Query("m16n8k16", "f16", "A")) == []
+    with pytest.raises(LanemapError, match="mine-2:maps has no such operand: m16n8k8 f16 A"):
+        reported(source, trusted=trusted, query=Query("m16n8k8", "f16", "A"))
+
+
+def test_the_true_layout_is_in_the_notation_of_the_library(library, trusted):
+    wrong = {"C": exchange("col", 0, 5)}
+    (found,) = reported(library(changes=wrong), trusted=trusted)
+    name, text = found.corrected
+    assert name == "cute"
+    assert "Stride<Stride<_32,_1>,Stride<_16,_8>>" in text
+    (found,) = reported(library(changes=wrong, notation="python"), trusted=trusted)
+    name, text = found.corrected
+    assert name == "python"
+    functions = {}
+    exec(text, functions)
+    place = next(each for each in functions.values() if callable(each) and "to_shared" in each.__name__)
+    for each in found.result.right.elements.tolist():
+        assert place(each[0], each[1]) == (each[3], each[4])
+
+
+def test_alike_in_two_types_is_one_defect(trusted):
+    kept = [each for each in trusted.fragments if (each.instruction, each.shape, each.role) == ("mma", "m16n8k16", "A")]
+    kept = [
+        replace(changed(each, exchange("row", 1, 9)), source=None, origin="mine.py:1 map_a")
+        for each in kept
+        if each.type in ("f16", "bf16")
+    ]
+    (found,) = reported(Source("mine", "import", "Mine", kept, {"library": "Mine"}), trusted=trusted)
+    assert found.name == "A of mma m16n8k16 f16 bf16"
+
+
+def test_the_formats(library, trusted):
+    (found,) = reported(library(changes={"C": exchange("col", 0, 5)}), trusted=trusted)
+    report = Report([found], {"Made by": "a <test>"})
+    text = report.report()
+    assert "Made by: a &lt;test&gt;" in text
+    assert "| Mine 2 maps | C of mma m16n8k16 f32 |" in text
+    assert "## Mine 2 maps: C of mma m16n8k16 f32\n" in text
+    assert "\n```cpp\nusing mma_m16n8k16_f32_c = Layout<" in text
+    page = report.report("html")
+    assert page.count("<img") == 1
+    assert "a &lt;test&gt;" in page
+    assert report._repr_html_() in page
+    (record,) = json.loads(report.report("json"))["defects"]
+    assert record["corrected"]["notation"] == "cute"
+    assert len(record["elements"]) == found.result.difference.count == 32
+    assert record["elements"][0]["claimed"][:2] == [0, 5]
+    assert record["elements"][0]["true"][:2] == [0, 0]
+    assert report.frame().operand.tolist() == ["C of mma m16n8k16 f32"]
+    with pytest.raises(Exception, match="defects are reported as markdown, html, json, not as 'junit'"):
+        report.report("junit")
