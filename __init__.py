@@ -274,7 +274,8 @@ class Database:
         for name in sources:
             found = [each for each in every if f"{each.name}:".lower().startswith(f"{name}:".lower())]
             if not found:
-                raise LanemapError(f"no source {name!r}: there is {', '.join(each.name for each in every)}")
+                known = dict.fromkeys(each.name.partition(":")[0] for each in every)
+                raise LanemapError(f"no source {name!r}: there is {', '.join(known)}")
             asked |= {each.name: each for each in found}
         query = operand(fragment.split()) if fragment else None
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}

@@ -384,10 +384,12 @@ _SAID = ("the same", "wrong in another way", "right", "not there")
 def _said(source: Source, wrong: _Wrong) -> str:
     key, left, right = wrong.result.key, wrong.result.left, wrong.result.right
     there = next((each for each in source.fragments if each.key == key), None)
-    if there is None:
-        lost = any(each.key == key and each.words in wrong.remarks for each in failures(source))
-        return "the same" if left is None and lost else "not there"
-    if left is not None and there.digest == left.digest:
+    if wrong.result.difference is None and right is not None:
+        if {each.words for each in failures(source) if each.key == key} & set(wrong.remarks):
+            return "the same"
+    elif there and left and there.digest == left.digest:
         return "the same"
+    if there is None:
+        return "not there"
     agrees = right is not None and compare([there], [right])[0].verdict in _AGREE
     return "right" if agrees else "wrong in another way"

@@ -1,3 +1,5 @@
+import gzip
+import json
 import os
 import shutil
 import sys
@@ -13,6 +15,7 @@ import lanemap
 from lanemap.cli import main
 from lanemap.db.fragment import Fragment
 from lanemap.ingest import catalogue
+from lanemap.ingest import python as mappings
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
@@ -107,6 +110,25 @@ def own(request, tmp_path, built):
     if request.param == "sqlite":
         return str(shutil.copy(built, tmp_path / "own.db"))
     return request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
+
+
+@pytest.fixture(scope="session")
+def replay():
+    """A function that gives what a mapping makes of the recorded answers of its library."""
+
+    def replay(name):
+        folder = Path(__file__).parent / "importers" / "python" / "recordings"
+        recorded = json.loads(gzip.decompress((folder / f"{name}.json.gz").read_bytes()))
+
+        def answers(tasks, package, path, python):
+            assert recorded["package"] == package
+            return recorded["version"], [recorded["answers"][mappings.called(task)] for task in tasks]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mappings, "answers", answers)
+            return mappings.load(name)
+
+    return replay
 
 
 @pytest.fixture

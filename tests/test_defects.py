@@ -1,44 +1,95 @@
-"""Every row of DEFECTS.md is what Lanemap finds, here and now, in the released package that is installed."""
+"""DEFECTS.md is the report on these sources, made here again; ``--snapshot-update`` writes it.
 
-import os
-import re
-import subprocess
-import sysconfig
-from importlib.util import find_spec
+They are the document, the packages that are installed, and recorded answers of those that are large. Older versions,
+which date a defect, are recordings of the operands that are wrong in the newest (``tests/wild/past.py``).
+"""
+
+import gzip
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-PAGE = (Path(__file__).parent.parent / "DEFECTS.md").read_text()
-HEADINGS = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+import lanemap
+from lanemap.capture.recording import read
+from lanemap.db.crosscheck import Finding
+from lanemap.db.defect import Report, defects
+from lanemap.db.fragment import Fragment, Source, element_type
+from lanemap.db.instructions import Key
+from lanemap.db.structure import check
+from lanemap.ingest.importing import read as import_
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "DEFECTS.md"
+PAST = sorted((ROOT / "tests" / "importers" / "past").glob("*.json.gz"))
 
 
-def commands(heading):
-    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
-    for block in re.findall(r"^```console\n(.*?)^```$", section, re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            yield part.partition("\n")[::2]
+def recorded(file):
+    """The sources in a recording of an older version."""
+    for source in json.loads(gzip.decompress(file.read_bytes()))["sources"]:
+        fragments = [
+            Fragment(
+                **dict(zip(Key._fields, key, strict=True)),
+                **said,
+                elements=np.array(list(map(tuple, elements)), element_type()),
+                status="imported",
+            )
+            for key, said, elements in source.pop("fragments")
+        ]
+        yield Source(**source, fragments=fragments)
 
 
-@pytest.fixture
-def cutlass():
-    found = find_spec("cutlass_library")
-    if found is None or found.origin is None:
-        pytest.skip("nvidia-cutlass is not installed")
-    return Path(found.origin).parent / "source"
+@pytest.fixture(scope="module")
+def report(sources, replay):
+    """The report that the page is."""
+    for package in ("cutlass_library", "tensor_layouts"):
+        pytest.importorskip(package, reason=f"needs {package}")
+    import cutlass_library
+
+    headers = Path(cutlass_library.__file__).parent / "source"
+    asked = [
+        sources["ptx-isa-9.1"],
+        *(each.source for each in (*import_("cute", str(headers)), *import_("tensor-layouts"))),
+        *(each.source for name in ("tvm", "tilelang") for each in replay(name)),
+    ]
+    capture = read(Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet")
+    everything = [*sources.values(), capture, *asked[1:], *(each for file in PAST for each in recorded(file))]
+    findings = [
+        Finding(source.name, each.key, words) for source in asked for each in source.fragments for words in check(each)
+    ]
+    names = dict.fromkeys(each.name.partition(":")[0] for each in asked)
+    made = {"Sources": ", ".join(names), "Made by": f"lanemap report, version {lanemap.__version__}"}
+    return Report(defects(asked, everything, findings), made)
 
 
-@pytest.mark.parametrize("heading", HEADINGS)
-def test_every_defect_shows_as_the_page_says(heading, cutlass, file, tmp_path):
-    environment = os.environ | {"LANEMAP_DB": str(file), "COLUMNS": "80", "CUTLASS": str(cutlass)}
-    environment["PATH"] = sysconfig.get_path("scripts") + os.pathsep + environment["PATH"]
-    shown = list(commands(heading))
-    assert shown
-    for command, output in shown:
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.stdout == output, done.stderr
+def test_the_page_is_the_report(report, request):
+    if request.config.option.update_snapshots:
+        PAGE.write_text(report.report())
+    assert PAGE.read_text() == report.report()
 
 
-def test_the_table_names_every_defect_and_nothing_else():
-    rows = re.findall(r"^\| \[.*?\]\(#(.*?)\) \|", PAGE, re.MULTILINE)
-    assert rows == [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in HEADINGS]
+def test_every_defect_of_a_layout_is_shown_by_an_element(report):
+    for each in report.defects:
+        if each.result.verdict == "different":
+            facts = dict(each.facts)
+            assert facts["example"]
+            assert facts["not a renumbering"]
+            assert " are wrong" in facts["effect"] or "arrive elsewhere" in facts["effect"]
+            assert each.corrected
+        assert each.agreeing or each.result.right is None
+
+
+def test_the_command_reports_the_same(run, file, replay, report):
+    """Through a database, of one library."""
+    with lanemap.open(str(file)) as database:
+        database.add([each.source for each in replay("tvm")])
+    out = run("report", "tvm-0.27.0.post1", db=file).out
+    for section in [part for part in report.report().split("\n## ")[1:] if part.startswith("TVM")]:
+        said = [line for line in section.strip().splitlines() if not line.startswith("- **versions**")]
+        assert "\n".join(said) in out
+
+
+@pytest.mark.parametrize("file", PAST, ids=lambda file: file.name.removesuffix(".json.gz"))
+def test_a_recording_of_the_past_says_how_it_was_made(file):
+    assert json.loads(gzip.decompress(file.read_bytes()))["made"].startswith("python tests/wild/past.py ")

@@ -4,8 +4,6 @@ Every claim is compared with the corrected document, and every other operand in 
 here, with the reason; nothing else may be.
 """
 
-import gzip
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -55,20 +53,9 @@ LEFT_OUT = {
 
 
 @pytest.fixture(scope="session")
-def replayed():
+def replayed(replay):
     """What each mapping makes of the recorded answers of its library."""
-    real, found = mappings.answers, {}
-    for name in NAMES:
-        recorded = json.loads(gzip.decompress((Path(__file__).parent / "recordings" / f"{name}.json.gz").read_bytes()))
-
-        def answers(tasks, package, path, python, recorded=recorded):
-            assert recorded["package"] == package
-            return recorded["version"], [recorded["answers"][mappings.called(task)] for task in tasks]
-
-        mappings.answers = answers
-        found[name] = mappings.load(name)
-    mappings.answers = real
-    return found
+    return {name: replay(name) for name in NAMES}
 
 
 @pytest.fixture(scope="session")
