@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
@@ -206,6 +206,24 @@ def _refuse_others(folder: Path, path: Path, kind: str) -> None:
                 continue
             if each not in known or not _as_written(folder / each, known[each]):
                 raise LanemapError(f"{path} holds {each}, which Lanemap did not write so: name another folder")
+
+
+def written(folder: Path, kind: str) -> Collection[str]:
+    """The files of a folder that Lanemap wrote, by their paths in it, all there and as they were written.
+
+    Raises:
+        LanemapError: it is no such folder, or something in it was damaged, removed or added.
+    """
+    known = manifest(folder, kind)
+    if not known:
+        raise LanemapError(f"{folder} is a folder, and not a {kind} that Lanemap wrote: name a file")
+    try:
+        _refuse_others(folder, folder, kind)
+    except OSError as error:
+        raise LanemapError(f"cannot read {folder}: {error.strerror or error}") from None
+    if lacking := [name for name in known if not (folder / name).exists()]:
+        raise LanemapError(f"{folder} lacks {lacking[0]}, which Lanemap wrote: export the {kind} again")
+    return known
 
 
 def _as_written(file: Path, digest: str) -> bool:

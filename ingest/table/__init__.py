@@ -3,8 +3,9 @@
 The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. The others of
 ``layout`` are optional: instruction is ``mma``, col_last is col, major is row for A and col for B, computation is 1,
 or in m8n8k4 with f16 follows from the lane; there is no selector and there are no qualifiers, and source is the name
-of the file. Columns that
-``layout`` does not have are ignored.
+of the file. Columns that ``layout`` does not have are ignored.
+
+A dataset that Lanemap exported is read as one table, if all its files are as they were written.
 """
 
 from __future__ import annotations
@@ -14,35 +15,61 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...db import instructions
 from ...db.errors import LanemapError
+from ...db.files import MANIFEST, written
 from ...db.fragment import Fragment, Source, elements
 from .columns import Numbers, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
 MAX_FRAGMENTS = 10_000
 MAX_SOURCES = 100
+MAX_PARTS = 1000
 MAX_REGISTERS = 256
 MAX_DIMENSION = 1024
 _MAJORS = {"A": "row", "B": "col"}
 
 
 def read_table(path: Path) -> list[Source]:
-    """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file.
+    """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
     The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it.
 
     Raises:
         LanemapError: it is no such table; says what is wrong, and which fragment or row it is in.
     """
+    return _dataset(path) if path.is_dir() else _file(path, path.stem)
+
+
+def _dataset(folder: Path) -> list[Source]:
+    """The sources of a dataset. Source and instruction are in the names of its folders."""
+    parts = [(name, Path(name).parts) for name in sorted(written(folder, "dataset"))]
+    if len(parts) > MAX_PARTS:
+        raise LanemapError(f"{folder} holds more than {MAX_PARTS} files: no dataset of layouts has so many")
+    sources: dict[str, Source] = {}
+    for name, (*folders, _) in parts:
+        said = dict(each.partition("=")[::2] for each in folders)
+        if set(said) != {"source", "instruction"}:
+            raise LanemapError(f"{folder} holds {name}: a dataset has folders for source and instruction")
+        for each in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
+            known = sources.get(each.name)
+            fragments = [*(known.fragments if known else ()), *each.fragments]
+            sources[each.name] = replace(each, title=f"dataset {folder.name}", fragments=fragments)
+    digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    return [replace(each, provenance={"file": folder.name, "sha256": digest}) for each in sources.values()]
+
+
+def _file(path: Path, source: str, instruction: str = "mma") -> list[Source]:
+    """The sources of a file; ``source`` and ``instruction`` are those of rows that do not say theirs."""
     columns = read_columns(path)
     texts = {
-        "source": columns.texts["source"].mapped(str.strip, path.stem),
-        "instruction": columns.texts["instruction"].mapped(_word, "mma"),
+        "source": columns.texts["source"].mapped(str.strip, source),
+        "instruction": columns.texts["instruction"].mapped(_word, instruction),
         "shape": columns.texts["shape"].mapped(_word),
         "type": columns.texts["type"].mapped(_word),
         "role": columns.texts["role"].mapped(str.strip),

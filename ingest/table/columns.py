@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
 from ...db.seal import DIGEST_KEY, digest
+from .arrow import arrow_sizes
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers")
@@ -111,8 +114,6 @@ def read_columns(path: Path) -> Columns:
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    if path.is_dir():
-        raise LanemapError(f"{path} is a folder: name a CSV, Parquet or Arrow file")
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
@@ -159,30 +160,38 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
-    from pyarrow.dataset import dataset
+    """The batches of the stream that an Arrow file holds between its magic bytes."""
+    with _in_words(path, "Arrow"), pa.memory_map(str(path)) as file:
+        file.seek(max(0, file.size() - len(_MAGIC)))
+        if file.read() != _MAGIC:
+            raise LanemapError(f"{path} cannot be read as Arrow: it is cut off")
+        file.seek(_STREAM)
+        rows, size = arrow_sizes(pa.ipc.MessageReader.open_stream(file))
+        _limit_rows(rows, path)
+        if size > MAX_BYTES:
+            raise LanemapError(f"{path} holds more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
+        file.seek(_STREAM)
+        with pa.ipc.open_stream(file) as reader:
+            names = _names(reader.schema.names, path)
+            for batch in reader:
+                batch.validate(full=True)
+                chosen = batch.select(list(names)).rename_columns(list(names.values()))
+                yield chosen.replace_schema_metadata(reader.schema.metadata)
 
-    with _in_words(path, "Arrow"):
-        # The rows are counted without reading them: compressed, millions take little room in a file.
-        _limit_rows(dataset(path, format="arrow").count_rows(), path)
-    with _in_words(path, "Arrow"), pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        names = _names(reader.schema.names, path)
-        for index in range(reader.num_record_batches):
-            batch = reader.get_batch(index)
-            batch.validate(full=True)
-            batch = batch.select(list(names)).rename_columns(list(names.values()))
-            yield batch.replace_schema_metadata(reader.schema.metadata)
+
+_MAGIC, _STREAM = b"ARROW1", 8
 
 
 def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.csv as pc
+    import pyarrow.csv as pacsv
 
     # What may have gaps, pandas writes with a decimal point.
     numbers = {name: pa.int32() if name in REQUIRED else pa.float64() for name in NUMBERS}
     types = {name: _TEXT if known in TEXTS else numbers[known] for name, known in names.items()}
-    convert = pc.ConvertOptions(
+    convert = pacsv.ConvertOptions(
         column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=True
     )
-    with _in_words(path, "CSV"), pc.open_csv(path, convert_options=convert) as reader:
+    with _in_words(path, "CSV"), pacsv.open_csv(path, convert_options=convert) as reader:
         for batch in reader:
             yield batch.rename_columns(list(names.values()))
 
@@ -224,6 +233,9 @@ def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> ND
     stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_text(stored) or pa.types.is_null(stored)):
         raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold text")
+    longest = pc.max(pc.binary_length(column.dictionary if pa.types.is_dictionary(column.type) else column)).as_py()
+    if longest is not None and longest > 4 * MAX_LENGTH:  # in UTF-8
+        raise LanemapError(f"{path}: column {name} has a value of more than {MAX_LENGTH} characters")
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     values = column.dictionary.to_pylist()
@@ -259,6 +271,6 @@ def _in_words(path: Path, kind: str) -> Iterator[None]:
     """Arrow's errors in one line."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
+    except (pa.ArrowException, OSError, UnicodeError, MemoryError, struct.error) as error:
         words = " ".join(str(error).split())
         raise LanemapError(f"{path} cannot be read as {kind}: {words[:200]}") from None

@@ -3,6 +3,7 @@
 import io
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 import lanemap
 from lanemap import LanemapError
+from lanemap.db import files, lookup
 from lanemap.db.export import WRITERS, layout_table
 from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.seal import sealed
@@ -79,6 +81,66 @@ def test_an_export_comes_back_unchanged(built, everything, query, form, tmp_path
     assert expected
     assert digests(found) == expected
     assert {source.kind for source in found} == {"import"}
+
+
+@pytest.fixture(scope="module")
+def dataset(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset") / "layouts"
+    queries = [Query(instruction=each, source="all") for each in ("mma", "mma.sp", "movmatrix")]
+    with lanemap.open(built) as database:
+        database.export(folder, format="dataset", query=queries)
+    return folder
+
+
+def test_a_dataset_comes_back_unchanged(dataset, everything):
+    found = {source.name: source for source in read_table(dataset)}
+    assert set(found) == {each.name for each in everything}
+    for source in everything:
+        kept = {
+            each.key: each.digest for each in source.fragments if each.instruction in ("mma", "mma.sp", "movmatrix")
+        }
+        kept = {key: digest for key, digest in kept.items() if digest}
+        assert {each.key: each.digest for each in found[source.name].fragments} == kept
+        assert found[source.name].title == "dataset layouts"
+
+
+def test_one_source_of_a_dataset_is_compared_without_importing_it(built, dataset, tmp_path):
+    with lanemap.open(built) as database:
+        one = Query(instruction="mma", source="ptx-isa-9.1")
+        database.export(tmp_path / "one", format="dataset", query=one)
+        found = database.diff(tmp_path / "one", "ptx-isa-9.1")
+        assert found.compared == len(lookup.with_rows(database.reader, lookup.fragments(database.reader, one)))
+        assert not found.unexplained
+        with pytest.raises(LanemapError, match="holds the sources"):
+            database.diff(dataset, "ptx-isa-9.1")
+
+
+def a_part(folder):
+    return sorted(folder.rglob("*.parquet"))[0]
+
+
+def flip(file):
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda folder: flip(a_part(folder)), "did not write so"),
+        (lambda folder: a_part(folder).unlink(), "lacks source="),
+        (lambda folder: (folder / "more.parquet").write_bytes(a_part(folder).read_bytes()), "more.parquet"),
+        (lambda folder: a_part(folder).rename(folder / "part-0.parquet"), "did not write so"),
+        (lambda folder: (folder / files.MANIFEST).unlink(), "not a dataset that Lanemap wrote"),
+        (lambda folder: (folder / files.MANIFEST).write_text("{}"), "not a dataset that Lanemap wrote"),
+    ],
+)
+def test_a_dataset_that_was_changed_is_refused(dataset, tmp_path, change, words):
+    folder = shutil.copytree(dataset, tmp_path / "copy")
+    change(folder)
+    with pytest.raises(LanemapError, match=words):
+        read_table(folder)
 
 
 def test_rows_and_columns_in_any_order_and_case(exported, everything, tmp_path):
@@ -361,6 +423,27 @@ def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("compression", ["zstd", "lz4", None])
+@pytest.mark.parametrize("column", ["shape", "note", "coded"])
+def test_an_arrow_file_is_measured_before_it_is_decompressed(tmp_path, monkeypatch, compression, column):
+    """A few rows of long text; also in a column that is not read, and as the values of a dictionary."""
+    texts = pa.array(["x" * 300_000] * 5, pa.large_string())
+    made = bomb(5).append_column("note", pa.nulls(5, pa.large_string()))
+    if column == "coded":
+        made = made.append_column("coded", pa.array([f"{at}" * 300_000 for at in range(5)]).dictionary_encode())
+    else:
+        made = made.set_column(made.column_names.index(column), column, texts)
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(str(tmp_path / "arrow"), made.schema, options=options) as writer:
+        writer.write_table(made)
+    monkeypatch.setattr(columns, "MAX_BYTES", 2_000_000)
+    with pytest.raises(LanemapError, match="characters" if column == "shape" else "is given twice|in two rows"):
+        read_table(tmp_path / "arrow")
+    monkeypatch.setattr(columns, "MAX_BYTES", 1_400_000)
+    with pytest.raises(LanemapError, match="more than 1 MB"):
+        read_table(tmp_path / "arrow")
+
+
 def test_text_that_is_none_is_refused(tmp_path):
     named = {name: pa.array([0]) for name in EIGHT}
     named |= {name: pa.array([b"\xff\xfe"]).view(pa.string()) for name in ("shape", "type", "role")}
@@ -392,8 +475,9 @@ def test_columns_of_another_type_are_refused(tmp_path, column, values, words):
 
 
 def test_a_folder_and_nothing_are_refused(tmp_path):
-    for path, words in ((tmp_path, "is a folder"), (tmp_path / "gone", "cannot read")):
-        with pytest.raises(LanemapError, match=f"{words}.*name a CSV, Parquet or Arrow file"):
+    gone = "cannot read .*: name a CSV, Parquet or Arrow file"
+    for path, words in ((tmp_path, "is a folder, and not a dataset .*: name a file"), (tmp_path / "gone", gone)):
+        with pytest.raises(LanemapError, match=words):
             read_table(path)
 
 
