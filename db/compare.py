@@ -34,7 +34,8 @@ class Result:
 
     ``difference`` has the elements of both sides where they are not identical. ``narrower`` is the side whose windows
     of columns lie within those of the other, for ``refined`` and some of ``relabelled``. ``permutations`` takes rows,
-    columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right, for ``relabelled``.
+    columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right, for ``relabelled``; the
+    products of one instruction that are renumbered each in its own way have names such as ``k of product 2``.
     ``same_as`` is the other fragment of the right that the left one equals, for ``different``. ``known`` is the
     erratum that explains why the two differ.
     """
@@ -159,16 +160,16 @@ def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     members: dict[Operand, list[Result]] = {}
     for each in group:
         members.setdefault((each.key.role, each.key.type), []).append(each)
-    found: dict[tuple[str, Operand], Permutation] = {}
+    found: dict[tuple[str, Operand], Sequence[Permutation]] = {}
     for axis in _NEEDED:
         counting = [operand for operand, results in members.items() if axis in _axes(results[0])]
         for operands in _together(counting, forms):
             sharing = [each for operand in operands for each in members[operand]]
             if all(each.verdict is not Verdict.DIFFERENT for each in sharing):
                 continue
-            permutation = _permutation(axis, sharing, looked_at)
-            if permutation and (is_identity(permutation) or _complete(axis, operands, forms)):
-                found |= {(axis, operand): permutation for operand in operands}
+            permutations = _permutations(axis, sharing, looked_at)
+            if permutations and (all(map(is_identity, permutations)) or _complete(axis, operands, forms)):
+                found |= {(axis, operand): permutations for operand in operands}
     return [
         _renamed(each, {axis: found.get((axis, operand)) for axis in _axes(each)})
         for operand, results in members.items()
@@ -201,24 +202,30 @@ def _complete(axis: str, operands: set[Operand], forms: Sequence[Mapping[str, st
     return any(all(any((role, form[role]) in operands for role in roles) for roles in needed) for form in forms)
 
 
-def _permutation(axis: str, members: Sequence[Result], looked_at: LookedAt) -> Permutation | None:
-    """The one permutation of a dimension that takes the left of every member to its right; None if there is none."""
-    exact: set[Pair] = set()
-    loose = []
-    size = 1
+def _permutations(axis: str, members: Sequence[Result], looked_at: LookedAt) -> Sequence[Permutation] | None:
+    """The permutations of a dimension that take the left of every member to its right, one for each computation.
+
+    None if there are none. What an instruction computes does not change when each of its computations has its own.
+    """
+    exact: dict[int, set[Pair]] = {}
+    loose: list[set[Pair]] = []
+    size = count = 1
     for each in members:
         assert each.left is not None
         assert each.right is not None
         found = each.difference or looked_at(each.left, each.right)
         at = _axes(each).index(axis)
-        pairs = found.pairs[at]
-        if at == 1 and _loose(each.left, pairs):
-            loose.append(pairs)
-        else:
-            exact.update(pairs)
+        pairs = {1: found.pairs[2]} if at == 2 else found.pairs[at]
         size = max(size, (*each.left.dimensions, each.left.computations)[at])
-    permutation = find(size, exact)
-    return permutation if permutation and all(keeps(permutation, pairs) for pairs in loose) else None
+        count = max(count, *pairs)
+        for computation, some in pairs.items():
+            if at == 1 and _loose(each.left, some):
+                loose.append(some)
+            else:
+                exact.setdefault(computation, set()).update(some)
+    permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
+    whole = [each for each in permutations if each is not None]
+    return whole if len(whole) == count and all(keeps(whole[0], pairs) for pairs in loose) else None
 
 
 def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
@@ -226,17 +233,23 @@ def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
     return fragment.windowed and any(mine[1] - mine[0] != theirs[1] - theirs[0] for mine, theirs in pairs)
 
 
-def _renamed(result: Result, permutations: Mapping[str, Permutation | None]) -> Result:
+def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | None]) -> Result:
     found = result.difference
     if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots:
         return result
-    known = {axis: permutation for axis, permutation in permutations.items() if permutation is not None}
+    known = {axis: each for axis, each in permutations.items() if each is not None}
     if len(known) < len(permutations):
         return result
     assert result.left is not None
-    columns, pairs = known[_axes(result)[1]], found.pairs[1]
+    (columns, *_), pairs = known[_axes(result)[1]], found.pairs[1].get(1, set())
     narrower = keeps(columns, pairs) if _loose(result.left, pairs) else None
-    moved = {axis: permutation for axis, permutation in known.items() if not is_identity(permutation)}
+    moved: dict[str, Permutation] = {}
+    for axis, each in known.items():
+        if len(set(each)) == 1:
+            moved[axis] = each[0]
+        else:
+            moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(each, 1)}
+    moved = {axis: permutation for axis, permutation in moved.items() if not is_identity(permutation)}
     return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,17 +67,24 @@ class Difference:
         return int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
 
     @cached_property
-    def pairs(self) -> tuple[set[Pair], set[Pair], set[Pair]]:
-        """The distinct rows, windows of columns, and computations that stand side by side, counted from 0."""
-        one, other = ({name: side[name].astype(np.int64) for name in _CELL} for side in (self.left, self.right))
-        found = []
-        for first, last, least in (("row", "row", 0), ("col", "col_last", 0), ("computation", "computation", 1)):
-            code = np.zeros(len(self.left), np.int64)
-            for values in (one[first], one[last], other[first], other[last]):
-                code = code << 16 | values - least
-            rows = np.unique(code)[:, None] >> np.array([48, 32, 16, 0]) & 0xFFFF
-            found.append({((a, b), (c, d)) for a, b, c, d in rows.tolist()})
-        return found[0], found[1], found[2]
+    def pairs(self) -> tuple[Mapping[int, set[Pair]], Mapping[int, set[Pair]], set[Pair]]:
+        """The distinct rows and windows of columns that stand side by side in each computation of the left.
+
+        Then the computations that do, counted from 0.
+        """
+        computation = self.left["computation"]
+        parts = {int(each): computation == each for each in np.unique(computation)}
+        rows = {each: self._pairs("row", "row", at) for each, at in parts.items()}
+        cols = {each: self._pairs("col", "col_last", at) for each, at in parts.items()}
+        counted = self._pairs("computation", "computation", slice(None))
+        return rows, cols, {((a - 1, b - 1), (c - 1, d - 1)) for (a, b), (c, d) in counted}
+
+    def _pairs(self, first: str, last: str, at: Array | slice) -> set[Pair]:
+        code = np.zeros(len(self.left[at]), np.int64)
+        for side, name in product((self.left, self.right), (first, last)):
+            code = code << 16 | side[name][at].astype(np.int64)
+        rows = np.unique(code)[:, None] >> np.array([48, 32, 16, 0]) & 0xFFFF
+        return {((a, b), (c, d)) for a, b, c, d in rows.tolist()}
 
     @cached_property
     def elements(self) -> list[tuple[Place, Cell | None, Cell | None]]:

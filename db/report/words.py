@@ -134,7 +134,8 @@ def one_sided(check: Check, *, everything: bool) -> Iterator[tuple[str, list[str
 def permutations(group: Group) -> Mapping[str, Permutation]:
     """How each dimension of a relabelled group is renumbered, by what is renumbered."""
     return {
-        ("computation" if axis == "computation" else axis.upper()): to for axis, to in group.first.permutations.items()
+        ("computation" if axis == "computation" else axis[0].upper() + axis[1:]): to
+        for axis, to in group.first.permutations.items()
     }
 
 

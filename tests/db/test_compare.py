@@ -317,6 +317,50 @@ def test_the_four_products_of_a_warp_may_be_renumbered():
     assert {each.key.role: str(each.verdict) for each in compare(left, alone)}["A"] == "different"
 
 
+def in_each_product(fragment, permutations):
+    """The fragment with its rows and columns renumbered in each product in a way of its own."""
+    table = fragment.elements.copy()
+    for name, axis in zip(("row", "col"), AXES[fragment.role], strict=True):
+        table[name] = np.asarray(permutations[axis])[table["computation"] - 1, table[name]]
+    table["col_last"] = table["col"]
+    return replace(fragment, elements=table)
+
+
+EXTENTS = {"m": 8, "n": 8, "k": 4}
+IN_EACH = {axis: st.tuples(*[st.permutations(range(extent))] * 4) for axis, extent in EXTENTS.items()}
+
+
+@given(st.fixed_dictionaries(IN_EACH), st.sampled_from("ABCD"), st.permutations(range(4)))
+@settings(max_examples=30)
+def test_each_of_the_four_products_may_be_renumbered_in_its_own_way(permutations, role, order):
+    left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
+    right = [renumbered(in_each_product(each, permutations), {"computation": order}) for each in left]
+    assert computes_the_same(left, right, HALF)
+    found = verdicts(left, right)
+    assert {each.verdict for each in found.values()} <= LIKE
+    for each in found.values():
+        told = {
+            axis: [
+                each.permutations.get(axis) or each.permutations.get(f"{axis} of product {number}") or range(extent)
+                for number in range(1, 5)
+            ]
+            for axis, extent in EXTENTS.items()
+        }
+        assert renumbered(in_each_product(each.left, told), {"computation": order}).digest == each.right.digest
+    alone = [one if one.role == role else other for one, other in zip(left, right, strict=True)]
+    same = computes_the_same(left, alone, HALF)
+    assert ({each.verdict for each in verdicts(left, alone).values()} <= LIKE) == same
+
+
+def test_the_renumbering_of_one_product_is_told():
+    left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
+    stay = [range(8)] * 4
+    permutations = {"m": stay, "n": stay, "k": [range(4), (2, 3, 0, 1), range(4), range(4)]}
+    found = compare(left, [in_each_product(each, permutations) for each in left])
+    assert {each.words for each in found if each.key.role in "AB"} == {"k of product 2: flip bit 1"}
+    assert {str(each.verdict) for each in found if each.key.role in "CD"} == {"identical"}
+
+
 def test_only_operands_of_one_instruction_share_a_dimension():
     """M of bf16 A is that of an f32 D, and of the f16 A that has it too; there is no bf16 with an f16 D."""
     pool = of("mma", "m16n8k16", "bf16", "f16", "f32", source=DOCUMENTED)
