@@ -19,6 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from .db import interruption as _interruption  # noqa: F401 - first of all, see there
 from .db import lookup
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file

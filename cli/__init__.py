@@ -9,31 +9,29 @@ import io
 import signal
 import sys
 
-try:
-    import typer
+import typer
 
-    from .. import LanemapError
-    from . import (  # noqa: F401 - the commands, which join the application
-        capture,
-        chain,
-        check,
-        decode,
-        diff,
-        draw,
-        export,
-        find,
-        import_,
-        ingest,
-        list_,
-        remove,
-        report,
-        serve,
-        show,
-        sql,
-    )
-    from .app import INTERRUPTED, OK, TERMINATED, app, complain
-except KeyboardInterrupt:  # before there is a main that could catch it
-    sys.exit(130)
+from .. import LanemapError
+from ..db.interruption import stop
+from . import (  # noqa: F401 - the commands, which join the application
+    capture,
+    chain,
+    check,
+    decode,
+    diff,
+    draw,
+    export,
+    find,
+    import_,
+    ingest,
+    list_,
+    remove,
+    report,
+    serve,
+    show,
+    sql,
+)
+from .app import INTERRUPTED, OK, TERMINATED, app, complain
 
 __all__ = ["app", "main"]
 
@@ -48,6 +46,8 @@ def main() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        if signal.getsignal(signal.SIGINT) is stop:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _open_streams()
         code = app(standalone_mode=False)
         sys.stdout.flush()

@@ -1,9 +1,10 @@
 """What cannot be done: one line that says what would be right, exit 2, and nothing written."""
 
-import signal
+import os
 import subprocess
 import sys
-import time
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -122,12 +123,40 @@ def test_what_comes_from_outside_does_not_reach_the_terminal_or_a_formula(run):
     assert run("sql", "SELECT 1 AS a, '-1' AS b, 'x' AS c", "-f", "csv").out.splitlines()[1] == "1,'-1,x"
 
 
-def test_an_interruption_at_any_time_of_the_start_is_no_traceback(built):
-    command = [sys.executable, "-c", "from lanemap.cli import main; main()", "list", "--db", str(built)]
-    for delay in (0.1, 0.15, 0.2, 0.3, 0.5):
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(delay)
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate()
-        assert running.returncode in (0, 130, -signal.SIGINT, 1)
-        assert "lanemap/cli" not in err
+INTERRUPTING = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["lanemap.db.errors", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.find"]
+)
+def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
+    """Wherever it comes while the command is being loaded; in Python it is a KeyboardInterrupt."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTING)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "INTERRUPT_AT": module, "LANEMAP_DB": str(built)}
+    script = Path(sysconfig.get_path("scripts")) / "lanemap"
+    for command in ([sys.executable, "-m", "lanemap", "list"], [script, "list"]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    if module != "lanemap.cli.find":
+        code = f"import lanemap, {module}"
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert "KeyboardInterrupt" in done.stderr
+
+
+def test_ctrl_c_stays_ignored_where_the_shell_says_so(built):
+    """As for a command in the background."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = 'lanemap'; import lanemap; "
+        "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,22 @@
+"""Ctrl-C while the command is still being loaded ends it as it does later, without a traceback.
+
+The package imports this module first. In Python, where nobody runs the command, an interruption stays one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import PurePath
+
+
+def stop(*_: object) -> None:
+    """End the process with the exit code of Ctrl-C."""
+    os._exit(130)
+
+
+if (sys.orig_argv[1:3] == ["-m", "lanemap"] or PurePath(sys.argv[0]).stem == "lanemap") and (
+    signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, stop)
