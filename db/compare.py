@@ -215,7 +215,7 @@ def _permutations(axis: str, members: Sequence[Result], looked_at: LookedAt) -> 
         assert each.right is not None
         found = each.difference or looked_at(each.left, each.right)
         at = _axes(each).index(axis)
-        pairs = {1: found.pairs[2]} if at == 2 else found.pairs[at]
+        pairs = found.pairs[at]
         size = max(size, (*each.left.dimensions, each.left.computations)[at])
         count = max(count, *pairs)
         for computation, some in pairs.items():

@@ -67,17 +67,17 @@ class Difference:
         return int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
 
     @cached_property
-    def pairs(self) -> tuple[Mapping[int, set[Pair]], Mapping[int, set[Pair]], set[Pair]]:
+    def pairs(self) -> tuple[Mapping[int, set[Pair]], ...]:
         """The distinct rows and windows of columns that stand side by side in each computation of the left.
 
-        Then the computations that do, counted from 0.
+        Then, under 1, the computations that do, counted from 0.
         """
         computation = self.left["computation"]
         parts = {int(each): computation == each for each in np.unique(computation)}
         rows = {each: self._pairs("row", "row", at) for each, at in parts.items()}
         cols = {each: self._pairs("col", "col_last", at) for each, at in parts.items()}
         counted = self._pairs("computation", "computation", slice(None))
-        return rows, cols, {((a - 1, b - 1), (c - 1, d - 1)) for (a, b), (c, d) in counted}
+        return rows, cols, {1: {((a - 1, b - 1), (c - 1, d - 1)) for (a, b), (c, d) in counted}}
 
     def _pairs(self, first: str, last: str, at: Array | slice) -> set[Pair]:
         code = np.zeros(len(self.left[at]), np.int64)
