@@ -297,7 +297,7 @@ class Database:
         if isinstance(side, str) and self._name(side):
             return self.source(side)
         if not named_file(side, "a source or a file").exists():
-            raise LanemapError(f"{side} is neither a source nor a file: there is {', '.join(self._names())}")
+            raise LanemapError(f"{side} is neither a source nor a file: choose from {', '.join(self._names())}")
         return replace(read_file(side), name=str(side))
 
     def source(self, name: str) -> Source:
@@ -311,7 +311,7 @@ class Database:
         with self.reader.snapshot():
             if known := self._name(name):
                 return read_sources(self.reader, [known])[0]
-        raise LanemapError(f"no source {name}: there is {', '.join(self._names())}")
+        raise LanemapError(f"no source {name}: choose from {', '.join(self._names())}")
 
     def chain(
         self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False
@@ -597,7 +597,7 @@ class Database:
         if isinstance(kind, str) and kind in IMPORTERS:
             found = read(kind, None if file is None else str(file), name, python=python)
         elif kind != "capture":
-            raise LanemapError(f"cannot import {kind!r}: there is capture, {', '.join(IMPORTERS)}")
+            raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
         elif file is None:
             raise LanemapError("name a capture file: lanemap import capture FILE")
         else:
@@ -656,7 +656,7 @@ class Database:
         from .db.store import remove
 
         if source.lower() in {name.lower() for name in _shipped_names()}:
-            raise LanemapError(f"{source} ships with Lanemap and stays: only what was added can be removed")
+            raise LanemapError(f"{source} ships with Lanemap: only what was added can be removed")
         remove(self.location, source)
 
     def capture(

@@ -111,7 +111,7 @@ class Gpu:
         try:
             return _Session(self._driver, self._gpu)
         except self._driver.Error as error:
-            raise LaunchFailed(f"the GPU gives no context: {_line(error)}") from None
+            raise LaunchFailed(f"cannot create a context on the GPU: {_line(error)}") from None
 
 
 class _Session:
@@ -145,7 +145,7 @@ class _Session:
                 each.entry: module.get_function(each.entry).prepare("P" * (len(each.inputs) + 2)) for each in kernels
             }
         except self._driver.Error as error:
-            raise NotLoaded(f"the driver does not load it: {_line(error)}") from None
+            raise NotLoaded(f"the driver cannot load it: {_line(error)}") from None
         self._modules.append(module)
         self.functions |= found
 

@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     except (ValueError, KeyError, TypeError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
     if digest != _digest(header, columns):
-        raise LanemapError(f"{path} was changed after it was written: its digest does not fit")
+        raise LanemapError(f"{path} was changed after it was written: its digest does not match")
     try:
         fragments = _fragments(columns, rows)
     except LanemapError as error:

@@ -101,7 +101,7 @@ def _registers(bench: Bench, form: Form) -> list[Fragment]:
 
         where = _where(form, shown("slots of A", uniform, np.arange(1, len(slots))))
         if columns is not None and not np.array_equal(where, columns):
-            raise Contradiction(f"selector {selector} places slots of A otherwise than selector {form.selectors[0]}")
+            raise Contradiction(f"selector {selector} places slots of A differently from selector {form.selectors[0]}")
         columns = where
         if selector is not None:
             governing[selector] = _fields(form, rule, where, lambda words, shown=shown: shown("metadata", words, _ALL))
@@ -146,7 +146,7 @@ def _fields(form: Form, rule: Sparsity, where: NDArray[Any], shown: Any) -> NDAr
         found = shown(words[:, None])[:, 0]
         old, new = where[vectors.index(before)], where[vectors.index(after)]
         if not (found[0][old].all() and found[1][new].all()):
-            raise Contradiction("metadata in numbers places slots of A otherwise than everywhere the same")
+            raise Contradiction("numbered metadata places slots of A differently from uniform metadata")
         moved = old != new
         vector = number(found[2:])[new[moved]]
         if (governing[moved] >= 0).any():

@@ -72,7 +72,7 @@ def _table(file: str, text: str) -> dict[tuple[int, int, int], int]:
         raise LanemapError(f"{file} has more than {_LARGEST} characters: the columns of one operand take far fewer")
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith(("\n", "\r")):
-        raise LanemapError(f"{file}: the last line has no end, so the table may be cut off: end it with a line feed")
+        raise LanemapError(f"{file}: the last line does not end with a line feed, so the table may be cut off")
     columns: dict[tuple[int, int, int], int] = {}
     reader = csv.DictReader(lines)
     try:

@@ -158,7 +158,7 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
     """
     names = [each.name for each in sources]
     if unknown := [name for name in against if name not in names]:
-        raise LanemapError(f"no source {unknown[0]!r}: there is {', '.join(names)}")
+        raise LanemapError(f"no source {unknown[0]!r}: choose from {', '.join(names)}")
     comparisons = {(left.name, right.name): _compared(left, right) for left, right in _pairs(sources, against)}
     if not any(each.compared for each in comparisons.values()):
         raise LanemapError(f"nothing to compare: no two of the sources {', '.join(names)} have a fragment in common")

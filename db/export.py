@@ -146,7 +146,7 @@ def write(
 def _writer(form: str | None, output: str) -> Callable[[pa.Table, IO[bytes]], None]:
     if form is None or form not in WRITERS:
         said = f"no format {form!r}" if form else f"cannot tell the format of {output!r}"
-        raise LanemapError(f"{said}: there is {', '.join(WRITERS)}", "format")
+        raise LanemapError(f"{said}: choose from {', '.join(WRITERS)}", "format")
     return WRITERS[form]
 
 

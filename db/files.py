@@ -205,7 +205,7 @@ def _refuse_others(folder: Path, path: Path, kind: str) -> None:
             if each == MANIFEST or (name in folders and each in parents):
                 continue
             if each not in known or not _as_written(folder / each, known[each]):
-                raise LanemapError(f"{path} holds {each}, which Lanemap did not write so: name another folder")
+                raise LanemapError(f"{path} holds {each}, which is not as Lanemap wrote it: name another folder")
 
 
 def written(folder: Path, kind: str) -> Collection[str]:

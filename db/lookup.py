@@ -376,7 +376,7 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
         return "there is none to choose from"
     close = _near(kind, name, options)
     shown = ", ".join(options[:12]) + (", ..." if len(options) > 12 else "")
-    return (f"did you mean {close[0]}? " if close else "") + f"there is {shown}"
+    return (f"did you mean {close[0]}? " if close else "") + f"choose from {shown}"
 
 
 def _near(kind: str, name: str, options: list[str]) -> list[str]:

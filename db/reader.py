@@ -352,7 +352,7 @@ class FileReader(Reader):
         for limit, value in limits.items():
             connection.setlimit(limit, value)
         if not rows.columns:
-            raise LanemapError("that is no query: write a SELECT, as in SELECT * FROM layout LIMIT 5")
+            raise LanemapError("that is not a query: write a SELECT, as in SELECT * FROM layout LIMIT 5")
         return rows
 
     @contextmanager

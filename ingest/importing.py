@@ -37,7 +37,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
         LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
     """
     if kind not in IMPORTERS:
-        raise LanemapError(f"cannot import {kind!r}: there is {', '.join(IMPORTERS)}")
+        raise LanemapError(f"cannot import {kind!r}: choose from {', '.join(IMPORTERS)}")
     importer = IMPORTERS[kind]
     if importer.path and path is None:
         raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")

@@ -80,7 +80,7 @@ def test_fragments_and_sources(database, shipped):
     [
         ({"shape": "m16n8k17"}, "did you mean m16n8k16?"),
         ({"type": "f17"}, "did you mean f16?"),
-        ({"role": "F"}, "there is A, B, C, D, E"),
+        ({"role": "F"}, "choose from A, B, C, D, E"),
         ({"source": "ptx-isa-9"}, "did you mean ptx-isa-9.1?"),
         ({"instruction": "mma.sparse"}, "cannot read mma.sparse: 'sparse' is not a type: did you mean sp?"),
         ({"row": 16}, "it goes from 0 to 15"),
@@ -90,14 +90,14 @@ def test_fragments_and_sources(database, shipped):
         ({"type": None}, "say which type"),
         ({"role": None}, "say which role"),
         ({"source": None}, "say which source"),
-        ({"shape": ""}, "no shape '' in ptx-isa-9.1+errata: there is m"),
+        ({"shape": ""}, "no shape '' in ptx-isa-9.1+errata: choose from m"),
         ({"type": " "}, "no type '' in"),
         ({"role": ""}, "no role '' in"),
-        ({"source": ""}, "no source '': there is"),
+        ({"source": ""}, "no source '': choose from"),
         ({"major": ""}, "no major '' in"),
         ({"instruction": ""}, "no instruction '' in"),
         ({"type": "f16\0"}, r"no type 'f16\x00' in"),
-        ({"source": "\udcff"}, r"no source '\udcff': there is"),
+        ({"source": "\udcff"}, r"no source '\udcff': choose from"),
         ({"shape": 16}, "shape 16 is not text: write it like 'm16n8k16'"),
         ({"row": 9.0}, "row 9.0 is not a whole number"),
         ({"row": "9"}, "row '9' is not a whole number"),
@@ -163,7 +163,7 @@ def test_what_names_nothing_is_refused(database, tmp_path):
     with pytest.raises(lanemap.LanemapError, match="3 is not a source"):
         database.add([3])
     for kind in ("nope", None, ["table"]):
-        with pytest.raises(lanemap.LanemapError, match="there is capture, cute"):
+        with pytest.raises(lanemap.LanemapError, match="choose from capture, cute"):
             database.import_layouts(kind)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):

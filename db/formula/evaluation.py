@@ -117,7 +117,7 @@ class _Evaluation:
         if name not in self.formula:
             raise FormulaError(f"{name} is not defined")
         if name in self.open:
-            raise FormulaError(f"{name} is defined by itself")
+            raise FormulaError(f"{name} is defined in terms of itself")
         self.open[name] = max(case.depth for case in self.formula[name])
         if sum(self.open.values()) > _MAX_OPEN:
             raise FormulaError(f"definitions refer to each other more than {_MAX_OPEN} levels deep")
@@ -176,7 +176,7 @@ class _Points(NamedTuple):
         ]
         if wrong := [name for name in names if name[0] != letter]:
             raise FormulaError(
-                f"{wrong[0]} is no element of this operand, whose elements are {letter}0, {letter}1, ..."
+                f"{wrong[0]} is not an element of this operand, whose elements are {letter}0, {letter}1, ..."
             )
         if clause.data == "elements":
             return np.isin(self.element, [int(name[1:]) for name in names])

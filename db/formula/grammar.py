@@ -49,7 +49,7 @@ def parse(text: str) -> Formula:
         FormulaError: names the line, the column and the text that no rule of the notation allows.
     """
     if len(text) > MAX_LENGTH:
-        raise FormulaError(f"a formula of {len(text)} characters: none of PTX is longer than {MAX_LENGTH}")
+        raise FormulaError(f"a formula of {len(text)} characters is longer than the limit of {MAX_LENGTH}")
     # White space means nothing outside comments: a formula is parsed once, however it is laid out.
     plain = text if "//" in text else " ".join(text.split())
     try:

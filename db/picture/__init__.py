@@ -50,7 +50,7 @@ class Picture:
             LanemapError: there is no such format, or a library that it needs is not installed.
         """
         if form not in FORMATS:
-            raise LanemapError(f"no picture format {form!r}: there is {', '.join(FORMATS)}")
+            raise LanemapError(f"no picture format {form!r}: choose from {', '.join(FORMATS)}")
         try:
             import_module(f".{form}", __name__).write(self.body, self.title, stream)
         except ImportError as error:

@@ -95,7 +95,7 @@ def _asynchronous(head: str, rest: list[str]) -> tuple[str, list[str]]:
     if head == "tcgen05" and verb in ("mma", "cp", "shift"):
         raise LanemapError(f"tcgen05.{verb} keeps its operands in Tensor Memory and has no registers")
     if not verb:
-        raise LanemapError(f"{head} is several instructions: name one, such as tcgen05.ld")
+        raise LanemapError(f"{head} names several instructions: choose one, such as tcgen05.ld")
     raise LanemapError(f"{head}.{verb} holds no matrix in registers")
 
 

@@ -39,7 +39,7 @@ def load(path: Path) -> list[Imported]:
     skipped = reading.skipped
     if not any(fragments for _, fragments in units):
         why = f"{skipped[0].name}: {skipped[0].reason}" if skipped else "it has no struct MMA_Traits<...>"
-        raise LanemapError(f"{path} gives no atom of CuTe: {why}")
+        raise LanemapError(f"{path} has no CuTe atom: {why}")
     version = tree.version()
     provenance: dict[str, Any] = {"library": "CUTLASS", "version": version, "notation": "cute"}
     provenance |= {"files": reading.files, "wrong": wrong(skipped)}

@@ -91,7 +91,7 @@ class Library:
         """The value of a member of the traits or of their bases.
 
         Raises:
-            LanemapError: there is none, it is defined by itself, or it is not well formed.
+            LanemapError: there is none, it is defined in terms of itself, or it is not well formed.
         """
         for each in self._lineage(traits):
             if member in each.struct.members:
@@ -103,7 +103,7 @@ class Library:
         """What a type amounts to: a number, a tuple, a layout, traits, or a type of its own.
 
         Raises:
-            LanemapError: it is defined by itself, or it is not well formed.
+            LanemapError: it is defined in terms of itself, or it is not well formed.
         """
         if isinstance(term, int):
             return term
@@ -193,7 +193,7 @@ class Library:
     @contextmanager
     def _opened(self, key: object, name: str) -> Iterator[None]:
         if key in self._open or len(self._open) == _MAX_NESTED:
-            raise LanemapError(f"{name} is defined by itself, or by too many others")
+            raise LanemapError(f"{name} is defined in terms of itself, or of too many others")
         self._open.append(key)
         try:
             yield

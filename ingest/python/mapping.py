@@ -167,7 +167,7 @@ def _claim(table: object) -> Claim:
         raise LanemapError(f'claim {table!r} is not a table: write {{shape = "m16n8k16", types = "f16", role = "A"}}')
     claim = _build(Claim, table)
     if claim.instruction not in INSTRUCTIONS:
-        raise LanemapError(f"invalid instruction {claim.instruction!r}: there is {', '.join(INSTRUCTIONS)}")
+        raise LanemapError(f"invalid instruction {claim.instruction!r}: choose from {', '.join(INSTRUCTIONS)}")
     dimensions(claim.shape, claim.role, claim.instruction)
     natural = instruction(claim.instruction).axes[claim.role]
     if claim.axes and sorted(claim.axes) != sorted(natural):

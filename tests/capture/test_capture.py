@@ -298,7 +298,7 @@ def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete)
     class Unlucky(SimulatedGroup):
         def run(self, kernel, probes):
             if kernel.form == DENSE_FORMS[8]:
-                raise NotLoaded("the driver does not load it: no")
+                raise NotLoaded("the driver cannot load it: no")
             if kernel.form == DENSE_FORMS[9]:
                 raise LaunchFailed("the launch failed: no")
             return super().run(kernel, probes)

@@ -75,7 +75,7 @@ def test_a_lost_gpu_fails_the_rest_with_its_reason(driver, documented):
         gpu._gpu.make_context = no_context
         results = capture(gpu, documented, DENSE_FORMS[8:12]).provenance["instructions"]
     assert [each["status"] for each in results] == [CAPTURED, FAILED, FAILED, FAILED]
-    assert results[3]["message"].endswith("the GPU gives no context: the device was lost")
+    assert results[3]["message"].endswith("cannot create a context on the GPU: the device was lost")
     assert driver.open_contexts == 0
 
 
@@ -133,7 +133,7 @@ def test_a_gpu_without_a_context_is_an_error(driver, monkeypatch):
         raise Error("out of memory")
 
     monkeypatch.setattr(driver, "make_context", busy)
-    with pytest.raises(LaunchFailed, match="the GPU gives no context: out of memory"):
+    with pytest.raises(LaunchFailed, match="cannot create a context on the GPU: out of memory"):
         cuda.Gpu()
 
 

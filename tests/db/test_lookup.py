@@ -96,12 +96,12 @@ def test_a_guess_is_near_in_the_same_family_or_there_is_none(reader, query, gues
     with pytest.raises(LanemapError) as refused:
         lookup.fragments(reader, query)
     words = str(refused.value)
-    assert f"did you mean {guess}? there is " in words if guess else "did you mean" not in words
-    assert "there is " in words
+    assert f"did you mean {guess}? choose from " in words if guess else "did you mean" not in words
+    assert "choose from " in words
 
 
 def test_a_shape_that_has_other_types_names_them(reader):
-    with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: there is bf16, f16, f32, f64, tf32$"):
+    with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: choose from bf16, f16, f32, f64, tf32$"):
         lookup.fragments(reader, Query("m16n8k8", "s4", "A", source=DEFAULT_SOURCE))
     with pytest.raises(LanemapError, match="there is no m16n8k8 s4: A of m16n8k8 is bf16, f16, f64, tf32$"):
         lookup.fragments(reader, operand(["m16n8k8", "s4"]))

@@ -152,7 +152,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
         (["SM100_MMA_F16BF16_SS", "A"], "tcgen05.mma keeps its operands in Tensor Memory"),
         (["SM100_UTCCP_4x32dp128bit_1cta"], "tcgen05.cp keeps its operands in Tensor Memory"),
         (["UTCHMMA gdesc[UR4]", "A"], "tcgen05.mma keeps its operands in Tensor Memory"),
-        (["tcgen05", "A"], "tcgen05 is several instructions: name one"),
+        (["tcgen05", "A"], "tcgen05 names several instructions: choose one"),
         (["wgmma.fence.sync.aligned", "A"], "wgmma.fence holds no matrix in registers"),
         (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
         (["SM80_8x8x4_C64C64C64C64_TN", "A"], "multiplies complex numbers"),

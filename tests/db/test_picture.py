@@ -310,5 +310,5 @@ def test_a_format_is_the_ending_of_a_file(tmp_path, fragments):
         assert (tmp_path / f"a.{form.upper()}").read_bytes().startswith(starts[form])
     with pytest.raises(LanemapError, match="'a.gif': end it in one of .svg"):
         format_of("a.gif")
-    with pytest.raises(LanemapError, match="no picture format 'gif': there is svg"):
+    with pytest.raises(LanemapError, match="no picture format 'gif': choose from svg"):
         picture.save(tmp_path / "a.svg", "gif")

@@ -231,7 +231,7 @@ def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
         (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,_2>,Stride<Stride<_2,_1>>>"), "OpX A", "no layout"),
         (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,T>>"), "OpX A", "T in a layout is not a number"),
         (operation("X") + traits("OpX", ALayout="Swizzle<3,4>"), "OpX A", "Swizzle<3, 4> and not a layout"),
-        (operation("X") + traits("OpX", ALayout="ALayout"), "OpX A", "ALayout is defined by itself"),
+        (operation("X") + traits("OpX", ALayout="ALayout"), "OpX A", "ALayout is defined in terms of itself"),
         (operation("X") + traits("OpX", ALayout="a + b"), "OpX A", "cannot read the type 'a + b'"),
         (
             "namespace { using P = _1; } namespace b { using P = _2; }" + operation("X") + traits("OpX", ALayout="P"),
@@ -295,7 +295,7 @@ def test_what_is_left_out_is_told(load, text, name, reason):
         (operation(), "no traits for it"),
         (traits(), "Op: its operation"),
         ("struct MMA_Traits<" + "Layout<" * 50 + ">" * 51 + " {};", "no struct MMA_Traits"),
-        ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined by itself"),
+        ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined in terms of itself"),
         ("{" * 100_000 + "}" * 100_000, "no struct MMA_Traits"),
     ],
     ids=lambda text: text[:30],

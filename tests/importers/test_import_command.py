@@ -148,7 +148,7 @@ def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
 def test_from_python(file, mine):
     (imported,) = lanemap.open(str(file)).import_layouts("table", str(mine))
     assert (imported.source.name, imported.rows, list(imported.skipped)) == ("mine", 1, [])
-    with pytest.raises(lanemap.LanemapError, match="there is capture, cute, tensor-layouts, python, table"):
+    with pytest.raises(lanemap.LanemapError, match="choose from capture, cute, tensor-layouts, python, table"):
         lanemap.open(str(file)).import_layouts("triton")
 
 

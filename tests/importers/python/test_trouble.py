@@ -39,7 +39,7 @@ TROUBLES = {
     "wrong axes": (entry("a_place", claim=A.replace(" }", ', axes = "kn" }')), "invalid axes 'kn': A has mk or km"),
     "a wrong instruction": (
         entry("a_place", claim=A.replace(" }", ', instruction = "hmma" }')),
-        "there is mma, mma.sp",
+        "choose from mma, mma.sp",
     ),
     "a number for text": (entry("a_place", more="set = 3"), "set is 3: it must be text"),
     "text for a number": (entry("a_place", more='stride = "3"'), "stride is '3': it must be a whole number"),
