@@ -27,17 +27,19 @@ def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
     kept = _Kept()
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            # The server itself leaves out the body.
-            scope = {**scope, "method": "GET"}
-        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith("/static/"):
+        if scope["type"] != "http" or scope["path"].startswith("/static/"):
             await app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # The server itself leaves out the body.
+            scope = {**scope, "method": "GET"}
         try:
-            before = await held.digest()
+            before = await held.digest() if scope["method"] == "GET" else None
         except LanemapError:  # whoever answers will find the same, and say so
-            before = b""
-        scope[STATE] = before
+            before = None
+        if before is None:
+            await _listen(app, scope, receive, send, None)
+            return
         headers = dict(scope["headers"])
         asked = headers.get(b"host", b""), scope["path"].encode(), scope["query_string"], headers.get(b"accept", b"")
         tag = sha256(b"\0".join([_program(), before, *asked])).hexdigest()[:32].encode()
@@ -46,7 +48,7 @@ def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
         elif found := kept.get(tag):
             await _send(send, found)
         else:
-            made = await _listen(app, scope, receive, send, tag)
+            made = await _listen(app, {**scope, STATE: before}, receive, send, tag)
             # What was written meanwhile may be in the answer or not.
             if made and before == await held.digest():
                 kept.add(tag, made)
@@ -54,7 +56,7 @@ def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
     return answered
 
 
-async def _listen(app: ASGIApp, scope: Scope, receive: Receive, send: Send, tag: bytes) -> _Answer | None:
+async def _listen(app: ASGIApp, scope: Scope, receive: Receive, send: Send, tag: bytes | None) -> _Answer | None:
     """Pass an answer on with its tag; the whole of it, where it may be kept and is not too large."""
     start: Message = {}
     parts: list[bytes] = []
@@ -63,8 +65,10 @@ async def _listen(app: ASGIApp, scope: Scope, receive: Receive, send: Send, tag:
     async def listening(message: Message) -> None:
         nonlocal start, size
         if message["type"] == "http.response.start":
-            if message["status"] == 200 and not _says(message, b"no-store"):
+            if tag and message["status"] == 200 and not _says_no_store(message):
                 message = start = {**message, "headers": _tagged(message["headers"], tag)}
+            elif not _says_no_store(message):
+                message = {**message, "headers": [*message["headers"], (b"cache-control", b"no-store")]}
         elif start and size <= _LARGEST:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
@@ -80,8 +84,8 @@ async def _send(send: Send, answer: _Answer) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _says(message: Message, word: bytes) -> bool:
-    return any(name.lower() == b"cache-control" and word in value for name, value in message["headers"])
+def _says_no_store(message: Message) -> bool:
+    return (b"cache-control", b"no-store") in message["headers"]
 
 
 def _tagged(headers: list[tuple[bytes, bytes]], tag: bytes) -> list[tuple[bytes, bytes]]:

@@ -13,7 +13,7 @@ from ...db import lookup, names
 from ...db.fragment import Fragment
 from ...db.reader import Reader
 
-#: Where a request keeps the digest of what the database held when it came.
+#: Where a GET request keeps the digest of what the database held when it came.
 STATE = "lanemap.state"
 #: How many operands: the largest one takes half a megabyte.
 _MOST = 256
@@ -51,7 +51,7 @@ class Held:
         Raises:
             LanemapError: there is none.
         """
-        key = request.scope[STATE], *asked
+        key = request.scope.get(STATE), *asked
         if key not in self._operands:
             self._operands[key] = await run_sync(self._read, *asked)
         self._operands.move_to_end(key)

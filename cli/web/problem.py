@@ -36,8 +36,7 @@ def problem(
     said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     if argument:
         said["argument"] = argument
-    kept = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(json.dumps(said) + "\n", status, kept, _MEDIA)
+    return Response(json.dumps(said) + "\n", status, headers, _MEDIA)
 
 
 def handle_problems(app: FastAPI) -> None:

@@ -1,0 +1,278 @@
+"""The API answers what ``Database`` answers, in every format, and refuses what the command line refuses."""
+
+import inspect
+import io
+import json
+import shlex
+from dataclasses import replace
+
+import httpx
+import pandas as pd
+import pytest
+import schemathesis
+from hypothesis import Phase, given, settings, strategies
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+import lanemap
+from lanemap.db.fragment import Source
+from lanemap.db.lookup import Query
+
+from .conftest import serving
+
+A = {"shape": "m16n8k16", "type": "f16", "role": "A"}
+
+
+def frame(client, path, form, **parameters):
+    """An answer in a format, as a frame."""
+    answer = client.get(path, params=parameters | {"format": form})
+    assert answer.status_code == 200, answer.text
+    data = io.BytesIO(answer.content)
+    read = {
+        "csv": lambda: pd.read_csv(data, keep_default_na=False, na_values=[""]),
+        "json": lambda: pd.DataFrame(json.load(data)),
+        "jsonl": lambda: pd.read_json(data, lines=True, dtype=False),
+        "parquet": lambda: pd.read_parquet(data),
+        "arrow": lambda: pd.read_feather(data),
+    }[form]()
+    return read.astype(object).where(read.notna(), None)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("find", A | {"row": 9, "col": 3}),
+        ("find", {"shape": "SM80_16x8x16_F32BF16BF16F32_TN", "role": "D", "lane": 5}),
+        ("find", {"shape": "m8n8k4", "type": "f16", "role": "B", "computation": 2, "major": "row", "slot": 1}),
+        ("layout", {"shape": "m16n8k64", "type": "s8", "role": "E", "instruction": "mma.sp"}),
+        ("layout", A | {"source": "h200-sm_90a"}),
+        ("fragments", {"source": "h200-sm_90a"}),
+        ("sources", {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_rows_are_those_of_database_in_every_format(client, database, path, parameters, form):
+    expected = getattr(database, path)(**parameters)
+    found = frame(client, f"/api/{path}", form, **parameters)
+    assert found.columns.tolist() == expected.columns.tolist()
+    if form == "csv":  # which has numbers for whatever looks like one
+        found, expected = found.astype(str), expected.astype(object).where(expected.notna(), None).astype(str)
+        number = r"\.0$"
+        found, expected = (each.replace(number, "", regex=True) for each in (found, expected))
+        assert len(found) == len(expected)
+        found, expected = found[["source"]] if "source" in found else found[["name"]], expected
+        expected = expected[found.columns]
+    assert found.values.tolist() == expected.astype(object).where(expected.notna(), None).values.tolist()
+
+
+def test_every_source_is_asked_for_by_an_empty_name(client, database):
+    assert len(client.get("/api/fragments?source=").json()) == len(database.fragments(None))
+
+
+def test_parameters_are_the_arguments_of_database(client):
+    described = client.get("/openapi.json").json()["paths"]
+    renamed = {"diff_file": "diff"}
+    for path, methods in described.items():
+        name = path.removeprefix("/api/").partition("/")[0]
+        if name in ("captures", "export"):
+            continue
+        known = set(inspect.signature(getattr(lanemap.Database, renamed.get(name, name))).parameters)
+        for method, operation in methods.items():
+            asked = {each["name"] for each in operation.get("parameters", [])} - {"format"}
+            if (name, method) == ("diff", "post"):
+                assert asked == known - {"self", "left", "right"} | {"against"}
+            elif name == "decode":
+                schema = client.get("/openapi.json").json()["components"]["schemas"]["Metadata"]
+                assert set(schema["properties"]) == known - {"self"}
+            else:
+                assert asked == known - {"self"}, path
+    fields = {each["name"] for each in described["/api/export/{format}"]["get"]["parameters"]}
+    assert fields - {"format"} == set(inspect.signature(Query).parameters)
+
+
+def test_accept_chooses_a_format(client):
+    def media(accept):
+        return client.get("/api/sources", headers={"accept": accept}).headers["content-type"].partition(";")[0]
+
+    assert media("*/*") == media("text/html, application/*;q=0.5, */*;q=0.1") == "application/json"
+    assert media("application/json;q=0.2, text/csv") == media("text/csv;q=0.9,*/*;q=0.1") == "text/csv"
+    assert media("application/vnd.apache.parquet") == "application/vnd.apache.parquet"
+
+
+def test_an_unknown_media_type_is_refused(client, refused):
+    refused(client.get("/api/sources", headers={"accept": "image/png, text/csv;q=0"}), 406, "text/csv")
+
+
+@pytest.mark.parametrize(
+    ("address", "command"),
+    [
+        ("find?shape=m16n8k16&type=f16&role=A&col=300", "find m16n8k16 f16 A --col 300"),
+        ("find?shape=m16n8k15&type=f16&role=A&col=3", "find m16n8k15 f16 A --col 3"),
+        ("find?shape=m16n8k16&type=f16&role=A&col=3x", "find m16n8k16 f16 A --col 3x"),
+        ("find?shape=m16n8k16&type=f16&role=A&col=3&source=nobody", "find m16n8k16 f16 A --col 3 --source nobody"),
+        ("find?shape=m16n8k16&type=f16&role=A&lane=5&computation=2", "find m16n8k16 f16 A --lane 5 --computation 2"),
+        ("sql?query=DELETE FROM layout", "sql 'DELETE FROM layout'"),
+        ("sql?query=SELECT nothing FROM nowhere", "sql 'SELECT nothing FROM nowhere'"),
+        ("diff?left=ptx-isa-9.1&right=h200-sm_90a&shape=m1", "diff ptx-isa-9.1 h200-sm_90a --shape m1"),
+        ("check?against=nobody", "check --against nobody"),
+        ("chain?first=m16n8k16 f32 A&second=m16n8k16 f16 A", "chain m16n8k16 f32 A m16n8k16 f16 A"),
+        ("export/linear?shape=m16n8k7", "export --format linear --shape m16n8k7"),
+    ],
+)
+def test_a_refusal_says_what_the_command_line_says(client, refused, run, address, command):
+    path, _, query = address.partition("?")
+    said = refused(client.get(f"/api/{path}", params=query), 400)
+    assert said.rpartition("col: ")[2] in run(*shlex.split(command)).err
+
+
+def test_names_that_the_route_does_not_have_are_refused(client, refused):
+    refused(client.get("/api/find", params=A | {"rwo": 1}), 400, "no parameter rwo", "row, col")
+    refused(client.get("/api/find?shape=m16n8k16&type=f16&role=A&row=1&row=2"), 400, "row is given twice")
+    refused(client.get("/api/find?type=f16"), 400, "shape")
+    refused(client.get("/api/nothing"), 404)
+    refused(client.delete("/api/find"), 405)
+
+
+def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
+    refused(client.get("/api/diff", params={"left": str(built), "right": "ptx-isa-9.1"}), 400, "no source")
+
+
+@pytest.mark.parametrize("path", ["check", "diff?left=ptx-isa-9.1&right=h200-sm_90a&type=b1"])
+def test_reports_are_those_of_database(client, database, path):
+    check = database.check() if path == "check" else database.diff("ptx-isa-9.1", "h200-sm_90a", type="b1")
+    join = "&" if "?" in path else "?"
+    for form in ("table", "json") if path == "check" else ("table", "markdown", "junit", "html", "json"):
+        assert client.get(f"/api/{path}{join}format={form}").text == check.report(form)
+    if path != "check":
+        rows = pd.read_parquet(io.BytesIO(client.get(f"/api/{path}{join}format=parquet").content))
+        assert rows.verdict.tolist() == check.frame().verdict.tolist()
+
+
+def test_a_chain_is_that_of_database(client, database):
+    ends = {"first": "m16n8k16 f32 D", "second": "m16n8k32 e4m3 A"}
+    for relabel in (False, True):
+        expected = database.chain(*ends.values(), relabel=relabel)
+        said = client.get("/api/chain", params=ends | {"relabel": relabel}).json()
+        assert said["movement"] == expected.movement
+        assert tuple(said["order"] or ()) == (expected.order or ())
+        assert [tuple(move.values()) for move in said["moves"]] == list(map(tuple, expected.moves))
+    found = frame(client, "/api/chain", "csv", **ends)
+    assert found.values.tolist() == database.chain(*ends.values()).frame().values.tolist()
+
+
+def test_sql_is_that_of_database(client, database):
+    query = "SELECT role, COUNT(*) AS n FROM layout WHERE source = 'ptx-isa-9.1' GROUP BY role"
+    assert frame(client, "/api/sql", "arrow", query=query).values.tolist() == database.sql(query).values.tolist()
+
+
+def test_metadata_is_decoded(client, database, refused):
+    asked = {"shape": "m16n8k16", "type": "f16", "words": ["0xE4E4E4E4"], "selector": 1}
+    expected = database.decode("m16n8k16", "f16", [0xE4E4E4E4], selector=1).frame()
+    assert pd.DataFrame(client.post("/api/decode", json=asked).json()).equals(expected)
+    assert pd.DataFrame(client.post("/api/decode", json=asked | {"words": [0xE4E4E4E4]}).json()).equals(expected)
+    refused(client.post("/api/decode", json=asked | {"words": [1 << 32]}), 400, "not a word of metadata")
+    refused(client.post("/api/decode", json=asked | {"words": []}), 400, "0 words of metadata")
+    refused(client.post("/api/decode", json=asked | {"word": 1}), 400, "word")
+    refused(client.post("/api/decode", content=b"{", headers={"content-type": "application/json"}), 400)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl", "cute", "linear"])
+def test_an_export_is_that_of_database(client, database, form):
+    query = Query("m16n8k16", "bf16", instruction="mma", source="ptx-isa-9.1")
+    expected = io.BytesIO()
+    database.export(expected, format=form, query=query)
+    parameters = {"shape": query.shape, "type": query.type, "instruction": "mma", "source": query.source}
+    answer = client.get(f"/api/export/{form}", params=parameters)
+    assert answer.content == expected.getvalue()
+    assert ("attachment" in answer.headers.get("content-disposition", "")) == (
+        form in ("parquet", "csv", "arrow", "jsonl")
+    )
+
+
+def test_what_a_notation_cannot_express_is_said(client):
+    answer = client.get("/api/export/linear", params={"shape": "m16n8k16", "type": "f16", "source": "ptx-isa-9.1"})
+    assert "A of mma.sp m16n8k16 f16" in answer.headers["lanemap-refused"]
+    assert "A of mma m16n8k16 f16" in answer.text
+
+
+def test_a_file_is_compared_and_not_kept(client, database, refused):
+    sent = client.get("/api/export/parquet?source=ptx-isa-9.1&type=b1").content
+    answer = client.post("/api/diff?against=h200-sm_90a&type=b1", content=sent)
+    expected = database.diff("ptx-isa-9.1", "h200-sm_90a", type="b1")
+    assert answer.headers["cache-control"] == "no-store"
+    assert [each["verdict"] for each in answer.json()["comparisons"][0]["fragments"]] == [
+        str(each.verdict) for each in expected.comparisons[0].results
+    ]
+    assert answer.json()["comparisons"][0]["left"] == "upload"
+    assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
+
+
+def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
+    answers = [client.get("/api/find", params=A | {"row": 9}) for _ in range(3)]
+    assert answers[0].headers == answers[1].headers == answers[2].headers
+    assert answers[0].content == answers[1].content
+    tag = {"if-none-match": answers[0].headers["etag"]}
+    again = client.get("/api/find", params=A | {"row": 9}, headers=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/api/find", params=A | {"row": 8}, headers=tag).status_code == 200
+    assert client.get("/api/find", params=A | {"row": 9}, headers=tag | {"accept": "text/csv"}).status_code == 200
+    assert client.head("/api/find", params=A | {"row": 9}).headers["etag"] == answers[0].headers["etag"]
+    assert "etag" not in client.get("/api/sql?query=SELECT 1").headers
+    assert "etag" not in client.get("/api/find?shape=nothing").headers
+
+
+def test_what_another_server_writes_is_noticed(own, own_client, fragments):
+    def mine(rows):
+        changed = replace(fragments[0], elements=fragments[0].elements.copy())
+        changed.elements["row"] = (changed.elements["row"] + rows) % changed.dimensions[0]
+        return Source("mine", "import", "mine", [changed])
+
+    one = fragments[0]
+    operand = f"shape={one.shape}&type={one.type}&role={one.role}&major={one.major}"
+    address = f"/api/find?{operand}&lane=0&reg=0&slot=0&source=mine"
+    rows, tags = [], []
+    with lanemap.open(own) as other:
+        for number in range(3):
+            other.add([mine(number)])
+            for _ in range(2):
+                answer = own_client.get(address)
+                rows.append(answer.json()[0]["row"])
+                tags.append(answer.headers["etag"])
+    first = int(one.elements["row"][0])
+    assert rows == [(first + number) % one.dimensions[0] for number in (0, 0, 1, 1, 2, 2)]
+    assert len(set(tags)) == 3
+    with lanemap.open(own) as third, serving(third) as elsewhere:
+        host = {"host": own_client.base_url.netloc}
+        asked = httpx.get(elsewhere + address, headers={"if-none-match": tags[-1]} | host)
+        assert asked.status_code == 304
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+@given(data=strategies.data())
+def test_the_description_is_true(client, data):
+    """Requests made from the description, right and wrong ones: the server never fails, and answers as described."""
+    if not _DESCRIBED:
+        schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
+        # Whatever is made for an export may match everything, and take long.
+        _DESCRIBED.extend(each.ok() for each in schema.exclude(path="/api/export/{format}").get_all_operations())
+    operation = data.draw(strategies.sampled_from(_DESCRIBED))
+    mode = data.draw(strategies.sampled_from(GenerationMode))
+    case = data.draw(operation.as_strategy(generation_mode=mode))
+    case.call_and_validate(checks=_CHECKS, timeout=300)
+
+
+_DESCRIBED = []
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    response_headers_conformance,
+]
