@@ -53,6 +53,7 @@ __all__ = [
     "measure",
     "open",
     "read_file",
+    "send_capture",
     "shipped_capture",
     "write_capture",
 ]
@@ -793,6 +794,17 @@ def write_capture(source: Source, path: str | PathLike[str]) -> None:
     from .capture.recording import write
 
     write(source, named_file(path, "a capture file"))
+
+
+def send_capture(path: str | PathLike[str], url: str, token: str) -> str:
+    """Send a capture file to a server that ``lanemap serve --token-file`` runs; the name that it was stored under.
+
+    Raises:
+        LanemapError: the server cannot be reached, or does not take it.
+    """
+    from .capture.send import send
+
+    return send(named_file(path, "a capture file"), url, token)
 
 
 def _shipped_names() -> set[str]:

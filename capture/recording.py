@@ -19,6 +19,8 @@ from ..db.instructions import Key
 
 _FORMAT = b"lanemap.capture"
 
+#: As many elements as all operands of several times the instructions that there are.
+_MOST = 10_000_000
 #: Columns of the file: the number of a layout, and its elements.
 _COLUMNS = ("layout", *Element._fields)
 
@@ -67,7 +69,10 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     try:
         with Path(path).open("rb") as file:
             parquet = pyarrow.parquet.ParquetFile(file)
-            table, metadata = parquet.read().combine_chunks(), parquet.metadata.metadata or {}
+            schema, rows_in, metadata = parquet.schema_arrow, parquet.metadata.num_rows, parquet.metadata.metadata or {}
+            # What is not a capture is not read: a small file may hold billions of rows.
+            fits = schema.remove_metadata().equals(_schema()) and rows_in <= _MOST
+            table = parquet.read().combine_chunks() if fits else None
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
     except pyarrow.ArrowException as error:
@@ -75,16 +80,21 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     described = metadata.get(_FORMAT)
     if described is None:
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
-    if not table.schema.equals(_schema()):
-        found = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+    if rows_in > _MOST:
+        raise LanemapError(f"{path} has {rows_in} rows: no capture has more than {_MOST}")
+    if table is None:
+        found = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(_COLUMNS)}, as lanemap writes them")
     columns = {each: table[each].to_numpy() for each in _COLUMNS}
     try:
         header = json.loads(described)
         own_name, title, provenance = header["name"], header["title"], header["provenance"]
-        digest, rows = header.pop("digest"), [(Key(*key), *rest) for key, *rest in header["fragments"]]
-    except (ValueError, KeyError, TypeError):
-        raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
+        digest, rows = header.pop("digest"), [_row(each) for each in header["fragments"]]
+        fits = isinstance(own_name, str) and isinstance(title, str) and isinstance(provenance, dict)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        fits = False
+    if not fits:
+        raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it")
     if digest != _digest(header, columns):
         raise LanemapError(f"{path} was changed after it was written: its digest does not match")
     try:
@@ -92,6 +102,21 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     except LanemapError as error:
         raise LanemapError(f"{path}: {error}") from None
     return Source(own_name if name is None else name, "capture", title, fragments, provenance)
+
+
+def _row(said: Any) -> tuple[Key, int, int, int]:
+    """What the metadata says of a fragment: its key, how many registers and slots, and the number of its layout.
+
+    Raises TypeError or ValueError where it is something else.
+    """
+    key, *numbers = said
+    registers, slots, layout = numbers
+    *names, major, selector, qualifiers = Key(*key)
+    texts = [*names, *(each for each in (major, qualifiers) if each is not None)]
+    whole = [registers, slots, layout, *([] if selector is None else [selector])]
+    if not (all(type(each) is str for each in texts) and all(type(each) is int for each in whole)):
+        raise TypeError(str(said)[:80])
+    return Key(*key), registers, slots, layout
 
 
 def _schema() -> Any:

@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +36,12 @@ def capture(
         str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.")] = None,
+    send: Annotated[
+        str | None, typer.Option("--send", help="Send it to a server, not into the database.", metavar="URL")
+    ] = None,
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", help="The token of that server.", metavar="FILE")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="Say what would run. Needs no GPU.")] = False,
     ptx: Annotated[
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
@@ -70,6 +78,7 @@ def capture(
             write_rows(found, format)
     if ptx is not None or show:
         return
+    token = _token(send, token_file)
     started = time.perf_counter()
     with _progress(len(select(pattern, shape, type))) as advance:
         source = measure(pattern, shape, type, device=device, name=name, progress=advance)
@@ -77,7 +86,9 @@ def capture(
     if file:
         write_capture(source, file)
         stored = str(file)
-    else:
+    if send:
+        source, stored = replace(source, name=_send(source, file, send, token)), send
+    elif not file:
         with open_database(db) as database:
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
@@ -116,6 +127,38 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
         said = [f"{found[each]} {each.value}" for each in Verdict if found[each] and each is not Verdict.RIGHT_ONLY]
         yield f"compared with {shipped.name}, which ships: {', '.join(said)}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
+
+
+def _token(url: str | None, file: str | None) -> str:
+    """The token for a server, asked for before anything is measured."""
+    from ..capture.send import expect_address
+    from .token import read_token
+
+    if (url is None) != (file is None):
+        raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
+    if url is None or file is None:
+        return ""
+    expect_address(url)
+    return read_token(file)
+
+
+def _send(source: Source, file: Path | None, url: str, token: str) -> str:
+    """Send a capture. Where that fails it is kept in a file, because nobody wants to measure again."""
+    from tempfile import mkdtemp
+
+    from .. import send_capture, write_capture
+
+    kept = file or Path(mkdtemp(prefix="lanemap-"), f"{source.name}.parquet")
+    if not file:
+        write_capture(source, kept)
+    try:
+        stored = send_capture(kept, url, token)
+    except LanemapError as error:
+        raise LanemapError(f"{error}: the capture is in {kept}") from None
+    if not file:
+        kept.unlink()
+        kept.parent.rmdir()
+    return stored
 
 
 def _forms(pattern: str | None, shape: str | None, type_: Sequence[str] | None) -> Rows:

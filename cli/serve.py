@@ -6,14 +6,17 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Annotated
 
 import typer
 
 from .. import LanemapError
-from ..db.location import named_file
-from .app import app, open_database
+from .app import app, complain, open_database
 from .options import Db
+from .token import read_token
+
+_EXPOSED = "every machine that can reach this one may read the database, unencrypted"
 
 
 @app.command(epilog="Example: lanemap serve --port 0")
@@ -42,9 +45,12 @@ def serve(
 
     token = None if token_file is None else read_token(token_file)
     with open_database(db) as database, _listening(host, port) as listening:
-        names = {*LOCAL, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower(), *(name or ())}
-        application = create_app(database, token=token, names=names)
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        place, number, *_ = listening.getsockname()
+        names = {each.lower() for each in (host, socket.gethostname(), socket.getfqdn(), *(name or ()))}
+        application = create_app(database, token=token, names={*LOCAL, *names})
+        if not ip_address(place).is_loopback:
+            complain(_WARNING[token is not None])
+        address = f"http://{_written(place, host)}:{number}"
         sys.stdout.write(f"Lanemap is at {address} (Ctrl-C stops it)\n")
         sys.stdout.flush()
         if show:
@@ -58,19 +64,18 @@ def serve(
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def read_token(file: str) -> str:
-    """The token in a file, without the end of its line.
+#: What it means to listen to other machines, without and with a token.
+_WARNING = (
+    f"{_EXPOSED}.",
+    f"{_EXPOSED}, and whoever overhears the token may write: let a proxy with TLS stand in front of it.",
+)
 
-    Raises:
-        LanemapError: it cannot be read, or is too short to be a secret.
-    """
-    try:
-        token = named_file(file, "a file that holds a token").read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
-    if len(token) < 16 or not token.isprintable() or " " in token:
-        raise LanemapError(f"{file} holds no token: write 16 characters or more into it, as openssl rand -hex 32 does")
-    return token
+
+def _written(place: str, host: str) -> str:
+    """A host as an address has it."""
+    if ip_address(place).is_unspecified:
+        host = "localhost"
+    return f"[{host}]" if ":" in host else host
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -113,10 +113,10 @@ async def layout(
 
 @router.get("/fragments", responses=described(ROWS))
 def fragments(
-    database: Opened, form: RowsFormat, source: Annotated[str, Query(description="Empty: all.")] = DEFAULT_SOURCE
+    database: Opened, form: RowsFormat, source: Annotated[str, Query(description="Or all.")] = DEFAULT_SOURCE
 ) -> Response:
     """What a source says of each fragment."""
-    return _rows(lookup.listed(database.reader, lookup.Query(source=source or None)), form)
+    return _rows(lookup.listed(database.reader, lookup.Query(source=source)), form)
 
 
 @router.get("/sources", responses=described(ROWS))

@@ -195,3 +195,30 @@ def test_a_capture_of_nothing_is_still_a_capture(documented, complete, tmp_path)
     recording.write(empty, tmp_path / "empty.parquet")
     assert recording.read(tmp_path / "empty.parquet").fragments == []
     assert np.isfinite(empty.provenance["seconds"])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        lambda header: header.update(name=1),
+        lambda header: header.update(provenance=[]),
+        lambda header: header["fragments"][0].__setitem__(0, ["mma"]),
+        lambda header: header["fragments"][0][0].__setitem__(0, {}),
+        lambda header: header["fragments"][0][0].__setitem__(1, 16),
+        lambda header: header["fragments"][0][0].__setitem__(5, "0"),
+        lambda header: header["fragments"][0][0].__setitem__(6, 1),
+        lambda header: header["fragments"][0].__setitem__(1, "4"),
+        lambda header: header["fragments"][0].__setitem__(3, True),
+    ],
+)
+def test_metadata_of_other_types_is_refused(path, header):
+    rewritten(path, header=header)
+    with pytest.raises(LanemapError, match="provenance is not as lanemap writes it"):
+        recording.read(path)
+
+
+def test_a_file_of_too_many_rows_is_not_read(path, monkeypatch):
+    monkeypatch.setattr(recording, "_MOST", 10)
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "read", lambda _: pytest.fail("was read"))
+    with pytest.raises(LanemapError, match="no capture has more than 10"):
+        recording.read(path)

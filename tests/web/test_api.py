@@ -72,8 +72,8 @@ def test_rows_are_those_of_database_in_every_format(client, database, path, para
     assert found.values.tolist() == expected.astype(object).where(expected.notna(), None).values.tolist()
 
 
-def test_every_source_is_asked_for_by_an_empty_name(client, database):
-    assert len(client.get("/api/fragments?source=").json()) == len(database.fragments(None))
+def test_all_sources_are_asked_for_together(client, database):
+    assert len(client.get("/api/fragments?source=all").json()) == len(database.fragments(None))
 
 
 def test_parameters_are_the_arguments_of_database(client):

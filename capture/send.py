@@ -1,0 +1,67 @@
+"""Captures sent to a Lanemap server: with the standard library, because a machine with a card has little else."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from ..db.errors import LanemapError, masked
+
+#: The server stores one capture after the other, and may have many to store.
+_SECONDS = 300
+_LARGEST = 1 << 16
+
+
+def send(file: Path, url: str, token: str) -> str:
+    """Send a capture file to a server; the name of the source that it was stored as.
+
+    Raises:
+        LanemapError: the server cannot be reached, or refuses it; says why.
+    """
+    expect_address(url)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
+    request = Request(f"{url.rstrip('/')}/api/captures", file.read_bytes(), headers, method="POST")  # noqa: S310
+    try:
+        with build_opener(_NoRedirect).open(request, timeout=_SECONDS) as answer:
+            return str(json.loads(answer.read(_LARGEST))["source"])
+    except HTTPError as error:
+        raise LanemapError(f"{masked(url)} did not take the capture: {_reason(error)}") from None
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise LanemapError(f"cannot reach {masked(url)}: {getattr(reason, 'strerror', None) or reason}") from None
+    except (ValueError, KeyError, TypeError):
+        raise LanemapError(f"{masked(url)} does not answer as lanemap serve does: name where that runs") from None
+
+
+def expect_address(url: str) -> None:
+    """Refuse what cannot be the address of a server, before anything is measured for it.
+
+    Raises:
+        LanemapError: it cannot.
+    """
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+    except ValueError:
+        fits = False
+    if not fits or not url.isprintable() or parts.query or parts.fragment:
+        raise LanemapError(f"cannot send to {masked(url)!r}: write the address that lanemap serve prints")
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A token is for the server that was named, not for wherever that one points."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Do not go there."""
+
+
+def _reason(error: HTTPError) -> str:
+    """What the server says, in one line, or else what its status means."""
+    try:
+        return " ".join(str(json.loads(error.read(_LARGEST))["detail"]).split())
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"

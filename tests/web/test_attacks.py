@@ -1,0 +1,283 @@
+"""What the server withstands: an answer for each, whatever is sent, and the others are served meanwhile."""
+
+import gzip
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from starlette.exceptions import HTTPException
+
+import lanemap
+from lanemap.cli.options import Format
+from lanemap.cli.web import limits, tasks, work
+from lanemap.db.lookup import Query
+
+from .conftest import TOKEN
+
+FIND = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def recorded(database, tmp_path_factory):
+    """A capture file of a few operands."""
+    source = database.source("h200-sm_90a")
+    some = [replace(each, elements=each.elements) for each in source.fragments if each.type == "b1"]
+    file = tmp_path_factory.mktemp("recorded") / "mine.parquet"
+    lanemap.write_capture(replace(source, fragments=some), file)
+    return file.read_bytes()
+
+
+def test_every_answer_forbids_what_a_page_must_not_do(client):
+    for path in (FIND, "/api/find", "/nothing", "/api/captures", "/openapi.json", "/static/nothing.js"):
+        for _ in range(2):
+            headers = client.get(path).headers
+            assert headers.get_list("content-security-policy") == [POLICY]
+            assert headers["x-content-type-options"] == "nosniff"
+    assert "content-security-policy" in client.get("/", headers={"host": "elsewhere"}).headers
+
+
+def test_a_host_that_is_not_its_own_is_refused(client, refused):
+    for host in ("elsewhere", "127.0.0.1.elsewhere", "elsewhere:8000", "", "[::2]", "0.0.0.0", "127.0.0.2"):
+        refused(client.get(FIND, headers={"host": host}), 421, "host")
+        refused(client.post("/api/diff", headers={"host": host}), 421, "host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "[::1]:8000"])
+def test_its_own_hosts_are_answered(client, host):
+    assert client.get(FIND, headers={"host": host}).status_code == 200
+
+
+def test_nothing_is_written_without_the_token(own_client, recorded, refused):
+    before = own_client.get("/api/sources").json()
+    for given in ("", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer \xff", TOKEN):
+        headers = {b"authorization": given.encode("latin-1")}
+        refused(own_client.post("/api/captures", content=recorded, headers=headers), 401, "token")
+    refused(own_client.post("/api/captures", content=recorded), 401, "token")
+    assert own_client.get("/api/sources").json() == before
+
+
+def test_nothing_is_written_where_the_server_has_no_token(client, recorded, refused):
+    refused(client.post("/api/captures", content=recorded, headers={"authorization": "Bearer None"}), 403, "token")
+    refused(client.post("/api/captures", content=recorded), 403, "token")
+
+
+def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, own):
+    answers = [own_client.post("/api/captures", content=recorded, headers=BEARER) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    (name,) = {answer.json()["source"] for answer in answers}
+    assert name.startswith("h200-sm_90a-")
+    with lanemap.open(own) as database:
+        assert database.sources().name.tolist()[3:] == [name]
+        assert database.diff(name, "h200-sm_90a").unexplained == 0
+    fleet = own_client.get("/api/fleet").json()
+    assert {row["source"] for row in fleet} == {"h200-sm_90a", name}
+
+
+def damaged(recorded):
+    """Files that are none, by what is wrong with them."""
+    table = pa.table({name: pa.array([0]) for name in ("lane", "reg", "slot", "row", "col")})
+    named = {name: pa.array(["x" * 2000]) for name in ("shape", "type", "role")}
+    wide, wrong, deep = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    pq.write_table(pa.table({f"c{number}": [0] for number in range(3000)}), wide)
+    pq.write_table(pa.table({**named, **{name: table[name] for name in table.column_names}}), wrong)
+    pq.write_table(table.replace_schema_metadata({b"lanemap.capture": b"[" * 100_000}), deep)
+    return {
+        "nothing": b"",
+        "text": b"hello",
+        "zeros": bytes(1000),
+        "cut": recorded[: len(recorded) // 2],
+        "no end": recorded[:-4],
+        "only an end": b"PAR1" + bytes(100) + b"\xff\xff\xff\x7fPAR1",
+        "compressed": gzip.compress(recorded),
+        "arrow": b"ARROW1\0\0" + b"\xff" * 1000,
+        "wide": wide.getvalue(),
+        "long names": wrong.getvalue(),
+        "deep": deep.getvalue(),
+        "csv": b"shape,type,role,lane,reg,slot,row,col\n<script>,f16,A,0,0,0,0,0\n",
+        "one line": b"shape," * 1_000_000,
+    }
+
+
+def test_what_is_no_file_is_refused(client, own_client, recorded, refused):
+    before = own_client.get("/api/sources").json()
+    for server, path in ((client, "/api/diff"), (own_client, "/api/captures")):
+        for name, data in damaged(recorded).items():
+            said = refused(server.post(path, content=data, headers=BEARER), 400)
+            assert "/" not in said.replace("text/", ""), (name, said)
+        form = server.post(path, files={"file": recorded}, headers=BEARER)
+        refused(form, 415, "--data-binary")
+    assert own_client.get("/api/sources").json() == before
+
+
+def bomb(rows):
+    """A small Parquet file of a table of layouts with any number of rows."""
+    columns = {name: pa.array(np.zeros(rows, np.int32)) for name in ("lane", "reg", "slot", "row", "col")}
+    texts = {
+        name: pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [value])
+        for name, value in (("shape", "m16n8k16"), ("type", "f16"), ("role", "A"))
+    }
+    made = io.BytesIO()
+    pq.write_table(pa.table({**texts, **columns}), made, compression="zstd")
+    return made.getvalue()
+
+
+def test_a_bomb_is_refused(client, refused):
+    data = bomb(8_000_000)
+    assert len(data) < 1 << 20
+    refused(client.post("/api/diff", content=data), 400, "more than")
+
+
+def test_what_is_too_large_is_refused(client, refused):
+    """Whether its length is said or not."""
+    refused(client.post("/api/decode", content=bytes(limits.LARGEST + 1)), 413, "1 MB")
+    refused(client.post("/api/decode", content=iter([bytes(1 << 16)] * 17)), 413, "1 MB")
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as raw:
+        raw.sendall(
+            f"POST /api/diff HTTP/1.1\r\nHost: localhost\r\nContent-Length: {work.LARGEST + 1}\r\n\r\n".encode()
+        )
+        assert raw.recv(100).startswith(b"HTTP/1.1 413 ")
+    refused(client.post("/api/diff", content=(bytes(1 << 20) for _ in range(65))), 413, "64 MB")
+
+
+def test_deep_and_strange_json_is_refused(client, refused):
+    headers = {"content-type": "application/json"}
+    number = b'{"shape": "m16n8k16", "type": "f16", "selector": 0, "words": [' + b"9" * 10_000 + b"]}"
+    for body in (b"[" * 500_000, b'{"words":' * 50_000, b"\xff\xfe", b"null", b"[]", number, b"NaN"):
+        refused(client.post("/api/decode", content=body, headers=headers), 400)
+
+
+def test_a_hundred_uploads_at_once_are_all_answered(client, database):
+    sent = io.BytesIO()
+    database.export(sent, format="csv", query=Query("m16n8k8", "bf16", source="ptx-isa-9.1", instruction="mma"))
+    wrong = sent.getvalue().replace(b",0,0,0,0,0,0,", b",0,0,0,1,0,0,", 1)
+
+    def send(number):
+        body = (sent.getvalue(), wrong, bomb(10), b"x" * 1_000_000)[number % 4]
+        return client.post("/api/diff?against=ptx-isa-9.1%2Berrata&type=bf16&shape=m16n8k8", content=body)
+
+    limit = httpx.Limits(max_connections=None)
+    with httpx.Client(base_url=client.base_url, timeout=300, limits=limit) as client, ThreadPoolExecutor(100) as many:
+        answers = list(many.map(send, range(100)))
+    assert [answer.status_code for answer in answers] == [200, 200, 400, 400] * 25
+    assert [answer.json()["agree"] for answer in answers if answer.status_code == 200] == [True, False] * 25
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (ENDLESS, "longer than 1 s"),
+        ("SELECT a.lane FROM layout AS a, layout AS b, layout AS c", "more than 100000 rows"),
+        ("SELECT hex(randomblob(1000000)) FROM layout", ""),
+        ("SELECT * FROM pragma_database_list", "only reads"),
+        ("ATTACH 'x.db' AS x", "only reads"),
+        ("SELECT load_extension('x')", ""),
+        ("SELECT 1; DROP TABLE source", ""),
+    ],
+)
+def test_a_query_ends_by_its_limits(client, refused, query, words):
+    said = refused(client.get("/api/sql", params={"query": query, "seconds": 1}), 400, words)
+    assert "/" not in said
+
+
+def test_others_are_served_while_queries_run(client):
+    """Every process is busy with a query that would never end."""
+    busy = 2 * (os.cpu_count() or 2)
+    with ThreadPoolExecutor(busy) as many:
+        queries = [many.submit(client.get, "/api/sql", params={"query": ENDLESS, "seconds": 3}) for _ in range(busy)]
+        answers = [client.get(FIND + f"&slot={slot}").status_code for slot in (0, 1)]
+        assert not any(query.done() for query in queries)
+        assert answers == [200, 200]
+        assert {query.result().status_code for query in queries} == {400}
+
+
+def test_what_cannot_be_interrupted_is_killed(client, refused, monkeypatch):
+    monkeypatch.setattr(work, "SECONDS", 1.0)
+    refused(client.get("/api/sql", params={"query": ENDLESS, "seconds": 30}), 400, "longer than 1 s")
+    assert client.get("/api/sql?query=SELECT 1 AS one").json() == [{"one": 1}]
+
+
+def test_who_waits_for_too_long_is_told_when_to_come_again(database, monkeypatch):
+    monkeypatch.setattr(work, "PATIENCE", 0.1)
+    workers = work.Workers(database.location)
+
+    async def wait():
+        for number in range(int(workers._places.total_tokens)):
+            await workers._places.acquire_on_behalf_of(number)
+        with pytest.raises(HTTPException) as told:
+            await workers(tasks.sql, Format.CSV, "SELECT 1", 1.0, 1)
+        assert (told.value.status_code, told.value.headers) == (503, {"Retry-After": "60"})
+
+    anyio.run(wait)
+
+
+def test_a_request_that_takes_too_long_is_ended(client, refused, monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS", 0.5)
+    refused(client.get("/api/sql", params={"query": ENDLESS}), 503, "longer than 0.5 s")
+
+
+def test_no_answer_names_a_place_on_the_machine(client, database, built):
+    said = [client.get("/api/sources").text, client.get("/openapi.json").text]
+    said += [
+        client.get(path).text for path in ("/api/diff?left=a&right=b", "/static/../app.py", "/static/%2e%2e/app.py")
+    ]
+    assert not [text for text in said if str(built.parent) in text or str(Path.home()) in text or "Traceback" in text]
+
+
+def test_a_database_that_is_gone_is_not_named(own_client, own, refused):
+    if "postgresql" in own:
+        pytest.skip("the server stays")
+    Path(own).write_bytes(b"not a database at all, but of some length" * 100)
+    for _ in range(2):
+        said = refused(own_client.get("/api/sources"), 400)
+        assert own not in said
+        assert "the database" in said
+
+
+def test_killed_while_it_stores_a_capture(own, shipped, tmp_path):
+    """The database has all of it or nothing, and serves on."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    command = [sys.executable, "-m", "lanemap", "serve", "--port", "0", "--db", own, "--token-file", str(file)]
+    recording = lanemap._recordings()[0].read_bytes()
+    with (
+        lanemap.open(own) as database,
+        ThreadPoolExecutor(1) as one,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as server,
+    ):
+        address = server.stdout.readline().split()[3]
+        sent = one.submit(httpx.post, f"{address}/api/captures", content=recording, headers=BEARER, timeout=300)
+        while not (sent.done() or writing(database, own)):
+            time.sleep(0.01)
+        os.killpg(server.pid, signal.SIGKILL)
+        assert isinstance(sent.exception(), httpx.HTTPError)
+    with lanemap.open(own) as database:
+        assert database.sources().name.tolist() == shipped
+        assert database.find("m16n8k16", "f16", "A", row=9, col=3).lane.tolist() == [5]
+        database.add([replace(database.source("h200-sm_90a"), name="mine")])
+        assert database.diff("mine", "h200-sm_90a").unexplained == 0
+
+
+def writing(database, own):
+    """Whether somebody is writing to a database."""
+    if "postgresql" not in own:
+        return Path(f"{own}-journal").exists()
+    return bool(database.reader.select("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'", {}).rows)
