@@ -88,6 +88,6 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        raise LanemapError(
-            f"cannot listen at {host} port {port}: {error.strerror}: choose another --port or --host"
-        ) from None
+        # Python adds to some errors what it tried.
+        reason = str(error.strerror).partition(" (")[0]
+        raise LanemapError(f"cannot listen at {host}, port {port}: {reason}: choose another --port or --host") from None
