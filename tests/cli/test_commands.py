@@ -211,7 +211,12 @@ def test_one_rule_for_sources(run, refused, shipped):
         return {row["source"] for row in csv.DictReader(io.StringIO(run(*words, "-f", "csv").out))}
 
     a = ("m16n8k16", "f16", "A")
-    commands = (("find", *a, "--lane", "0"), ("show", *a, "--lane", "0"), ("export", *a), ("export", "--role", "A"))
+    commands = (
+        ("find", *a, "--lane", "0"),
+        ("show", *a, "--lane", "0"),
+        ("export", *a),
+        ("export", "--role", "A", "--type", "tf32"),
+    )
     for words in commands:
         assert sources(*words) == {lanemap.DEFAULT_SOURCE}
         assert sources(*words, "--source", "h200-sm_90a") == {"h200-sm_90a"}
