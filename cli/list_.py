@@ -59,7 +59,7 @@ def list_(
 
 _SOURCE = ("name", "kind", "fragments", "without_rows", "findings", "title")
 _ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratum", "evidence")
-_ALIKE = ("instruction", "shape", "major", "qualifiers", "registers", "slots", "status", "section")
+_ALIKE = ("instruction", "shape", "major", "registers", "slots", "status", "section")
 
 
 def listing(reader: Reader, what: What, *queries: Query) -> Rows:
@@ -94,16 +94,19 @@ def _sources(reader: Reader, query: Query) -> Rows:
 
 def _grouped(fragments: list[Fragment]) -> Rows:
     """One row for the roles, types and selectors that a section treats alike."""
+    from ..db.instructions import choices, undecided
     from ..db.reader import Rows
 
     groups: dict[tuple[Any, ...], list[Fragment]] = {}
     for each in fragments:
         kind = "CD" if each.role in "CD" else each.role
-        groups.setdefault((kind, *(getattr(each, name) for name in _ALIKE)), []).append(each)
+        alike = kind, undecided(each.qualifiers), *(getattr(each, name) for name in _ALIKE)
+        groups.setdefault(alike, []).append(each)
     rows = []
-    for (_, instruction, shape, *rest), group in groups.items():
+    for (_, _, instruction, shape, major, *rest), group in groups.items():
         roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
-        rows.append((instruction, shape, roles, types, selectors, *rest))
+        qualifiers = choices(each.qualifiers for each in group)
+        rows.append((instruction, shape, roles, types, selectors, major, qualifiers, *rest))
     columns = (
         *("instruction", "shape", "roles", "types", "selectors", "major", "qualifiers"),
         *("regs", "slots", "status", "section"),

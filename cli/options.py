@@ -89,7 +89,10 @@ source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
 
 
 def _roles(incomplete: str) -> list[str]:
-    return [role for role in "ABCDE" if role.startswith(incomplete.upper())]
+    from ..db.instructions import INSTRUCTIONS
+
+    known = dict.fromkeys(role for each in INSTRUCTIONS.values() for role in each.axes)
+    return [role for role in known if role.lower().startswith(incomplete.lower())]
 
 
 def _operand(context: typer.Context, incomplete: str) -> list[str]:
@@ -118,7 +121,7 @@ Operand = Annotated[
 ]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D or E.", autocompletion=_roles)]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D, E, SFA, SFB, r or p.", autocompletion=_roles)]
 
 SomeShape = Annotated[str | None, typer.Option("--shape", help="Only this shape.", autocompletion=_shapes)]
 SomeTypes = Annotated[

@@ -126,7 +126,7 @@ class Fragment:
     @property
     def dimensions(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
-        return instructions.dimensions(self.shape, self.role, self.instruction)
+        return instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)
 
     @property
     def threads(self) -> int:

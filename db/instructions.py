@@ -16,6 +16,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .errors import LanemapError
+from .spans import spans
 
 #: Threads of a warp.
 WARP = 32
@@ -26,7 +27,7 @@ WARPGROUP = 128
 #: Bits that one element takes in a register. Floats narrower than 8 bits sit in 8-bit containers, but see _PACKED.
 _BITS = {
     **dict.fromkeys(("f64",), 64),
-    **dict.fromkeys(("f32", "s32", "tf32"), 32),
+    **dict.fromkeys(("f32", "s32", "tf32", "b32"), 32),
     **dict.fromkeys(("f16", "bf16", "b16"), 16),
     **dict.fromkeys(("s4", "u4"), 4),
     "b1": 1,
@@ -39,6 +40,10 @@ _PACKED = {("mma", "m16n8k64", "e2m1"), ("mma.sp", "m16n8k128", "e2m1")}
 _QUAD_PAIRS = {("mma", "m8n8k4", "f16"), ("mma", "m8n8k4", "f32")}
 
 _SHAPE = re.compile(r"m([0-9]{1,5})n([0-9]{1,5})(?:k([0-9]{1,5}))?")
+#: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
+_TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
+_SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
+_COUNT = re.compile(r"x([0-9]{1,3})")
 _LARGEST = (1 << 15) - 1
 
 
@@ -46,9 +51,9 @@ _LARGEST = (1 << 15) - 1
 class Instruction:
     """One instruction, as PTX spells its name.
 
-    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, and ``m1``
-    is one column. ``threads`` execute it together. Elements of the roles in ``windowed`` may stand for a window of
-    columns. ``mnemonic`` is how mnemonics begin, where not with the name.
+    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, ``m1`` is one
+    column, and ``s`` counts block scales. ``threads`` execute it together. Elements of the roles in ``windowed`` may
+    stand for a window of columns. ``mnemonic`` is how mnemonics begin, where not with the name.
     """
 
     name: str
@@ -65,18 +70,24 @@ class Instruction:
 
 _PRODUCT = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
 _SPARSE = {**_PRODUCT, "E": "mk"}
+_BLOCK_SCALES = {"SFA": "ms", "SFB": "sn"}
+
+#: Operands that only some lanes supply, in some of their slots.
+SUPPLIED = ("E", "p", *_BLOCK_SCALES)
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
     each.name: each
     for each in (
-        Instruction("mma", _PRODUCT),
-        Instruction("mma.sp", _SPARSE, windowed="AE", mnemonic="mma.sp::ordered_metadata"),
+        Instruction("mma", _PRODUCT | _BLOCK_SCALES),
+        Instruction("mma.sp", _SPARSE | _BLOCK_SCALES, windowed="AE", mnemonic="mma.sp::ordered_metadata"),
         Instruction("wgmma", {"A": "mk", "D": "mn"}, WARPGROUP, mnemonic="wgmma.mma_async"),
         Instruction("wgmma.sp", {"A": "mk", "D": "mn", "E": "mk"}, WARPGROUP, "AE", "wgmma.mma_async.sp"),
         Instruction("wmma", _PRODUCT),
         Instruction("ldmatrix", {"r": "mn", "p": "m1"}),
         Instruction("stmatrix", {"r": "mn", "p": "m1"}),
         Instruction("movmatrix", {"A": "mn", "D": "nm"}),
+        Instruction("tcgen05.ld", {"r": "mn"}),
+        Instruction("tcgen05.st", {"r": "mn"}),
     )
 }
 
@@ -87,32 +98,52 @@ def instruction(name: str) -> Instruction:
 
 
 @cache
-def dimensions(shape: str, role: str, name: str = "mma.sp") -> tuple[int, int]:
-    """Rows and columns of the matrix that a role holds.
+def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | None = None) -> tuple[int, int]:
+    """Rows and columns of the matrix that a role holds; those of Tensor Memory are its lanes and 32-bit columns.
 
     >>> dimensions("m16n8k32", "B")
     (32, 8)
+    >>> dimensions("16x256b", "r", "tcgen05.ld", "x2")
+    (16, 16)
 
     Raises:
         LanemapError: the shape or the role is invalid.
     """
-    matched = _SHAPE.fullmatch(shape)
-    if matched is None:
-        raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
-    extents = {axis: int(extent) for axis, extent in zip("mnk", matched.groups(), strict=True) if extent} | {"1": 1}
+    extents = _extents(shape, qualifiers or "")
     axes = instruction(name).axes
     if role not in axes:
         raise LanemapError(f"invalid role {role!r}: {name} has {', '.join(axes)}")
     if missing := set(axes[role]) - set(extents):
-        raise LanemapError(f"shape {shape} of {name} has no {missing.pop().upper()}: write m16n8k16")
+        lacking = missing.pop()
+        if lacking == "s":
+            raise LanemapError(f"{role} of {name} {shape} needs its number of scales: write scale_vec::2X")
+        raise LanemapError(f"shape {shape} of {name} has no {lacking.upper()}: write m16n8k16")
     if not all(0 < extent <= _LARGEST for extent in extents.values()):
         raise LanemapError(f"invalid shape {shape}: each dimension is 1 to {_LARGEST}")
     return extents[axes[role][0]], extents[axes[role][1]]
 
 
+def _extents(shape: str, qualifiers: str) -> dict[str, int]:
+    """The extent of each axis that a shape has: two 16-bit columns of Tensor Memory may be packed into one of 32."""
+    scales = _SCALES.match(qualifiers)
+    known = {"1": 1} | ({"s": int(scales[1])} if scales else {})
+    if memory := _TENSOR_MEMORY.fullmatch(shape):
+        count = _COUNT.match(qualifiers)
+        columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
+        return known | {"m": int(memory[1]), "n": columns}
+    if matched := _SHAPE.fullmatch(shape):
+        return known | {axis: int(each) for axis, each in zip("mnk", matched.groups(), strict=True) if each}
+    raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
+
+
 def computations(name: str, shape: str, type: str, qualifiers: str | None = None) -> int:  # noqa: A002 - PTX's word
-    """How many products or matrices one execution handles: four in m8n8k4 with f16, two in ldmatrix.x2, mostly one."""
-    counted = re.match(r"x([0-9]+)", qualifiers or "")
+    """How many products or matrices one execution handles: four in m8n8k4 with f16, two in ldmatrix.x2, mostly one.
+
+    A move of Tensor Memory handles one whatever it repeats, or two that are apart (16x32bx2).
+    """
+    if memory := _TENSOR_MEMORY.fullmatch(shape):
+        return 2 if memory[3] else 1
+    counted = _COUNT.match(qualifiers or "")
     return 4 if (name, shape, type) in _QUAD_PAIRS else int(counted[1]) if counted else 1
 
 
@@ -174,6 +205,31 @@ def name_of(keys: Iterable[Key]) -> str:
     parts += [f"{first.major} major"] if first.several_majors else []
     parts += [f"selector {first.selector}"] if first.selector is not None else []
     return " ".join(parts)
+
+
+def undecided(qualifiers: str | None) -> str | None:
+    """Qualifiers without the numbers that select block scales.
+
+    >>> undecided("scale_vec::2X.byte_id::2.thread_id::1")
+    'scale_vec::2X.byte_id::.thread_id::'
+    """
+    return qualifiers and re.sub(r"(?<=_id::)\d", "", qualifiers)
+
+
+def choices(qualifiers: Iterable[str | None]) -> str | None:
+    """Qualifiers that differ only in such numbers, as words.
+
+    >>> choices([f"scale_vec::1X.byte_id::{byte}" for byte in range(4)])
+    'scale_vec::1X byte_id::0-3'
+    """
+    known = [each for each in dict.fromkeys(qualifiers) if each]
+    if not known or "_id::" not in known[0]:
+        return next(iter(known), None)
+    merged = []
+    for words in zip(*(each.split(".") for each in known), strict=True):
+        numbers = spans(int(word[-1]) for word in words if "_id::" in word)
+        merged.append(words[0][:-1] + numbers.replace(" ", "") if numbers else words[0])
+    return " ".join(merged)
 
 
 def register_bits(type: str) -> int:  # noqa: A002 - PTX's word
@@ -271,14 +327,13 @@ def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes."""
     name, shape, type_, role, major, _, qualifiers = key
     threads = INSTRUCTIONS[name].threads
-    if role == "p":
-        return Operand(role, type_, 1, 1, major, threads)
-    if role == "E":
-        return Operand(role, type_, 1, sparsity(name, shape, type_).slots, major, threads)
-    cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name))
+    slots = register_bits(type_) // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
+    if role in SUPPLIED:
+        slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
+        return Operand(role, type_, 1, slots, major, threads)
+    cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
     stored = 2 if role == "A" and INSTRUCTIONS[name].sparse else 1
     elements = copies(name, shape, type_, role) * cells // stored // threads
-    slots = register_bits(type_) // element_bits(name, shape, type_)
     return Operand(role, type_, elements // slots, slots, major, threads)
 
 
@@ -316,13 +371,13 @@ class Form:
     @property
     def roles(self) -> str:
         """The operands that threads hold, but for E: that depends on the selector."""
-        return "".join(INSTRUCTIONS[self.name].axes).replace("E", "")
+        return "".join(role for role in INSTRUCTIONS[self.name].axes if role not in SUPPLIED)
 
     @property
     def types(self) -> Mapping[str, str]:
         """The type of each role; that of E is the type of the A that it belongs to."""
-        types = {"A": self.a, "B": self.b, "C": self.c, "D": self.d}
-        return {**types, "E": self.a} if self.sparse else types
+        types = {"A": self.a, "B": self.b, "C": self.c, "D": self.d} | ({"E": self.a} if self.sparse else {})
+        return types if self.scale is None else types | dict.fromkeys(_BLOCK_SCALES, self.suffix.removeprefix("."))
 
     @property
     def mnemonic(self) -> str:

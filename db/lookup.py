@@ -54,7 +54,7 @@ WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
   AND (CAST(:role AS TEXT) IS NULL OR role = :role)
   AND (CAST(:major AS TEXT) IS NULL OR major = :major)
   AND (CAST(:selector AS INTEGER) IS NULL OR selector = :selector)
-  AND (CAST(:qualifiers AS TEXT) IS NULL OR qualifiers = :qualifiers)
+  AND (CAST(:qualifiers AS TEXT) IS NULL OR LOWER(qualifiers) = :qualifiers)
 """
 _FRAGMENTS = f"SELECT fragment.*, source.name AS source, digest {_MATCHING} ORDER BY fragment.id"
 
@@ -192,7 +192,8 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     what = f"{first.role} of {first.instruction} {first.shape}"
     lines = []
     if asked["type"] not in (None, first.type):
-        others = [each for each in accumulators(first.instruction, first.shape, asked["type"]) if each != first.type]
+        there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
+        others = [each for each in there if each != first.type]
         choice = f"; it may be {' or '.join(others)}" if others else ""
         lines.append(f"{what} {asked['type']} has the type {first.type}{choice}")
     if asked["instruction"] is None and instruction(first.instruction).sparse:
@@ -249,7 +250,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         known.sort(key=lambda each: (*(each.source != source for source in sources), each.major != major))
         return known[0] if known else with_rows(reader, found)[0]
 
-    return [only(role) for role in instruction(a[0].instruction).axes]
+    return [only(role) for role in instruction(a[0].instruction).axes if not role.startswith("SF")]
 
 
 def _accumulator(a: Fragment, asked: str | None) -> str:
@@ -317,12 +318,18 @@ def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
     """The elements of fragments at the given coordinates, with the columns of ``layout``.
 
     Raises:
-        LanemapError: a coordinate is outside a fragment.
+        LanemapError: a coordinate is outside all of them.
     """
-    records = []
+    records, outside = [], []
+    found = list(found)
     for each in found:
         names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
-        records += [names | element._asdict() for element in elements(each, **where)]
+        try:
+            records += [names | element._asdict() for element in elements(each, **where)]
+        except LanemapError as error:
+            outside.append(error)
+    if outside and len(outside) == len(found):
+        raise outside[0]
     return Rows(COLUMNS, [tuple(record[name] for name in COLUMNS) for record in records])
 
 

@@ -22,6 +22,7 @@ DEFAULT_SOURCE = "ptx-isa-9.1+errata"
 EVERY_SOURCE = "all"
 
 _NOTHING = Name()
+_SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
 #: Instructions of which every form is known, so that a name of another form can be refused.
 _FAMILIES = {None, *(form.name for form in FORMS)}
 _ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
@@ -88,11 +89,12 @@ class Query:
         name = self.name
         role = _role(self.role, name)
         own = name.type_of(role) if role else word("type", self.type) and name.type
+        if role in ("SFA", "SFB"):
+            own = own or next(iter(self._scales & {"ue8m0", "ue4m3"}), None)
         layout, instruction = name.layout_of(role) if role else None, name.instruction
         if role and instruction:
             _check_role(instruction, role)
         several = len(majors(instruction or "", name.shape or "", own or "", role or "")) > 1
-        moved = layout if instruction == "wmma" and role in ("A", "B") else None
         return {
             "shape": name.shape,
             "type": own,
@@ -100,13 +102,27 @@ class Query:
             "instruction": instruction,
             "major": (layout if several else None) if self.major is None else word("major", self.major),
             "selector": whole("selector", self.selector),
-            "qualifiers": name.qualifiers or moved if self.qualifiers is None else word("qualifiers", self.qualifiers),
+            "qualifiers": None if self._scales else self._qualifiers,
             "source": self._source(),
         }
 
     def _source(self) -> str | None:
         name = None if self.source is None else text("source", self.source)
         return None if name is None or name.lower() == EVERY_SOURCE else name
+
+    @cached_property
+    def _qualifiers(self) -> str | None:
+        """The qualifiers of the fragment: those of wmma say how A or B lies in memory."""
+        if self.qualifiers is not None:
+            return word("qualifiers", self.qualifiers)
+        role = _role(self.role, self.name)
+        in_memory = self.name.layout_of(role) if self.name.instruction == "wmma" and role in ("A", "B") else None
+        return self.name.qualifiers or in_memory
+
+    @cached_property
+    def _scales(self) -> set[str]:
+        """What is said of block scales: their type, how many there are, and what selects their bytes and lanes."""
+        return set(filter(_SCALE.fullmatch, (*self.name.modifiers, *(self._qualifiers or "").split("."))))
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -118,7 +134,12 @@ class Query:
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
-        if not (self.name.types or self.name.type or self.name.layouts):
+        if key.role in ("SFA", "SFB") and (
+            (self.name.types and "block_scale" not in self.name.modifiers)
+            or not self._scales <= {key.type, *(key.qualifiers or "").lower().split(".")}
+        ):
+            return False
+        if not (self.name.types or self.name.type or self.name.layouts or self.name.modifiers):
             return True
         layout = self.name.layout_of(key.role)
         if key.instruction == "wmma" and key.role in ("A", "B") and layout not in (None, key.qualifiers):
@@ -131,14 +152,18 @@ class Query:
 
     @cached_property
     def _operands(self) -> set[tuple[str, str, str]] | None:
-        """Instruction, role and type of the operands, where the name has only the type of A."""
-        if self.type is not None or self.role is not None or not self.name.type or not self.forms:
+        """Instruction, role and type of the operands, where the name has only the type of A, or none."""
+        named = self.name.type or (self.name.modifiers and not self.name.types)
+        if self.type is not None or self.role is not None or not named or not self.forms:
             return None
         return {(form.name, *operand) for form in self.forms for operand in form.types.items()}
 
     def of_accumulator(self) -> Query | None:
-        """The same for C or D where the type is that of A; None where it cannot be."""
+        """The same for C, D or block scales where the type is that of A; None where it cannot be."""
         asked = self.parameters()
+        if asked["role"] in ("SFA", "SFB"):
+            scaled = any(form.scale and asked["type"] == form.a for form in self.forms)
+            return replace(self, type=None) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
         found = accumulators(asked["instruction"], asked["shape"], asked["type"])
@@ -349,5 +374,6 @@ def word(name: str, value: object) -> str | None:
 
 
 def naturally(name: str) -> list[tuple[int, str]]:
-    """Sort key that counts: m16n8k8 before m16n8k16."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+    """Sort key that counts: m16n8k8 before m16n8k16, and what begins with a number last."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(not parts[0]), ""), *((int(part), "") if part.isdigit() else (0, part) for part in parts)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .fragment import Fragment
-from .instructions import copies
+from .instructions import SUPPLIED, copies
 from .spans import spans
 
 
@@ -57,8 +57,7 @@ def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     if (count > 1).any():
         lane, reg, slot = np.argwhere(count > 1)[0]
         found.append(f"{(count > 1).sum()} slots stand for several cells, first lane {lane} reg {reg} slot {slot}")
-    # Only some lanes supply metadata, and only some give addresses.
-    if fragment.role not in ("E", "p") and (count == 0).any():
+    if fragment.role not in SUPPLIED and (count == 0).any():
         lane, reg, slot = np.argwhere(count == 0)[0]
         found.append(f"{(count == 0).sum()} slots stand for no cell, first lane {lane} reg {reg} slot {slot}")
     return found

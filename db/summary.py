@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .fragment import Fragment
-from .instructions import Form, Key
+from .instructions import Form, Key, choices, undecided
 from .lookup import DEFAULT_SOURCE, densest, fragments
 from .names import Query
 from .reader import Reader, Rows, Value
@@ -16,12 +16,14 @@ from .reader import Reader, Rows, Value
 class Operand:
     """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
 
-    ``selectors`` are those that the operand has a fragment for each of. A verdict is ``rows`` for the source whose rows
-    look-ups show, one of those of a comparison with it, or the status of a fragment without rows, as figure-only.
+    ``selectors`` and ``qualifiers`` are those that the operand has a fragment for each of. A verdict is ``rows`` for
+    the source whose rows look-ups show, one of those of a comparison with it, or the status of a fragment without rows,
+    as figure-only.
     """
 
     fragment: Fragment
     selectors: tuple[int, ...]
+    qualifiers: str | None
     verdicts: Mapping[str, str]
 
 
@@ -48,7 +50,7 @@ class Summary:
         for source in self.sources:
             for each in self.operands:
                 if source in each.verdicts:
-                    alike.setdefault((source, each.verdicts[source]), []).append(_name(each.fragment))
+                    alike.setdefault((source, each.verdicts[source]), []).append(_name(each))
         verdicts = [(*which, ", ".join(names)) for which, names in alike.items()]
         return Rows(_OPERAND, list(map(_row, self.operands))), Rows(("source", "verdict", "operands"), verdicts)
 
@@ -56,16 +58,17 @@ class Summary:
 _OPERAND = ("role", "type", "major", "qualifiers", "matrix", "regs", "bits", "slots", "selectors")
 
 
-def _name(fragment: Fragment) -> str:
-    major = fragment.major if fragment.key.several_majors else None
-    return " ".join(filter(None, (fragment.role, fragment.type, major, fragment.qualifiers)))
+def _name(operand: Operand) -> str:
+    shown = operand.fragment
+    major = shown.major if shown.key.several_majors else None
+    return " ".join(filter(None, (shown.role, shown.type, major, operand.qualifiers)))
 
 
 def _row(operand: Operand) -> tuple[Value, ...]:
     shown = operand.fragment
     matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
     registers = shown.registers, shown.register_bits, shown.slots
-    return shown.role, shown.type, shown.major, shown.qualifiers, matrix, *registers, selectors
+    return shown.role, shown.type, shown.major, operand.qualifiers, matrix, *registers, selectors
 
 
 def instruction_summary(reader: Reader, query: Query) -> Summary:
@@ -81,8 +84,9 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     shown = _shown(by_source)
     verdicts = {source: _verdicts(shown, theirs, source) for source, theirs in by_source.items()}
     operands: dict[Key, list[Key]] = {}
-    for key in shown:
-        operands.setdefault(key._replace(selector=None), []).append(key)
+    for key in sorted(shown, key=lambda key: key.role.startswith("SF")):
+        alike = key._replace(selector=None, qualifiers=undecided(key.qualifiers))
+        operands.setdefault(alike, []).append(key)
     return Summary(
         tuple(form for form in query.forms if form.name == found[0].instruction),
         tuple(_operand(keys, shown, verdicts) for keys in operands.values()),
@@ -112,7 +116,8 @@ def _verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], sou
 def _operand(keys: Sequence[Key], shown: Mapping[Key, Fragment], verdicts: Mapping[str, Mapping[Key, str]]) -> Operand:
     said = {source: _together(theirs[key] for key in keys if key in theirs) for source, theirs in verdicts.items()}
     selectors = tuple(key.selector for key in keys if key.selector is not None)
-    return Operand(shown[keys[0]], selectors, {source: words for source, words in said.items() if words})
+    qualifiers = choices(key.qualifiers for key in keys)
+    return Operand(shown[keys[0]], selectors, qualifiers, {source: words for source, words in said.items() if words})
 
 
 def _together(verdicts: Iterable[str]) -> str:

@@ -26,6 +26,9 @@ _MNEMONIC = re.compile(
     r"mma((?:[.]\w+(?:::\w+)?)*?)[.](m\d+n\d+k\d+)[.](row|col)[.](row|col)[.](\w+)[.](\w+)[.](\w+)[.](\w+)"
 )
 
+#: How many scales a row or a column has in a mnemonic with block scales, and their type.
+SCALED = re.compile(r"scale_vec::([124])X\S*[.](ue\dm\d)\b")
+
 
 def instruction(mnemonic: str) -> Instruction | None:
     """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
@@ -93,6 +96,52 @@ def fragment(
         status="imported",
         origin=origin,
         formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
+    )
+
+
+def scales(
+    of: Instruction, role: str, mnemonic: str, layout: Layout, chosen: Sequence[int | None], origin: str
+) -> Fragment:
+    """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
+
+    Args:
+        of: the instruction.
+        role: SFA or SFB.
+        mnemonic: says how many scales there are along K, and their type.
+        layout: takes (thread, k) to an index into M x K, or N x K.
+        chosen: byte-id and thread-id, which say where of the four bytes and four lanes the scales are (9.7.14.3).
+        origin: where the layout was found.
+
+    Raises:
+        LanemapError: the layout is another one, or the selectors are not there.
+    """
+    byte, thread = chosen
+    if byte is None or thread is None:
+        raise LanemapError("its byte-id and thread-id are not constants")
+    found = SCALED.search(mnemonic)
+    assert found is not None  # who calls found it
+    count = int(found[1])
+    lines, depth = table.dimensions(of.shape, role[-1], of.name)[:: 1 if role == "SFA" else -1]
+    index = thread_value(layout)
+    line = index % lines
+    if index.shape != (WARP, depth) or (line != line[:, :1]).any() or (index // lines != np.arange(depth)).any():
+        raise LanemapError(f"{layout} does not give each of {WARP} threads one row or column of {depth} elements")
+    supplied = np.arange(WARP) % 4 // 2 == thread if role == "SFA" else np.arange(WARP) % 4 == thread
+    lane, chunk = (each.ravel() for each in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
+    row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
+    columns = {"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col, "col_last": col}
+    return Fragment(
+        instruction=of.name,
+        shape=of.shape,
+        type=found[2],
+        role=role,
+        registers=1,
+        slots=4,
+        elements=elements({**columns, "computation": 0 * lane + 1}),
+        qualifiers=f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}",
+        status="imported",
+        origin=origin,
+        formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}",
     )
 
 

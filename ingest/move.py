@@ -1,8 +1,9 @@
-"""Moves of matrices between shared memory and registers, from CuTe's layouts of copies.
+"""Moves of matrices between memory and registers, from CuTe's layouts of copies.
 
 A layout takes (thread, bit) to a bit of the tile. On the side of memory each thread names 16 bytes of it, a row; lane
 R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the column of what
-a register holds are those of the bytes that its bits come from, whatever order the tile is in.
+a register holds are those of the bytes that its bits come from, whatever order the tile is in. Tensor Memory has an
+address for each bit instead.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, by_rule, elements
-from ..db.instructions import INSTRUCTIONS, Key
-from .shape_stride import Layout, thread_value
+from ..db.instructions import INSTRUCTIONS, Key, dimensions, operand
+from .shape_stride import LANE_BITS, Layout, indices, thread_value
 
 _MOVE = re.compile(r"(ldmatrix|stmatrix|movmatrix)[.]sync[.]aligned[.]([\w.]+?)(?:[.]shared)?[.](b\d+\w*)(?:[.]b\w+)?$")
+_TENSOR_MEMORY = re.compile(
+    r"(tcgen05[.](?:ld|st))[.]sync[.]aligned[.](\d+x\d+b(?:x2)?)[.](x\d+(?:[.](?:un)?pack::16b)?)[.](b32)$"
+)
 _ROW_BITS = 128
 _REGISTER_BITS = 32
 _LANES = 32
@@ -31,7 +35,11 @@ def move(mnemonic: str) -> Key | None:
     >>> move("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16").qualifiers
     'x4.trans'
     """
-    matched = _MOVE.match(mnemonic.split(" ")[0])
+    first = mnemonic.split(" ")[0]
+    if memory := _TENSOR_MEMORY.match(first):
+        name, shape, qualifiers, type_ = memory.groups()
+        return Key(name, shape, type_, "r", qualifiers=qualifiers)
+    matched = _MOVE.match(first)
     if matched is None:
         return None
     words = matched[2].split(".")
@@ -63,6 +71,35 @@ def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator
         columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
         zero = dict.fromkeys(("reg", "slot", "col", "col_last"), 0 * lanes)
         yield _made(key._replace(role="p"), elements({**columns, **zero}), 1, 1, origin)
+
+
+def tensor_memory(key: Key, held: Layout, values: Layout, origin: str) -> Fragment:
+    """The registers of a load or a store of Tensor Memory, with its lanes as rows and its columns as columns.
+
+    Where an instruction makes two accesses, CuTe puts the second right behind the first; here they are two matrices.
+    Two columns that are packed into one register are its two slots.
+
+    Args:
+        key: names the registers.
+        held: takes (thread, bit) to a bit of all that is moved.
+        values: takes a bit of all that is moved to its bit in Tensor Memory.
+        origin: where the layouts were found.
+
+    Raises:
+        LanemapError: the layouts are not those of the instruction.
+    """
+    said = operand(key)
+    bits = indices(values)[thread_value(held)]
+    if bits.shape != (_LANES, said.registers * _REGISTER_BITS):
+        raise LanemapError(f"its layout is for {bits.shape[1]} bits of {len(bits)} threads, not for {key}")
+    start = bits[:, :: said.slot_bits]
+    whole = np.repeat(start, said.slot_bits, axis=1) + np.tile(np.arange(said.slot_bits), start.shape[1])
+    if (bits != whole).any() or (start % _REGISTER_BITS).any():
+        raise LanemapError("its layout does not keep the bits of a column together")
+    columns = dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1]
+    column = start % LANE_BITS // _REGISTER_BITS
+    made = by_rule(said.slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
+    return _made(key, made, said.registers, said.slots, origin)
 
 
 def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:

@@ -18,6 +18,8 @@ IntTuple = int | tuple["IntTuple", ...]
 
 #: The largest operand of one instruction is far smaller; a larger layout is a mistake or an attack.
 MAX_SIZE = 1 << 20
+#: The bits of a lane of Tensor Memory: 65536 columns of 32 bits can be addressed (9.7.16.1.1).
+LANE_BITS = 1 << 21
 
 
 class NoLayoutError(LanemapError):
@@ -37,8 +39,8 @@ def layout(shape: IntTuple, stride: IntTuple | None = None) -> Layout:
     if not _alike(made.shape, made.stride):
         raise NoLayoutError(f"shape {_text(shape)} and stride {_text(made.stride)} are not nested alike: no layout")
     for extent, step in _modes(made.shape, made.stride):
-        if extent < 1 or step < 0 or step > MAX_SIZE:
-            raise NoLayoutError(f"{made} has an extent below 1, or a stride outside 0..{MAX_SIZE}: no layout")
+        if extent < 1 or step < 0 or step > LANE_BITS:
+            raise NoLayoutError(f"{made} has an extent below 1, or a stride outside 0..{LANE_BITS}: no layout")
     if size(made.shape) > MAX_SIZE:
         raise LanemapError(f"{made} has more than {MAX_SIZE} coordinates: no operand of an instruction is so large")
     return made

@@ -1,4 +1,4 @@
-"""A formula evaluated over all lanes and elements at once.
+"""A formula evaluated over many lanes and elements at once.
 
 Arithmetic is that of whole numbers as PTX's 32-bit registers hold them. A value outside that range, a negative
 dividend or an impossible shift is an error: no layout needs one, and languages disagree on its meaning.
@@ -28,32 +28,25 @@ _MAX_STEPS = 500
 
 
 class Cells(NamedTuple):
-    """Where each element sits: arrays of shape (lanes, elements); ``col_last`` is the end of a sparse window."""
+    """Where each element sits: arrays of the same shape; ``col_last`` is the end of a sparse window."""
 
     row: Array
     col: Array
     col_last: Array
 
 
-def evaluate(formula: Formula, letter: str, count: int, lanes: int = 32) -> Cells:
-    """Evaluate ``row`` and ``col`` for elements 0..count-1 of the operand whose elements the formula calls ``letter``.
+def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> Cells:
+    """Evaluate ``row`` and ``col`` at some points: arrays as long as ``lane`` and ``element``.
 
-    ``lanes`` is the number of threads that hold the operand; ``%laneid`` counts them.
+    Args:
+        formula: what to evaluate.
+        letter: what the formula calls the elements of the operand.
+        lane: ``%laneid`` of each point.
+        element: ``i`` of each point.
 
     Raises:
         FormulaError: a name is missing or circular, the arithmetic leaves 32 bits, an element is covered by no case
             or by two that disagree. The message names the definition, the elements and the lanes.
-    """
-    lane, element = (index.ravel() for index in np.indices((lanes, count)))
-    cells = evaluate_at(formula, letter, lane, element)
-    return Cells(*(values.reshape(lanes, count) for values in cells))
-
-
-def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> Cells:
-    """Evaluate ``row`` and ``col`` at some points only: arrays as long as ``lane`` and ``element``.
-
-    Raises:
-        FormulaError: as for ``evaluate``.
     """
     row, row_last = _Evaluation(formula, letter, lane).definition("row", lane, element)
     col, col_last = _Evaluation(formula, letter, lane).definition("col", lane, element)
@@ -68,7 +61,7 @@ def value_at(formula: Formula, name: str, letter: str, lane: Array, element: Arr
     """The value of any definition, which must not be a window, at some points.
 
     Raises:
-        FormulaError: as for ``evaluate``.
+        FormulaError: as for ``evaluate_at``.
     """
     first, last = _Evaluation(formula, letter, lane).definition(name, lane, element)
     if not np.array_equal(first, last):
@@ -80,7 +73,7 @@ def coverage(formula: Formula, name: str, letter: str, count: int, lanes: int = 
     """Where each case of a definition holds, over elements 0..count-1: one mask of shape (lanes, count) per case.
 
     Raises:
-        FormulaError: as for ``evaluate``, where a condition cannot be evaluated.
+        FormulaError: as for ``evaluate_at``, where a condition cannot be evaluated.
     """
     lane, element = (index.ravel() for index in np.indices((lanes, count)))
     points = _Points(_Evaluation(formula, letter, lane), lane, element)

@@ -16,7 +16,7 @@ _SEPARATOR = re.compile(r"[\s.]+")
 _IGNORED = {"sync", "aligned", "shared", "shared::cta", "global", "satfinite"}
 _SPARSE = ("sp", "sp::ordered_metadata")
 _MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc")
-_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|b8x16|b6x16_p32|b4x16_p64")
+_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|b8x16|b6x16_p32|b4x16_p64|(?:byte|thread)_id::[0-3]")
 
 
 def mnemonic(text: str) -> str | None:

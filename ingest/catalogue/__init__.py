@@ -4,8 +4,10 @@ A folder is a document and its name is the name of the source. ``document.toml``
 other file is a section, named by the end of its anchor, which is stable while section numbers drift. A section has
 ``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
 
-- ``roles`` and ``types`` that share the layout; ``major``, ``selectors`` or ``qualifiers`` where there are several;
-- ``shape`` where it is not the section's, and ``n``, ranges of the values (first, last, step) of an N in its name;
+- ``roles`` and ``types`` that share the layout; ``major``, ``selectors`` or ``qualifiers`` where there are several, of
+  which ``{0,2}`` stands for either number;
+- ``shape`` where it is not the section's, or ``shapes`` by instruction where the section is about several, and ``n``,
+  ranges of the values (first, last, step) of an N in its name;
 - ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
   or on the number of matrices, the table of instructions has them;
 - ``lanes``, how many of them give something for each matrix where not all do;
@@ -15,12 +17,14 @@ other file is a section, named by the end of its anchor, which is stable while s
 - ``figures`` by number, with their anchors;
 - ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``.
 
-A formula for ``computation`` says which matrix an element is of, where an instruction moves several. ``computations``
-lists, for m8n8k4 with f16, the lanes of each of the four products.
+A formula for ``computation`` says which matrix an element is of, where an instruction moves several, and one for
+``supplied`` which elements there are, where not all slots of all lanes are used. It can use the numbers of its
+qualifiers by name. ``computations`` lists, for m8n8k4 with f16, the lanes of each of the four products.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -33,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.formula import evaluate, parse, value_at
-from ...db.fragment import Fragment, Source, by_rule, merge
+from ...db.formula import evaluate_at, parse, value_at
+from ...db.fragment import Fragment, Source, elements, merge
 from ...db.instructions import Key, majors, operand
 
 Section = dict[str, Any]
@@ -91,12 +95,23 @@ def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fra
 
 def keys(section: Section, entry: Entry) -> Iterator[Key]:
     """What names each fragment that an entry describes, but for the major."""
-    shape: str = (section | entry)["shape"]
+    named = entry.get("shapes", {section["instruction"]: (section | entry)["shape"]}).items()
     widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
-    shapes = [shape.replace("N", str(n)) for n in widths] or [shape]
-    several = (entry.get(each, [None]) for each in ("selectors", "qualifiers"))
-    for named, role, type_, selector, qualifiers in product(shapes, entry["roles"], entry["types"], *several):
-        yield Key(section["instruction"], named, type_, role, None, selector, qualifiers)
+    shapes = [(name, shape.replace("N", str(n))) for name, shape in named for n in widths] or list(named)
+    qualifiers: list[str | None] = [each for pattern in entry.get("qualifiers", []) for each in _expanded(pattern)]
+    several = entry["roles"], entry["types"], entry.get("selectors", [None]), qualifiers or [None]
+    for (instruction, shape), role, type_, selector, qualified in product(shapes, *several):
+        yield Key(instruction, shape, type_, role, None, selector, qualified)
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    """Every text that a pattern stands for.
+
+    >>> list(_expanded("byte_id::{0,2}.thread_id::1"))
+    ['byte_id::0.thread_id::1', 'byte_id::2.thread_id::1']
+    """
+    parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
+    return map("".join, product(*parts))
 
 
 def fragment(
@@ -111,6 +126,8 @@ def fragment(
     stated = _referred(same_as, key.role, key.type) if same_as else entry
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
+    if formula and (numbers := _NUMBERED.findall(key.qualifiers or "")):
+        formula = "\n".join([*(f"{name} = {number}" for name, number in numbers), formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
     described = Fragment(
         **key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None)))._asdict(),
@@ -149,15 +166,22 @@ def _referred(section: Section, role: str, type_: str) -> Entry:
 
 @cache
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
-    parsed, lanes = parse(formula), len(computation)
-    cells = evaluate(parsed, letter, registers * slots, lanes)
-    if "computation" not in parsed:
-        return by_rule(slots, *cells, computation=np.asarray(computation)[:, None])
-    places = (index.ravel() for index in np.indices(cells.row.shape))
-    return by_rule(slots, *cells, computation=value_at(parsed, "computation", letter, *places).reshape(cells.row.shape))
+    parsed = parse(formula)
+    lane, element = (index.ravel() for index in np.indices((len(computation), registers * slots)))
+    if "supplied" in parsed:
+        supplied = value_at(parsed, "supplied", letter, lane, element) != 0
+        lane, element = lane[supplied], element[supplied]
+    columns = evaluate_at(parsed, letter, lane, element)._asdict()
+    columns |= {"lane": lane, "reg": element // slots, "slot": element % slots}
+    columns["computation"] = np.asarray(computation)[lane]
+    if "computation" in parsed:
+        columns["computation"] = value_at(parsed, "computation", letter, lane, element)
+    return elements(columns)
 
 
-_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p"}
+#: The numbers of qualifiers, such as those of ``scale_vec::2X.byte_id::0``.
+_NUMBERED = re.compile(r"(\w+)::(\d+)")
+_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
 
 
 def _computation(section: Section, lanes: int) -> tuple[int, ...]:

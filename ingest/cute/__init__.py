@@ -49,7 +49,7 @@ def load(path: Path) -> list[Imported]:
     return [Imported(first, skipped), *map(Imported, others)]
 
 
-_HEADERS = ("cute/atom/mma_traits", "cute/atom/copy_traits", "cute/arch/mma", "cute/arch/copy")
+_HEADERS = ("cute/atom/mma_traits", "cute/atom/copy_traits", "cute/arch/mma", "cute/arch/copy", "cute/arch/tmem")
 
 
 class _Reading:

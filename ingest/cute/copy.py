@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
 from ..imported import Skipped
-from ..move import fragments, move
+from ..move import fragments, move, tensor_memory
 from .header import Name, Struct
 from .operation import family, layout_of
 from .traits import Library
@@ -28,8 +28,13 @@ def copy(library: Library, name: Name, operation: Struct, called: str) -> Iterat
         return
     try:
         traits = library.traits(name)
+        origin = f"{traits.struct.where} {called}"
+        if key.instruction.startswith("tcgen05."):
+            held = layout_of(library, traits, "DstLayout" if key.instruction == "tcgen05.ld" else "SrcLayout")
+            yield tensor_memory(key, held, layout_of(library, traits, "ValID"), origin)
+            return
         source, target = (layout_of(library, traits, f"{side}Layout") for side in ("Src", "Dst"))
-        yield from fragments(key, source, target, f"{traits.struct.where} {called}")
+        yield from fragments(key, source, target, origin)
     except LanemapError as error:
         yield Skipped(called, str(error))
 
@@ -39,5 +44,5 @@ def _why(instruction: str | None) -> str:
     if instruction is None:
         return "it has no instruction of its own in its assembly"
     if instruction.startswith("tcgen05."):
-        return f"{instruction} moves Tensor Memory, which is not among the instructions that Lanemap has"
+        return f"{instruction} copies from shared memory to Tensor Memory: no thread holds any of it"
     return f"{instruction} is not a move of matrices between memory and the registers of a warp"

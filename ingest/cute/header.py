@@ -32,6 +32,7 @@ _TOKEN = re.compile(
     (?P<open>\{)|(?P<close>\})|;|[^{};"\s][^{};"]*|(?P<bad>\S)""",
     re.VERBOSE,
 )
+_NUMBER = re.compile(r"static\s+constexpr\s+\w+\s+(\w+)\s*=\s*(\d+)\s*")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./]+)[>\"]", re.MULTILINE)
 
 
@@ -59,6 +60,8 @@ def parse_header(text: str, file: str = "") -> Header:
             owner.members.append(_alias(token["alias"]))
         elif kind == "string":
             owner.strings.append(token["string"][1:-1])
+        elif kind is None and (number := _NUMBER.fullmatch(token[0])):
+            owner.numbers[number[1]] = int(number[2])
         elif kind == "close" and depth == owner.depth:
             structs += _struct(owner, code, file)
             owner = None
@@ -125,7 +128,7 @@ class Struct:
     """A struct: its name, with arguments where it is a specialisation; its template parameters, base and aliases.
 
     ``members`` are the texts of its aliases by name; ``strings`` are the string literals in it, which is where an
-    operation keeps its instruction; ``where`` is the file and line.
+    operation keeps its instruction; ``numbers`` its constants; ``where`` is the file and line.
     """
 
     name: Name
@@ -134,6 +137,7 @@ class Struct:
     members: Mapping[str, str]
     strings: tuple[str, ...]
     where: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,7 @@ class _Body:
     depth: int
     members: list[Alias] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
 
 
 def _struct(body: _Body, code: str, file: str) -> list[Struct]:
@@ -174,7 +179,7 @@ def _struct(body: _Body, code: str, file: str) -> list[Struct]:
     # The template may be on lines of its own: the line is that of the name.
     line = _line(code, body.start + body.head.rindex(name.last.name))
     members = {alias.name: alias.text for alias in body.members}
-    return [Struct(name, parameters, base, members, tuple(body.strings), f"{file}:{line}")]
+    return [Struct(name, parameters, base, members, tuple(body.strings), f"{file}:{line}", body.numbers)]
 
 
 def _alias(text: str) -> Alias:
@@ -236,6 +241,9 @@ def _part(tree: Any) -> Part:
 
 
 def _term(node: Any) -> Term:
+    if isinstance(node, Tree) and node.data == "shifted":
+        number, places = (int(str(child)) for child in node.children)
+        return number << min(places, MAX_DEPTH)
     if isinstance(node, Tree) and node.data == "quotient":
         return Name((Part("quotient", tuple(map(_term, node.children))),))
     return _name(node) if isinstance(node, Tree) else int(str(node))

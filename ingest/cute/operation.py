@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 
 from ...db import instructions as table
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
-from ..atom import Instruction, Operand, fragment, instruction
+from ..atom import SCALED, Instruction, Operand, fragment, instruction, scales
 from ..imported import Skipped
 from ..shape_stride import Layout, NoLayoutError, size
 from .header import Name, Struct, parse_type
@@ -62,7 +63,23 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
     if library.has(traits, "SFALayout"):
-        yield Skipped(f"{called} SFA, SFB", "scale factors are not among the roles that Lanemap has")
+        yield from _scales(library, traits, operation, known, called)
+
+
+def _scales(
+    library: Library, traits: Traits, operation: Struct, known: Instruction, called: str
+) -> Iterator[Fragment | Skipped]:
+    """The block scales of each of its mnemonics: an operation may have one for each number of scales."""
+    mnemonics = [text for text in operation.strings if SCALED.search(text)]
+    if not mnemonics:
+        yield Skipped(f"{called} SFA, SFB", "its mma has no block scales")
+    for text, role in product(mnemonics, ("SFA", "SFB")):
+        try:
+            chosen = [operation.numbers.get(f"{name}{role[-1]}") for name in ("bid", "tid")]
+            layout = layout_of(library, traits, f"{role}Layout")
+            yield scales(known, role, text, layout, chosen, f"{traits.struct.where} {called}")
+        except LanemapError as error:
+            yield Skipped(f"{called} {role}", str(error))
 
 
 def family(operation: Struct) -> str | None:

@@ -159,7 +159,7 @@ class Library:
 
     def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:
         match name, arguments:
-            case (("Int" | "C"), (int(number),)):
+            case (("Int" | "C"), (int(number),)) | ("constant", (_, int(number))):
                 return number
             case (("Shape" | "Stride"), _):
                 return arguments

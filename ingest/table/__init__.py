@@ -11,6 +11,7 @@ A dataset that Lanemap exported is read as one table, if all its files are as th
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,7 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[Source]:
         "type": columns.texts["type"].mapped(_word),
         "role": columns.texts["role"].mapped(str.strip),
         "major": columns.texts["major"].mapped(_word, ""),
-        "qualifiers": columns.texts["qualifiers"].mapped(_word, ""),
+        "qualifiers": columns.texts["qualifiers"].mapped(_qualifiers, ""),
     }
     if len(columns.texts["source"].values) > MAX_SOURCES:
         raise LanemapError(f"{path} holds more than {MAX_SOURCES} sources: no table of layouts has so many")
@@ -100,6 +101,11 @@ def _word(text: str) -> str:
     return text.strip().lower().removeprefix(".")
 
 
+def _qualifiers(text: str) -> str:
+    """As PTX spells them: of all qualifiers, only numbers of block scales have a capital letter."""
+    return re.sub(r"(?<=scale_vec::\d)x", "X", _word(text))
+
+
 def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: Numbers) -> list[NDArray[np.intp]]:
     """The rows of each fragment, fragments in the order in which they begin."""
     group = np.unique(selector.filled(0).astype(np.int64), return_inverse=True)[1] * 2 + np.ma.getmaskarray(selector)
@@ -115,7 +121,8 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
     shape, instruction = key["shape"], key["instruction"]
     roles = instructions.instruction(instruction).axes
     role = next((each for each in roles if each.lower() == key["role"].lower()), key["role"])
-    if max(instructions.dimensions(shape, role, instruction)) > MAX_DIMENSION:
+    qualifiers = key["qualifiers"] or None
+    if max(instructions.dimensions(shape, role, instruction, qualifiers)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
@@ -127,11 +134,11 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
         type=key["type"],
         role=role,
         registers=int(numbers["reg"].max()) + 1,
-        slots=_power_of_two(int(numbers["slot"].max()) + 1),
+        slots=4 if role in ("SFA", "SFB") else _power_of_two(int(numbers["slot"].max()) + 1),
         elements=None,
         major=(key["major"] or (_MAJORS[role] if has_majors else None)) if role in _MAJORS else None,
         selector=None if selector.mask.all() else int(selector[0]),
-        qualifiers=key["qualifiers"] or None,
+        qualifiers=qualifiers,
         status="imported",
     )
     lanes = numbers["lane"].filled()

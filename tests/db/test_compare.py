@@ -414,6 +414,6 @@ def test_the_document_against_the_card():
                 Verdict.DIFFERENT: different,
                 Verdict.REFINED: 14,
                 Verdict.RIGHT_ONLY: 1205,
-                Verdict.LEFT_ONLY: 24,
+                Verdict.LEFT_ONLY: 120,
             }
         )

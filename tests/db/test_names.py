@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
-from lanemap.db.instructions import FORMS, INSTRUCTIONS, products
+from lanemap.db.instructions import FORMS, Key, products
 from lanemap.db.location import locate
 from lanemap.db.names import Query, accumulators, forms, operand
 from lanemap.db.reader import connect
@@ -51,12 +51,26 @@ def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
-    for role in INSTRUCTIONS[form.name].axes:
+    for role in form.types:
         asked = operand([form.mnemonic, role]).parameters()
         key = form.key(role)
         assert (asked["instruction"], asked["shape"], asked["type"], asked["role"]) == key[:4]
         assert asked["major"] == (key.major if key.several_majors else None)
-        assert Query(form.mnemonic).includes(key)
+        if form.scale is None:
+            assert Query(form.mnemonic).includes(key)
+        elif role in ("SFA", "SFB"):
+            chosen = {count: f"scale_vec::{count}X.byte_id::0.thread_id::1" for count in (1, 2, 4)}
+            fit = [n for n, each in chosen.items() if Query(form.mnemonic).includes(key._replace(qualifiers=each))]
+            assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
+
+
+def test_a_product_without_block_scales_has_none():
+    key = Key("mma", "m16n8k32", "ue8m0", "SFA", qualifiers="scale_vec::1X.byte_id::0.thread_id::0")
+    scaled = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32.ue8m0"
+    assert Query(scaled).includes(key)
+    assert Query("m16n8k32 e4m3").includes(key)
+    for other in ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "m16n8k32 s8", "IMMA.16832.S8.S8"):
+        assert not Query(other).includes(key)
 
 
 @given(st.data())
@@ -64,7 +78,7 @@ def test_a_mnemonic_that_is_nearly_one_is_refused(data):
     """Another type for one operand, another shape, a word too many: either it is a form, or it is refused in words."""
     form = data.draw(some_form)
     words = form.mnemonic.split(".")
-    place = data.draw(st.sampled_from([index for index, word in enumerate(words) if word in form.types.values()]))
+    place = data.draw(st.sampled_from([index for index, word in enumerate(words) if word in (form.a, form.c)]))
     words[place] = data.draw(st.sampled_from(["f64", "bf16", "s4", "e3m2", "b1", "f17", "row"]))
     near = ".".join(words)
     known = {each.mnemonic for each in FORMS}

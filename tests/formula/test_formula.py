@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.formula import FormulaError, coverage, evaluate, parse
+from lanemap.db.formula import Cells, FormulaError, coverage, evaluate_at, parse
 
 LANE, ELEMENT = np.indices((32, 8))
+
+
+def evaluate(formula, letter, count, lanes=32):
+    """Row and column of every element in every lane: arrays of shape (lanes, elements)."""
+    cells = evaluate_at(formula, letter, *np.indices((lanes, count)).reshape(2, -1))
+    return Cells(*(values.reshape(lanes, count) for values in cells))
 
 
 def rows(text, letter="a", count=8):

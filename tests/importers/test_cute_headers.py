@@ -246,7 +246,7 @@ def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
         (operation("X", ARegisters="uint32_t") + traits("OpX"), "OpX A", "not an array"),
         (operation("X", ARegisters="uint32_t[3]") + traits("OpX"), "OpX A", "8 values for 6 slots"),
         (operation("X", ARegisters="double[4]") + traits("OpX"), "OpX A", "its registers have 64 bits"),
-        (operation("X") + traits("OpX", "using SFALayout = X;" + MEMBERS), "OpX SFA, SFB", "scale factors"),
+        (operation("X") + traits("OpX", "using SFALayout = X;" + MEMBERS), "OpX SFA, SFB", "has no block scales"),
         (
             operation("X", MNEMONIC.replace("aligned", "aligned.sp")) + traits("OpX"),
             "OpX A",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.formula import evaluate, parse
+from lanemap.db.formula import evaluate_at, parse
 from lanemap.db.fragment import Fragment, elements
 from lanemap.db.notation import RefusedError
 from lanemap.db.notation.export import express
@@ -66,7 +66,8 @@ def test_ptx_evaluates_every_form_of_a_whole_fragment_as_the_catalogue_does(ever
         if fragment.role not in letters:
             continue
         values = fragment.registers * fragment.slots
-        cells = evaluate(parse(express(NOTATION, fragment)), letters[fragment.role], values, fragment.threads)
+        places = np.indices((fragment.threads, values)).reshape(2, -1)
+        cells = evaluate_at(parse(express(NOTATION, fragment)), letters[fragment.role], *places)
         for name, said in cells._asdict().items():
             assert np.array_equal(said.ravel(), fragment.elements[name])
 

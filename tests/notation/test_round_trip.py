@@ -45,7 +45,7 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
         except RefusedError as error:
             assert str(error).startswith(f"{fragment}: ")
             said = True
-        if fragment.instruction in ("mma", "mma.sp"):
+        if fragment.instruction in ("mma", "mma.sp") and fragment.role in "ABCDE":
             assert said == REFUSED[form](fragment), fragment
             refused[said] += 1
     assert refused[False] > 100
@@ -135,7 +135,7 @@ def test_a_corrupted_fragment_is_expressed_or_refused_in_one_line(form, fragment
 
 
 def test_a_text_that_reads_back_otherwise_is_refused(everything):
-    fragment = next(each for _, each in everything)
+    fragment = next(each for _, each in everything if each.role == "A")
     right = NOTATIONS["python"].load()
 
     def read(text, fragment, change):

@@ -1,0 +1,101 @@
+"""What section 9.7.14.3 says of block scales, against its words, arithmetic, and the CUTLASS release."""
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lanemap.db.structure import check
+
+#: Table 36: the types of scales, for each number of them in a row of A; and what has them.
+SHAPES = {1: {"mma": "m16n8k32", "mma.sp": "m16n8k64"}, 2: {"mma": "m16n8k64", "mma.sp": "m16n8k128"}}
+SHAPES[4] = SHAPES[2]
+TYPES = {1: ["ue8m0"], 2: ["ue8m0"], 4: ["ue8m0", "ue4m3"]}
+#: Table 37.
+BYTES = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
+THREADS = {"SFA": (0, 1), "SFB": (0, 1, 2, 3)}
+
+
+@pytest.fixture(scope="module")
+def scales(sources):
+    """The block scales by key, as printed and as corrected: nothing is."""
+    printed, corrected = ({e.key: e for e in s.fragments if e.role in THREADS} for s in sources.values())
+    assert all(corrected[key].same_layout(each) for key, each in printed.items())
+    return corrected
+
+
+def chosen(key):
+    """How many scales there are, byte-id and thread-id."""
+    found = re.fullmatch(r"scale_vec::(\d)X\.byte_id::(\d)\.thread_id::(\d)", key.qualifiers)
+    return tuple(map(int, found.groups()))
+
+
+def test_every_selector_of_the_tables_is_there_and_no_other(scales):
+    assert {(*key[:4], *chosen(key)) for key in scales} == {
+        (name, shape, type_, role, count, byte, thread)
+        for count, shapes in SHAPES.items()
+        for (name, shape), type_, role in product(shapes.items(), TYPES[count], THREADS)
+        for byte, thread in product(BYTES[count], THREADS[role])
+    }
+    assert len(scales) == 96
+
+
+def test_each_row_of_a_has_its_scales_in_one_lane_of_its_quad(scales):
+    """Backwards from the matrix: the lane and the byte that a scale must be in."""
+    for key, each in scales.items():
+        count, byte, thread = chosen(key)
+        found = {(e.row, e.col): (e.lane, e.reg, e.slot) for e in each.records()}
+        if key.role == "SFA":
+            lanes = {row: 4 * (row % 8) + 2 * thread + row // 8 for row in range(16)}
+            wanted = {(row, n): (lanes[row], 0, byte + n) for row in range(16) for n in range(count)}
+        else:
+            wanted = {(n, col): (4 * col + thread, 0, byte + n) for col in range(8) for n in range(count)}
+        assert found == wanted, each
+        assert len(each.records()) == len(wanted)
+        assert check(each) == []
+
+
+def test_registers_are_four_bytes(scales):
+    for key, each in scales.items():
+        assert (each.registers, each.slots, each.slot_bits, each.status) == (1, 4, 8, "documented")
+        count, _, _ = chosen(key)
+        assert each.dimensions == ((16, count) if key.role == "SFA" else (count, 8))
+
+
+def test_scaled_products_do_not_see_other_bytes(scales):
+    """A random product of blocks, each scale read from registers that are random everywhere else."""
+    random = np.random.default_rng(5)
+    for (key_a, a), (key_b, b) in product(scales.items(), scales.items()):
+        if (key_a[:3], key_a.role, key_b.role) != (key_b[:3], "SFA", "SFB") or chosen(key_a)[0] != chosen(key_b)[0]:
+            continue
+        count = chosen(key_a)[0]
+        want = [random.integers(1, 9, each.dimensions) for each in (a, b)]
+        held = [random.integers(1, 9, (32, 4)) for _ in want]
+        for registers, matrix, each in zip(held, want, (a, b), strict=True):
+            for e in each.records():
+                registers[e.lane, e.slot] = matrix[e.row, e.col]
+        blocks = random.integers(-4, 5, (16, count, 8))
+        by_rows = np.zeros((16, 8), np.int64)
+        of_a, of_b = ({(e.row, e.col): (e.lane, e.slot) for e in each.records()} for each in (a, b))
+        for row, n, col in product(range(16), range(count), range(8)):
+            by_rows[row, col] += blocks[row, n, col] * held[0][of_a[row, n]] * held[1][of_b[n, col]]
+        assert (by_rows == np.einsum("rnc,rn,nc->rc", blocks, *want)).all()
+
+
+def test_each_element_of_a_and_b_has_a_scale(scales, sources):
+    """K falls into as many equal blocks as there are scales, and these have the rows of A and the columns of B."""
+    operands = {each.key[:4]: each for each in list(sources.values())[1].fragments}
+    for key, each in scales.items():
+        count, _, _ = chosen(key)
+        matrix = operands[(*key[:2], "e2m1", key.role[-1])].dimensions
+        k, other = matrix[::-1] if key.role == "SFA" else matrix
+        assert k % count == 0
+        assert other in each.dimensions
+        assert k // count == {1: 32, 2: 32, 4: 16}[count] * (1 + key.instruction.endswith("sp"))
+
+
+def test_where_they_stand(scales):
+    for key, each in scales.items():
+        assert (each.section, each.anchor) == ("9.7.14.3", "warp-level-block-scaling")
+        assert re.findall(r"(\d+) #", each.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]
