@@ -15,12 +15,12 @@ from .words import (
     Group,
     clean,
     elements,
+    findings,
     groups,
     one_sided,
     origins,
     permutations,
     provenance,
-    subject,
     summary,
     verdict,
 )
@@ -111,9 +111,10 @@ def _sources(check: Check) -> Iterator[str]:
         yield "<h2>Sources</h2>" + _table(Rows(("source", "fragments with rows"), counted))
     if check.findings:
         yield "<h2>Structure</h2><ul>"
-        for each in check.findings:
-            known = f" <i>known: {escape(clean(each.known))}</i>" if each.known else ""
-            yield f"<li>{escape(clean(f'{each.source}, {subject(each)}: {each.words}'))}{known}</li>"
+        for source in check.sources:
+            for each in findings(source.name, check.findings):
+                known = f" <i>known: {escape(each.known)}</i>" if each.known else ""
+                yield f"<li>{escape(f'{clean(source.name)}, {each.subject}: {each.words}')}{known}</li>"
         yield "</ul>"
 
 

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ..compare import Result, Verdict
 from ..crosscheck import Check, Comparison
 from .columns import table
-from .words import clean, elements, subject, verdict
+from .words import clean, elements, findings, verdict
 
 
 def render(check: Check, *, everything: bool = False) -> str:
@@ -22,15 +22,15 @@ def render(check: Check, *, everything: bool = False) -> str:
 
 
 def _structure(root: Element, source: str, check: Check) -> None:
-    found = [each for each in check.findings if each.source == source]
+    found = findings(source, check.findings)
     wrong = [each for each in found if each.known is None]
     suite = _suite(root, f"structure of {clean(source)}", max(1, len(found)), len(wrong), 0)
     if not found:
         SubElement(suite, "testcase", classname=clean(source), name="every fragment", time="0")
     for each in found:
-        case = SubElement(suite, "testcase", classname=clean(source), name=subject(each), time="0")
+        case = SubElement(suite, "testcase", classname=clean(source), name=each.subject, time="0")
         if each.known is None:
-            SubElement(case, "failure", message=clean(each.words), type="structure")
+            SubElement(case, "failure", message=each.words, type="structure")
 
 
 def _comparison(root: Element, comparison: Comparison, everything: bool) -> None:

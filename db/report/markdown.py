@@ -13,12 +13,12 @@ from .words import (
     Group,
     clean,
     elements,
+    findings,
     groups,
     one_sided,
     origins,
     permutations,
     provenance,
-    subject,
     summary,
     verdict,
 )
@@ -37,9 +37,10 @@ def render(check: Check, *, everything: bool = False) -> str:
     if check.sources:
         counted = [(each.name, sum(one.digest is not None for one in each.fragments)) for each in check.sources]
         lines += ["", "## Sources", "", *_table(Rows(("source", "fragments with rows"), counted)), ""]
-    for each in check.findings:
-        known = f" (known: {_text(each.known)})" if each.known else ""
-        lines.append(f"- {_text(each.source)}, {_text(subject(each))}: {_text(each.words)}{known}")
+    for source in check.sources:
+        for each in findings(source.name, check.findings):
+            known = f" (known: {_text(each.known)})" if each.known else ""
+            lines.append(f"- {_text(source.name)}, {_text(each.subject)}: {_text(each.words)}{known}")
     lines += ["", "## Comparisons", "", *_table(summary(check.comparisons))]
     for kind in (Verdict.DIFFERENT, Verdict.RELABELLED, Verdict.REFINED):
         for group in groups(check, kind):

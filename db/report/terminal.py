@@ -7,9 +7,10 @@ from textwrap import wrap
 
 from ..compare import Verdict
 from ..crosscheck import Check
+from ..fragment import Source
 from ..reader import Rows
 from .columns import table
-from .words import Group, clean, elements, groups, one_sided, permutations, subject, summary, verdict
+from .words import Group, clean, elements, findings, groups, one_sided, permutations, summary, verdict
 
 _WIDTH = 80
 
@@ -37,17 +38,25 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def _sources(check: Check) -> Iterator[str]:
-    width = max((len(each.name) for each in check.sources), default=0)
+    """Each library with its claim sets, and what is wrong in each of these."""
+    libraries: dict[str, list[Source]] = {}
     for source in check.sources:
-        found = [each for each in check.findings if each.source == source.name]
+        libraries.setdefault(clean(source.name.partition(":")[0]), []).append(source)
+    width = max(map(len, libraries), default=0)
+    for name, sets in libraries.items():
+        found = [each for each in check.findings if each.source in {source.name for source in sets}]
         known = sum(each.known is not None for each in found)
-        count = sum(each.digest is not None for each in source.fragments)
+        count = sum(each.digest is not None for source in sets for each in source.fragments)
         words = "sound" if not found else f"{len(found)} finding{'s' * (len(found) > 1)}"
         words += f", {known} known" if known else ""
-        yield from _wrapped(f"{clean(source.name):<{width}}  {count} fragments with rows: {words}")
-        for each in found:
-            if each.known is None:
-                yield from _wrapped(f"{subject(each)}: {clean(each.words)}", "  ")
+        several = f"{len(sets)} claim sets, " if len(sets) > 1 else ""
+        yield from _wrapped(f"{name:<{width}}  {several}{count} fragments with rows: {words}")
+        for claim_set in sets:
+            said = [each for each in findings(claim_set.name, found) if each.known is None]
+            if several and said:
+                yield from _wrapped(clean(claim_set.name).removeprefix(f"{name}:"), "  ")
+            for each in said:
+                yield from _wrapped(f"{each.subject}: {each.words}", "    " if several else "  ")
     if check.sources:
         yield ""
 

@@ -71,10 +71,31 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def subject(finding: Finding) -> str:
-    """What a finding is about, and where an import found it."""
-    what = str(finding.key) if finding.key else "as a whole"
-    return clean(f"{what}, {finding.origin}" if finding.origin else what)
+@dataclass(frozen=True)
+class Found:
+    """Findings of which the same is said, in operands that differ in type alone, and what they are about."""
+
+    subject: str
+    words: str
+    known: str | None
+
+
+def findings(source: str, every: Iterable[Finding]) -> list[Found]:
+    """What is wrong in a source by itself, with where an import found it."""
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for each in every:
+        if each.source == source:
+            operand = each.key and each.key._replace(type="")
+            alike.setdefault((operand, each.words, each.known, each.origin), []).append(each)
+    return [
+        Found(
+            clean(", ".join(filter(None, (name_of(keys) if keys else "as a whole", group[0].origin)))),
+            clean(group[0].words),
+            group[0].known and clean(group[0].known),
+        )
+        for group in alike.values()
+        for keys in [[each.key for each in group if each.key]]
+    ]
 
 
 def summary(comparisons: Sequence[Comparison]) -> Rows:

@@ -217,3 +217,21 @@ def test_bad_usage_of_the_command(refused):
     refused("import", "python", words=("name a mapping: lanemap import python PATH",))
     refused("import", "table", "x.csv", "--python", "python3", words=("table takes no python: leave it out",))
     refused("import", "table", "--list", words=("table has no mappings",))
+
+
+def test_check_groups_findings_by_library_and_claim_set(run, file, library):
+    """What is wrong alike in several types is said once."""
+    claim = A.replace('"f16"', '"f16 bf16"')
+    entries = [entry("holes", claim=claim, more='set = "loads"'), entry("leaves", more='set = "stores"')]
+    tables = "".join(f'[[entry]]\nmodule = "mylib"\n{each}\n' for each in [*entries, GOOD])
+    (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{tables}')
+    run("import", "python", "mine.toml", db=file)
+    lines = run("check", "--against", "ptx-isa-9.1", db=file).out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("mine"))
+    assert "3 claim sets, 4 fragments with rows: 9 findings" in lines[start]
+    assert lines[start + 1] == "  loads"
+    assert lines[start + 2].startswith("    A of mma m16n8k16 f16 bf16: 8 slots stand for no cell")
+    assert "  stores" in lines
+    said = " ".join(" ".join(lines).split())
+    assert said.count("lane 3 value 0 is not defined") == 1
+    assert said.count("lane 5 value 1 is at (16, 3)") == 1
