@@ -35,7 +35,7 @@ def main() -> None:
 
 def _version(request: dict[str, Any]) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(request["package"])
+        return importlib.metadata.version(request["package"]).partition("+")[0]  # which build is no matter
     return None
 
 
