@@ -21,6 +21,8 @@ _FORMAT = b"lanemap.capture"
 
 #: As many elements as all operands of several times the instructions that there are.
 _MOST = 10_000_000
+#: More characters in a name, registers of an operand, and slots of a register, than there are.
+_LONGEST = 256
 #: Columns of the file: the number of a layout, and its elements.
 _COLUMNS = ("layout", *Element._fields)
 
@@ -53,7 +55,7 @@ def is_capture(path: str | os.PathLike[str]) -> bool:
 
     try:
         metadata = pyarrow.parquet.read_metadata(path).metadata
-    except (OSError, pyarrow.ArrowException):
+    except (OSError, UnicodeError, pyarrow.ArrowException):
         return False
     return _FORMAT in (metadata or {})
 
@@ -73,10 +75,10 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
             # What is not a capture is not read: a small file may hold billions of rows.
             fits = schema.remove_metadata().equals(_schema()) and rows_in <= _MOST
             table = parquet.read().combine_chunks() if fits else None
+    except (pyarrow.ArrowException, UnicodeError, MemoryError) as error:
+        raise LanemapError(f"{path} is not a whole Parquet file: {_reason(error)}") from None
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
-    except pyarrow.ArrowException as error:
-        raise LanemapError(f"{path} is not a whole Parquet file: {_reason(error)}") from None
     described = metadata.get(_FORMAT)
     if described is None:
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
@@ -85,6 +87,8 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     if table is None:
         found = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(_COLUMNS)}, as lanemap writes them")
+    if gaps := [each for each in _COLUMNS if table[each].null_count]:
+        raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
     columns = {each: table[each].to_numpy() for each in _COLUMNS}
     try:
         header = json.loads(described)
@@ -116,6 +120,8 @@ def _row(said: Any) -> tuple[Key, int, int, int]:
     whole = [registers, slots, layout, *([] if selector is None else [selector])]
     if not (all(type(each) is str for each in texts) and all(type(each) is int for each in whole)):
         raise TypeError(str(said)[:80])
+    if max(map(len, texts)) > _LONGEST or not (0 < registers <= _LONGEST and 0 < slots <= _LONGEST):
+        raise ValueError(str(said)[:80])
     return Key(*key), registers, slots, layout
 
 
@@ -198,4 +204,4 @@ def _fragments(columns: Mapping[str, NDArray[Any]], rows: Sequence[tuple[Key, in
 
 def _reason(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split())
+    return " ".join(text.split())[:200]

@@ -333,6 +333,8 @@ def check_names(source: Source) -> None:
                 continue
             if not isinstance(word, str) or not _WORD.fullmatch(word):
                 raise LanemapError(f"{source.name}: invalid {name} {word!r}: use letters, digits and _ . : only")
+        if each.selector is not None and each.selector not in range(4):
+            raise LanemapError(f"{source.name}: invalid selector {each.selector!r}: it is 0 to 3")
         if not isinstance(each.shape, str):
             raise LanemapError(f"{source.name}: shape {each.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16")
         try:

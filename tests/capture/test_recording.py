@@ -41,6 +41,21 @@ def rewritten(path, change=lambda table: table, header=lambda header: None, dige
     return path
 
 
+@pytest.mark.parametrize("column", ["layout", *Element._fields])
+def test_a_gap_is_not_taken_for_a_number(path, column):
+    """Where a value is missing, no digest is made that could fit: the file is refused for what it lacks."""
+
+    def gaps(table):
+        missing = np.zeros(len(table), bool)
+        missing[[3, 200]] = True
+        at = table.schema.get_field_index(column)
+        values = pyarrow.array(table[column].to_numpy(), table.schema.field(at).type, mask=missing)
+        return table.set_column(at, table.schema.field(at), values)
+
+    with pytest.raises(LanemapError, match=f"lacks values of {column}"):
+        recording.read(rewritten(path, gaps))
+
+
 def with_value(table, name, value, at=7):
     column = table[name].to_numpy().copy()
     column[at] = value

@@ -1,0 +1,133 @@
+"""Whatever a file holds, a reader gives sources that can be stored and compared, or says in one line what is wrong.
+
+``LANEMAP_LONG=1`` tries a hundred times as many. What breaks a reader is written to ``corpus``, where it stays as a
+test.
+"""
+
+import io
+import os
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import lanemap
+from lanemap import LanemapError
+from lanemap.capture import recording
+from lanemap.db import store
+from lanemap.db.export import layout_table
+from lanemap.db.fragment import Source
+from lanemap.db.location import locate
+from lanemap.db.lookup import Query, read_fragments
+
+from .readers import READERS, changed
+
+CORPUS = Path(__file__).parent / "corpus"
+LONG = "LANEMAP_LONG" in os.environ
+FILES = sorted(file for file in CORPUS.rglob("*.*") if file.is_file())
+
+
+@pytest.fixture(scope="module")
+def printed(sources):
+    """A few fragments: dense, sparse, and with four computations."""
+    chosen = {("m16n8k16", "f16"), ("m16n8k16", "bf16"), ("m8n8k4", "f16")}
+    held = [each for each in sources["ptx-isa-9.1"].fragments if (each.shape, each.type) in chosen and each.digest]
+    return Source("printed", "document", "a document", held)
+
+
+@pytest.fixture(scope="module")
+def place(printed, tmp_path_factory):
+    """A small database, which takes what the readers give."""
+    file = tmp_path_factory.mktemp("fuzz") / "small.db"
+    store.ship(locate(str(file)), lambda: [printed], "shipped")
+    return file
+
+
+@pytest.fixture(scope="module")
+def sound(printed, place, tmp_path_factory):
+    """A sound input of each reader."""
+    file = tmp_path_factory.mktemp("sound") / "capture.parquet"
+    shipped = lanemap.shipped_capture("sm_90a")
+    few = [each for each in shipped.fragments if (each.shape, each.type) in {("m16n8k16", "bf16"), ("m8n8k4", "f16")}]
+    told = {**shipped.provenance, "instructions": shipped.provenance["instructions"][:4]}
+    recording.write(Source("card", "capture", "a card", few, told), file)
+    table = io.BytesIO()
+    with lanemap.open(place) as database:
+        rows = layout_table(database.reader, read_fragments(database.reader, Query()), "0")
+        pq.write_table(rows.drop_columns(["source"]), table)
+    return {
+        "header": (CORPUS / "header" / "sound.hpp").read_bytes(),
+        "capture": file.read_bytes(),
+        "table": table.getvalue(),
+    }
+
+
+def survives(reader, data, place, folder):
+    """Read, store and check; the words of a refusal, None if there is none."""
+    began = time.process_time()
+    try:
+        found = READERS[reader](data, folder)
+    except LanemapError as error:
+        assert "\n" not in str(error)
+        assert len(str(error)) < 2000
+        return str(error)
+    finally:
+        assert time.process_time() - began < 5
+    with lanemap.open(place) as database:
+        try:
+            database.add(found)
+            database.check().report()
+        except LanemapError as error:
+            assert "\n" not in str(error)
+            return str(error)
+        finally:
+            there = set(database.sources().name)
+            for each in found:
+                if each.name in there and each.name != "printed":
+                    database.remove(each.name)
+    return None
+
+
+@pytest.fixture(autouse=True)
+def shipped_once(monkeypatch):
+    """No database here is that of the package."""
+    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "shipped")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_sound_inputs_are_read(reader, sound, place, tmp_path):
+    assert survives(reader, sound[reader], place, tmp_path) is None
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_any_change_is_read_or_refused_in_words(reader, sound, place, tmp_path):
+    seen = set()
+
+    @given(st.integers(0, 2**64))
+    @settings(
+        max_examples=6000 if LONG else 60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        phases=[Phase.generate],
+    )
+    def run(seed):
+        data = changed(reader, sound[reader], seed)
+        try:
+            seen.add(survives(reader, data, place, tmp_path))
+        except Exception:
+            if LONG:
+                (CORPUS / reader / f"{sha256(data).hexdigest()[:12]}.found").write_bytes(data)
+            raise
+
+    run()
+    assert len(seen) > 3
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_what_was_found_once_stays_mended(file, place, tmp_path):
+    survives(file.parent.name, file.read_bytes(), place, tmp_path)
