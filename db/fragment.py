@@ -286,20 +286,6 @@ def elements(columns: Mapping[str, Array]) -> Array:
     return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
 
 
-def check_slots(fragment: Fragment) -> None:
-    """Refuse a fragment of which a slot stands for two cells: whoever looks it up could not be answered.
-
-    Raises:
-        LanemapError: names the slot.
-    """
-    if fragment.elements is None:
-        return
-    places = fragment.elements[["lane", "reg", "slot"]]
-    if (again := places[1:] == places[:-1]).any():
-        lane, reg, slot = places[1:][again][0]
-        raise LanemapError(f"{fragment}: lane {lane} reg {reg} slot {slot} is given twice: each slot holds one element")
-
-
 def check_name(name: object, what: str = "source name") -> None:
     """Refuse a name that no request could spell, or that would break what is written around it.
 

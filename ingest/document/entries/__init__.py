@@ -150,11 +150,11 @@ class _Reader:
             if not any(layout.is_for(row) for layout in layouts):
                 self.unread(row.line, row.prose, "neither a formula nor a figure says where the elements are")
         for layout in layouts:
-            alike: dict[tuple[int, int, bool], list[str]] = {}
+            alike: dict[tuple[int, int], list[str]] = {}
             for row, found in rows:
                 if found and layout.is_for(row):
                     types = [name for name in row.types if not layout.types or name in layout.types]
-                    alike.setdefault((found.registers, found.slots, "f64" in types), []).extend(types)
+                    alike.setdefault((found.registers, found.slots), []).extend(types)
             if alike:
                 yield from self._layout(operand, layout, alike)
             elif rows and not any(layout.is_for(row) for row, _ in rows):
@@ -162,7 +162,7 @@ class _Reader:
                 self.unread(layout.line, text, "a layout that no row of the table is for")
 
     def _layout(
-        self, operand: Operand, layout: Layout, alike: dict[tuple[int, int, bool], list[str]]
+        self, operand: Operand, layout: Layout, alike: dict[tuple[int, int], list[str]]
     ) -> Iterator[Entry]:
         line = layout.formula[0].line if layout.formula else layout.line
         common: dict[str, Any] = {"major": layout.major, "figures": layout.figures}
@@ -181,7 +181,7 @@ class _Reader:
             reason = f"only drawn, without a formula, in figure {' and '.join(layout.figures)}"
             self.remarks.add(Kind.NOTE, self.place, line, words, reason)
         common = {key: value for key, value in common.items() if value is not None}
-        for (registers, slots, _), types in alike.items():
+        for (registers, slots), types in alike.items():
             stated = {"roles": list(operand.roles), "types": list(dict.fromkeys(types))}
             yield Entry(line, stated | {"registers": registers, "slots": slots} | common)
 
