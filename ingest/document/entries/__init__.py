@@ -161,9 +161,7 @@ class _Reader:
                 text = f"{operand} of {', '.join(layout.types)}"
                 self.unread(layout.line, text, "a layout that no row of the table is for")
 
-    def _layout(
-        self, operand: Operand, layout: Layout, alike: dict[tuple[int, int], list[str]]
-    ) -> Iterator[Entry]:
+    def _layout(self, operand: Operand, layout: Layout, alike: dict[tuple[int, int], list[str]]) -> Iterator[Entry]:
         line = layout.formula[0].line if layout.formula else layout.line
         common: dict[str, Any] = {"major": layout.major, "figures": layout.figures}
         if layout.formula:
