@@ -1,5 +1,8 @@
+import tomllib
+
 import pytest
 
+from lanemap.ingest import catalogue
 from lanemap.ingest.document import read
 
 
@@ -7,6 +10,18 @@ from lanemap.ingest.document import read
 def printed(sources):
     """The fragments of the shipped catalogue, as printed, by key."""
     return {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
+
+
+@pytest.fixture(scope="session")
+def written():
+    """The fragments that files of a catalogue describe, as printed."""
+
+    def written(folder):
+        sections = {file.stem: tomllib.loads(file.read_text()) for file in folder.glob("*.toml")}
+        del sections["document"]
+        return list(catalogue._fragments(sections, corrected=False))
+
+    return written
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 
 import lanemap
 from lanemap.db.files import MANIFEST, folder_atomically
-from lanemap.ingest import catalogue
 
 from . import pages
 
@@ -107,22 +106,22 @@ def test_documents_of_two_versions_are_two_sources(run, file, page):
         assert {"ptx-isa-7.7-document", "ptx-isa-7.8-document"} <= set(database.sources()["name"])
 
 
-def test_writing_say_what_the_document_says(run, file, page, tmp_path, printed):
+def test_writing_say_what_the_document_says(run, file, page, written, tmp_path, printed):
     folder = tmp_path / "written"
     result = run("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder, db=file)
     assert result.code == 0
     assert "4 sections of x in" in result.err
-    as_printed, _ = catalogue._sources("written", catalogue._read(folder))
-    assert len(as_printed.fragments) == 40
-    assert all(each.digest == printed[each.key].digest for each in as_printed.fragments)
+    found = written(folder)
+    assert len(found) == 40
+    assert all(each.digest == printed[each.key].digest for each in found)
 
 
-def test_writing_stand_alone(run, file, page, tmp_path, printed):
+def test_writing_stand_alone(run, file, page, written, tmp_path, printed):
     folder = tmp_path / "written"
     run("ingest", page(pages.markdown(pages.SPARSE)), "--name", "x", "--catalogue", folder, db=file)
-    as_printed, _ = catalogue._sources("written", catalogue._read(folder))
-    assert {each.role for each in as_printed.fragments if each.digest} == set("ABCD")
-    assert all(each.digest == printed[each.key].digest for each in as_printed.fragments)
+    found = written(folder)
+    assert {each.role for each in found if each.digest} == set("ABCD")
+    assert all(each.digest == printed[each.key].digest for each in found)
 
 
 def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):
