@@ -9,6 +9,19 @@ Lanes are 0..31. A register has 32 bits, or 64 for f64; ``reg`` counts them in t
 counts the elements inside a register, low bits first. Rows and columns are those of the matrix that the operand holds:
 A is M x K, B is K x N, C and D are M x N; E, the sparsity metadata, counts like A. In sparse A and E an element only
 has a window of columns, ``col`` to ``col_last``; everywhere else the two are equal.
+
+``Database`` does what the commands of the command line do, by the same names:
+
+    look up     layout, find, fragment, fragments, sources, findings, sql
+    draw        draw, and fragment(...).draw(lanes=[13])
+    compare     diff, check, report, fleet
+    chain       chain, chains, through_movmatrix, recipe
+    export      export; decode and encode turn sparse metadata into columns and back
+    load        import_layouts, ingest, capture, add, remove, refresh
+
+Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
+reads a table or a capture, and ``measure`` and ``write_capture`` make one. The README has an example of each. What
+cannot be done raises ``LanemapError``, one line that says what would be right.
 """
 
 from __future__ import annotations
@@ -17,7 +30,7 @@ import time
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Unpack
 
 from .db import interruption as _interruption  # noqa: F401 - first of all, see there
 from .db import lookup
@@ -39,6 +52,7 @@ if TYPE_CHECKING:
     from .db.fleet import Fleet
     from .db.fragment import Fragment, Source
     from .db.metadata import Metadata
+    from .db.names import Which
     from .db.notation.export import Export
     from .db.picture import Picture
     from .db.recipe import Recipe, Transposed
@@ -81,11 +95,7 @@ class Database:
         shape: str,
         type: str | None = None,  # noqa: A002 - PTX's word
         role: str | None = None,
-        *,
-        instruction: str | None = None,
-        major: str | None = None,
-        selector: int | None = None,
-        source: str = DEFAULT_SOURCE,
+        **which: Unpack[Which],
     ) -> pd.DataFrame:
         """All elements of one operand, one row each, by lane, reg and slot.
 
@@ -95,11 +105,10 @@ class Database:
             type: the operand's own PTX type, as in ``bf16``, or another name of it, as in ``half``; for E the type of
                 the A that it belongs to. C and D are found by the type of A, too: the most exact there is.
             role: A, B, C, D, or E for sparsity metadata.
-            instruction: ``mma`` or ``mma.sp``. Default: the dense one where both have the operand.
-            major: ``row`` or ``col``, where there are both (m8n8k4 with f16). Default: both, told apart by ``major``.
-            selector: the sparsity selector, for E. Default: all, told apart by ``selector``.
-            source: where the layout comes from; ``sources()`` lists them. The default one is the corrected document,
-                and where that has no rows, the first other source that has: the column ``source`` says which.
+            which: what tells operands apart that have all this in common: ``instruction``, as in ``mma.sp``; ``major``,
+                ``row`` or ``col``; the sparsity ``selector`` of E; ``qualifiers``, as in ``x4.trans``. By default the
+                dense instruction, and all of the others. And ``source``, one of ``sources()``, or ``all``; by default
+                the corrected document, and where that has no rows, the first other source that has.
 
         Returns:
             A frame with the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major,
@@ -109,7 +118,7 @@ class Database:
             LanemapError: no such fragment, or one that its source names without giving its elements; or an argument
                 that is none: every argument that cannot be used is a LanemapError, whatever its type.
         """
-        return self.find(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+        return self.find(shape, type, role, **which)
 
     def find(
         self,
@@ -123,10 +132,7 @@ class Database:
         reg: int | None = None,
         slot: int | None = None,
         computation: int | None = None,
-        instruction: str | None = None,
-        major: str | None = None,
-        selector: int | None = None,
-        source: str = DEFAULT_SOURCE,
+        **which: Unpack[Which],
     ) -> pd.DataFrame:
         """The elements at a cell (``row``, ``col``), in a place (``lane``, ``reg``, ``slot``), or at any part of these.
 
@@ -136,9 +142,7 @@ class Database:
         Raises:
             LanemapError: also for a coordinate outside the fragment.
         """
-        query = of_one_operand(
-            shape, type, role, instruction=instruction, major=major, selector=selector, source=source
-        )
+        query = of_one_operand(shape, type, role, **which)
         where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
         frame = _with_selector(lookup.find(self.reader, query, **where).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
@@ -169,20 +173,16 @@ class Database:
         shape: str,
         type: str | None = None,  # noqa: A002 - PTX's word
         role: str | None = None,
-        *,
-        instruction: str | None = None,
-        major: str | None = None,
-        selector: int | None = None,
-        qualifiers: str | None = None,
-        source: str = DEFAULT_SOURCE,
+        **which: Unpack[Which],
     ) -> Fragment:
         """One operand, with its elements as an array and what its source says of it. In a notebook it shows itself.
+
+        The arguments are those of ``layout``.
 
         Raises:
             LanemapError: there is no such fragment, or more than one; says what tells them apart.
         """
-        more = {"instruction": instruction, "major": major, "selector": selector, "qualifiers": qualifiers}
-        found = lookup.one_operand(self.reader, of_one_operand(shape, type, role, source=source, **more))
+        found = lookup.one_operand(self.reader, of_one_operand(shape, type, role, **which))
         if len(found) > 1:
             apart = ("major", "selector", "qualifiers")
             names = [name for name in apart if len({getattr(each, name) for each in found}) > 1]
@@ -386,15 +386,12 @@ class Database:
         *,
         accumulator: str | None = None,
         diff: tuple[str, str] | None = None,
-        instruction: str | None = None,
-        major: str | None = None,
-        selector: int | None = None,
-        source: str = DEFAULT_SOURCE,
         lanes: Sequence[int] = (),
         values: str | None = None,
         ptx: bool = False,
         whole: bool = False,
         title: bool = True,
+        **which: Unpack[Which],
     ) -> Picture:
         """Draw an operand, or a whole instruction where no role is named.
 
@@ -404,15 +401,12 @@ class Database:
             role: A, B, C, D or E. Default: all that the instruction has, as in a product.
             accumulator: the type of C and D, for a whole instruction.
             diff: two sources; mark where they differ.
-            instruction: as for ``layout``, as are ``major``, ``selector`` and ``source``.
-            major: see ``layout``.
-            selector: see ``layout``.
-            source: see ``layout``.
             lanes: colour only these lanes.
             values: colour only these, in PTX's style, as in ``T0:{a0,a1}``.
             ptx: label cells in that style.
             whole: all of a large operand, not only what repeats.
             title: say above the picture what it shows.
+            which: as for ``layout``.
 
         Returns:
             A picture with ``svg()``, ``png()``, ``pdf()`` and ``save(path)``. In a notebook it shows itself.
@@ -420,7 +414,7 @@ class Database:
         from .db.picture import compose
         from .db.picture.view import View
 
-        query = of_operand(shape, type, role, instruction=instruction, major=major, selector=selector, source=source)
+        query = of_operand(shape, type, role, **which)
         view = View(tuple(lanes), values, ptx, whole, title)
         with self.reader.snapshot():
             if diff:

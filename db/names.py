@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
 from . import spelling
 from .errors import LanemapError
@@ -45,6 +45,22 @@ _ELSEWHERE = {
         "C": "wgmma accumulates in D: ask for D",
     },
 }
+
+
+class Which(TypedDict, total=False):
+    """What tells operands of one shape, type and role apart, and the source.
+
+    ``instruction`` is ``mma`` or ``mma.sp``; by default the dense one where both have the operand. ``major`` is ``row``
+    or ``col`` where there are both (m8n8k4 with f16), ``selector`` the sparsity selector of E, and ``qualifiers`` those
+    of a matrix move, as in ``x4.trans``; by default all, told apart by columns of these names. ``source`` is by default
+    the corrected document, and where that has no rows, the first other source that has; ``all`` is every source.
+    """
+
+    instruction: str | None
+    major: str | None
+    selector: int | None
+    qualifiers: str | None
+    source: str | None
 
 
 @dataclass(frozen=True)
@@ -195,6 +211,7 @@ def operand(words: Sequence[str], **more: Any) -> Query:
 
 def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
     """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
+    more = {"source": DEFAULT_SOURCE, **more}
     return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
 
 
