@@ -107,7 +107,7 @@ def _write_recipes(database: Database, move: Query, operand: Query, majors: Sequ
     if not found:
         raise failed[0]
     if form is Format.TABLE:
-        texts = ["\n".join(_recipe(each)) + "\n" for each in found] + [f"{each}\n" for each in failed]
+        texts = ["\n".join(recipe_lines(each)) + "\n" for each in found] + [f"{each}\n" for each in failed]
         sys.stdout.write("\n".join(texts))
         return
     remark(map(str, failed))
@@ -115,7 +115,7 @@ def _write_recipes(database: Database, move: Query, operand: Query, majors: Sequ
     write_rows(replace(rows[0], rows=[row for each in rows for row in each.rows]), form)
 
 
-def _recipe(found: Recipe) -> Iterator[str]:
+def recipe_lines(found: Recipe) -> Iterator[str]:
     """A recipe for whoever types it: each move with its addresses and registers, then the matrices of each."""
     from ..db.reader import Rows
     from ..db.recipe import formula, mnemonic

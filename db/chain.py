@@ -158,6 +158,36 @@ def chains(first: Fragment, seconds: Iterable[Fragment]) -> list[Chain]:
     return found
 
 
+def stays(first: Fragment, second: Fragment, *, transposed: bool = False) -> bool:
+    """Whether there is a chain and no value moves to another lane. Its moves are not made, so it is quick to tell."""
+    try:
+        _expect_chainable(first, second)
+    except LanemapError:
+        return False
+    import numpy as np
+
+    down, across = first.dimensions[::-1] if transposed else first.dimensions
+    rows, cols = second.dimensions
+    if max(down, rows) % min(down, rows) or max(across, cols) % min(across, cols):
+        return False
+    given, taken = first.elements, second.elements
+    assert given is not None
+    assert taken is not None
+    names = ("lane", "computation", *(("col", "row") if transposed else ("row", "col")))
+    sizes = [first.threads, first.computations + 1, down, across]
+    tile_row, tile_col = np.indices((max(1, down // rows), max(1, across // cols))).reshape(2, -1, 1)
+    wanted = (
+        *np.broadcast_arrays(taken["lane"], taken["computation"], tile_row)[:2],
+        (taken["row"] + tile_row * rows) % down,
+        (taken["col"] + tile_col * cols) % across,
+    )
+    try:
+        held = np.ravel_multi_index(tuple(given[name].astype(np.int64) for name in names), sizes)
+        return bool(np.isin(np.ravel_multi_index(wanted, sizes), held).all())
+    except ValueError:  # an element is outside the matrix
+        return False
+
+
 def relabelled(plain: Chain) -> Chain | None:
     """The same without movement, with K renumbered; None where no numbering of K avoids it.
 
@@ -218,7 +248,8 @@ def _expect_chainable(first: Fragment, second: Fragment) -> None:
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A or B of the second")
     if lacking := [each for each in (first, second) if not each.has_rows]:
         raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
-    if any(taken.col < taken.col_last for taken in second.records()):
+    assert second.elements is not None
+    if (second.elements["col"] < second.elements["col_last"]).any():
         raise LanemapError(f"{second} takes columns that its metadata chooses: chain a dense A, or a B")
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (given, taken) in counts.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from .fragment import Fragment
 from .instructions import Form, Key, choices, undecided
@@ -82,14 +83,14 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     for each in found:
         by_source.setdefault(str(each.source), {})[each.key] = each
     shown = _shown(by_source)
-    verdicts = {source: _verdicts(shown, theirs, source) for source, theirs in by_source.items()}
+    said = {source: verdicts(shown, theirs, source) for source, theirs in by_source.items()}
     operands: dict[Key, list[Key]] = {}
     for key in sorted(shown, key=lambda key: key.role.startswith("SF")):
         alike = key._replace(selector=None, qualifiers=undecided(key.qualifiers))
         operands.setdefault(alike, []).append(key)
     return Summary(
         tuple(form for form in query.forms if form.name == found[0].instruction),
-        tuple(_operand(keys, shown, verdicts) for keys in operands.values()),
+        tuple(_operand(keys, shown, said) for keys in operands.values()),
     )
 
 
@@ -101,23 +102,33 @@ def _shown(by_source: Mapping[str, Mapping[Key, Fragment]]) -> dict[Key, Fragmen
     return {key: next((each for each in there[key] if each.has_rows), there[key][0]) for key in keys}
 
 
-def _verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, str]:
+class Said(NamedTuple):
+    """A verdict on what a source has of an operand, and the reason where it differs."""
+
+    verdict: str
+    words: str = ""
+
+
+def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
     """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
-    said = {key: each.status if not each.has_rows else "identical" for key, each in theirs.items()}
+    said = {key: Said(each.status if not each.has_rows else "identical") for key, each in theirs.items()}
     differs = [key for key, each in theirs.items() if each.has_rows and each.digest != shown[key].digest]
     if differs:
         from .compare import compare
 
         results = compare(list(shown.values()), list(theirs.values()))
-        said |= {each.key: each.verdict.value for each in results if each.key in differs}
-    return said | {key: "rows" for key, each in theirs.items() if each.has_rows and shown[key].source == source}
+        said |= {each.key: Said(each.verdict.value, each.words) for each in results if each.key in differs}
+    return said | {key: Said("rows") for key, each in theirs.items() if each.has_rows and shown[key].source == source}
 
 
-def _operand(keys: Sequence[Key], shown: Mapping[Key, Fragment], verdicts: Mapping[str, Mapping[Key, str]]) -> Operand:
-    said = {source: _together(theirs[key] for key in keys if key in theirs) for source, theirs in verdicts.items()}
+def _operand(keys: Sequence[Key], shown: Mapping[Key, Fragment], said: Mapping[str, Mapping[Key, Said]]) -> Operand:
+    together = {
+        source: _together(theirs[key].verdict for key in keys if key in theirs) for source, theirs in said.items()
+    }
     selectors = tuple(key.selector for key in keys if key.selector is not None)
     qualifiers = choices(key.qualifiers for key in keys)
-    return Operand(shown[keys[0]], selectors, qualifiers, {source: words for source, words in said.items() if words})
+    found = {source: words for source, words in together.items() if words}
+    return Operand(shown[keys[0]], selectors, qualifiers, found)
 
 
 def _together(verdicts: Iterable[str]) -> str:

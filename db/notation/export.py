@@ -52,15 +52,17 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     return Export(form.before + form.between.join(texts) + form.after, refused)
 
 
-def express(form: Notation, fragment: Fragment) -> str:
+def express(form: Notation, fragment: Fragment, name: str | None = None) -> str:
     """The fragment in a notation, evaluated again and found equal to its elements.
+
+    ``name`` is what the text calls it. Default: its identifier.
 
     Raises:
         RefusedError: the notation cannot express it, or its source does not give its elements.
     """
     if fragment.elements is None:
         raise RefusedError(f"{fragment} has no rows: it is {fragment.status}")
-    text = form.compose(fragment, identifier(fragment))
+    text = form.compose(fragment, name or identifier(fragment))
     again = form.read(text, fragment)
     if len(again) != len(fragment.elements):
         raise RefusedError(f"{fragment}: {len(again)} elements read back, the rows are {len(fragment.elements)}")

@@ -85,11 +85,15 @@ class Picture:
         self.write(form, stream)
         return stream.getvalue()
 
-    def _repr_html_(self) -> str:
-        """It in a notebook. As an image its style sheet is its own, and wide ones can be scrolled on a phone."""
+    def image(self, more: str = "") -> str:
+        """It as an element of HTML, whose style sheet is its own. ``more`` are attributes of the element."""
         from base64 import b64encode
         from html import escape
 
         data = b64encode(self._bytes("svg")).decode()
-        image = f'<img alt="{escape(self.title)}" style="max-width:none" src="data:image/svg+xml;base64,{data}">'
-        return f'<div style="overflow-x:auto">{image}</div>'
+        return f'<img alt="{escape(self.title)}"{more} src="data:image/svg+xml;base64,{data}">'
+
+    def _repr_html_(self) -> str:
+        """It in a notebook. Wide ones can be scrolled on a phone."""
+        style = ' style="max-width:none"'
+        return f'<div style="overflow-x:auto">{self.image(style)}</div>'

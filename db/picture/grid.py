@@ -135,8 +135,10 @@ def sheets(fragments: Sequence[Fragment]) -> list[list[Sheet]]:
 def _outside(fragment: Fragment, computation: int) -> tuple[str, ...]:
     """What no grid can show."""
     rows, cols = fragment.dimensions
-    mine = [each for each in fragment.records() if each.computation == computation]
-    count = sum(not (0 <= each.row < rows and each.col >= 0 and each.col_last < cols) for each in mine)
+    count = sum(
+        number == computation and not (0 <= row < rows and col >= 0 and last < cols)
+        for _, _, _, row, col, last, number in fragment.tuples()
+    )
     return (f"{count} element{'s' * (count > 1)} outside the matrix cannot be drawn.",) if count else ()
 
 
@@ -232,11 +234,10 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
     """In brackets, what each lane takes part in, or each register if that is what tells computations apart."""
-    elements = fragment.records()
-    numbers = sorted({each.computation for each in elements})
-    titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
+    numbers = sorted({number for *_, number in fragment.tuples()})
     if len(numbers) == 1:
         return {}, {}
+    elements, titles = fragment.records(), dict(zip(numbers, _titles(fragment, numbers), strict=True))
     of_lane = {(each.lane, each.computation) for each in elements}
     of_register = {(each.reg, each.computation) for each in elements}
     lanes, registers = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..instructions import WARP
 from .runs import Run, Table
@@ -43,9 +43,10 @@ def _shift(table: Table, step: int) -> Shift | None:
         for one, other in zip(line, below, strict=True):
             if len(one) != len(other):
                 return None
-            for shift in map(_between, one, other):
-                first = first or shift
-                if shift is None or shift != first:
+            for before, after in zip(one, other, strict=True):
+                if first is None:
+                    first = _between(before, after)
+                if first is None or _moved(before, first) != after:
                     return None
     return first
 
@@ -58,6 +59,14 @@ def _between(one: Run, other: Run) -> Shift | None:
     if (slot, row, col) != (last_slot, last_row, last_col):
         return None
     return Shift(other.lane - one.lane, other.reg - one.reg, slot, row, col)
+
+
+def _moved(run: Run, shift: Shift) -> tuple[Any, ...]:
+    """A run after a shift."""
+    lane, reg, (slot, last_slot), (row, last_row), (col, last_col) = run
+    by_lane, by_reg, by_slot, down, across = shift
+    slots, rows = (slot + by_slot, last_slot + by_slot), (row + down, last_row + down)
+    return lane + by_lane, reg + by_reg, slots, rows, (col + across, last_col + across)
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..fragment import Element, Fragment
@@ -39,21 +39,20 @@ def run(each: Element) -> Run:
     return Run(each.lane, each.reg, (each.slot, each.slot), (each.row, each.row), cols)
 
 
+@lru_cache(16)
 def matrices(fragment: Fragment) -> dict[int, Table]:
-    """The matrix of each computation, with all elements that can stand for a cell in it."""
-    tables = {}
-    for computation, part in groupby(sorted(fragment.records(), key=_computation), _computation):
-        held: dict[tuple[int, int], Held] = {}
-        for each in sorted(part, key=lambda each: (each.lane, each.reg, each.slot)):
-            for col in range(each.col, each.col_last + 1):
-                held.setdefault((each.row, col), []).append(run(each))
-        rows, cols = map(range, fragment.dimensions)
-        tables[computation] = [[held.get((row, col), []) for col in cols] for row in rows]
-    return tables
-
-
-def _computation(each: Element) -> int:
-    return each.computation
+    """The matrix of each computation, with all elements that can stand for a cell in it. Nobody changes it."""
+    rows, cols = fragment.dimensions
+    held: dict[int, dict[tuple[int, int], Held]] = {}
+    for lane, reg, slot, row, first, last, computation in fragment.tuples():
+        mine = held.setdefault(computation, {})
+        run = Run(lane, reg, (slot, slot), (row, row), (first, last))
+        for col in range(first, last + 1):
+            mine.setdefault((row, col), []).append(run)
+    return {
+        number: [[held[number].get((row, col), []) for col in range(cols)] for row in range(rows)]
+        for number in sorted(held)
+    }
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] | None = None) -> tuple[Spans, list[Table]]:

@@ -28,11 +28,11 @@ from .words import (
 #: So many fragments that differ are drawn; of the others the elements are listed.
 _DRAWN = 12
 
-_STYLE = """
-:root { color-scheme: light dark; }
+#: The rules for the report, all of it in an element of class ``lanemap``.
+STYLE = """
 .lanemap { --line: #8886; --good: #009E73; --bad: #D55E00; font: 15px/1.5 system-ui, sans-serif; }
 .lanemap table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-.lanemap .wide { overflow-x: auto; max-width: 100%; }
+.lanemap .wide { overflow-x: auto; max-width: 100%; } .lanemap .wide img { max-width: none; }
 .lanemap th, .lanemap td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: right; }
 .lanemap th:first-child, .lanemap td:first-child, .lanemap .names :nth-child(2) { text-align: left; }
 .lanemap h1 { font-size: 1.5rem; } .lanemap h2 { font-size: 1.15rem; margin-top: 2rem; }
@@ -59,7 +59,7 @@ def defects(report: Report) -> str:
 
 def defects_body(report: Report) -> str:
     """The defects as an element that a page or a notebook shows."""
-    parts = [f'<div class="lanemap"><style>{_STYLE}</style><h1>Defects</h1>', _facts(report.made.items())]
+    parts = [f'<div class="lanemap"><style>{STYLE}</style><h1>Defects</h1>', _facts(report.made.items())]
     parts.append(_table(report.summary(), "names"))
     for each in report.defects:
         parts.append(f"<h2>{escape(clean(each.source.title))}: {escape(clean(each.name))}</h2>")
@@ -84,10 +84,15 @@ def _page(title: str, content: str) -> str:
 
 
 def body(check: Check, *, everything: bool = False) -> str:
-    """The report as an element that a page or a notebook shows: counts, what differs with pictures, then the rest."""
+    """The report as an element that a notebook shows, with its style."""
+    style = f"<style>:root {{ color-scheme: light dark; }}{STYLE}</style>"
+    return f'<div class="lanemap">{style}\n{contents(check, everything=everything)}\n</div>'
+
+
+def contents(check: Check, *, everything: bool = False) -> str:
+    """What is in that element: counts, what differs with pictures, then the rest."""
     kind = "disagreed" if check.unexplained else "agreed"
     parts = [
-        f'<div class="lanemap"><style>{_STYLE}</style>',
         f'<h1>Lanemap cross-check</h1><p class="verdict {kind}">{escape(verdict(check))}</p>',
         _facts(check.made.items()),
         *_sources(check),
@@ -102,7 +107,7 @@ def body(check: Check, *, everything: bool = False) -> str:
     parts += _one_sided(check, everything)
     parts.append("<h2>Provenance</h2>")
     parts += [_facts(provenance(source)) for source in check.both_sides]
-    return "\n".join([*(part for part in parts if part), "</div>"])
+    return "\n".join(part for part in parts if part)
 
 
 def _sources(check: Check) -> Iterator[str]:
@@ -142,7 +147,7 @@ def _picture(result: Result, *names: str) -> str:
         return ""
     sides = zip((result.left, result.right), names, strict=True)
     left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
-    return difference(left, right)._repr_html_()
+    return f'<div class="wide">{difference(left, right).image()}</div>'
 
 
 def _one_sided(check: Check, everything: bool) -> Iterator[str]:

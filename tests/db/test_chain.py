@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.chain import Movement, chain, chains, operand, relabelled
+from lanemap.db.chain import Movement, chain, chains, operand, relabelled, stays
+from lanemap.db.errors import LanemapError
 from lanemap.db.lookup import Query, read_fragments
 
 SOURCE = lanemap.DEFAULT_SOURCE
@@ -191,3 +192,14 @@ def test_beside_a_sparse_a_whole_chunks_are_renumbered(database):
             assert moved == right
     assert whole > 0
     assert torn > 0
+
+
+def test_what_stays_is_what_chains_without_movement(database):
+    """``stays`` says of every two layouts what the moves of their chain say."""
+    for first, second in product(distinct(database, "D"), distinct(database, "A") + distinct(database, "B")):
+        for transposed in (False, True):
+            try:
+                still = chain(first, second, transposed=transposed).movement is Movement.NONE
+            except LanemapError:
+                still = False
+            assert stays(first, second, transposed=transposed) == still, (str(first), str(second), transposed)
