@@ -29,6 +29,7 @@ from . import (  # noqa: F401 - the commands, which join the application
     report,
     serve,
     show,
+    site,
     sql,
 )
 from .app import INTERRUPTED, OK, TERMINATED, app, complain

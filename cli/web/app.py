@@ -52,12 +52,14 @@ def create_app(database: Database, *, token: str | None = None, names: Collectio
     app.state.database = database
     app.state.token = token
     app.state.held = Held(database.reader)
+    app.state.surveyed = pages.Surveyed(database)
     place = database.location
     app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place)
     handle_problems(app)
     app.include_router(api.router)
-    app.include_router(pages.router)
     app.mount("/static", _Static(directory=_STATIC), name="static")
+    # The last one: what has no other address may be an instruction.
+    app.include_router(pages.router)
     app.add_middleware(keep_answers, held=app.state.held)
     app.add_middleware(limit_body)
     app.add_middleware(limit_time)

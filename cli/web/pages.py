@@ -2,6 +2,361 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import json
+from collections.abc import Callable, Coroutine, Iterable
+from functools import cache
+from io import BytesIO
+from threading import Lock
+from typing import Annotated, Any
 
-router = APIRouter(include_in_schema=False)
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from ... import DEFAULT_SOURCE, Database, LanemapError
+from ...db import lookup
+from ...db.errors import printable
+from ...db.instructions import Key
+from ...db.notation import NOTATIONS
+from ...db.picture import FORMATS
+from ...db.survey import Product, Survey, survey
+from ..options import Format
+from . import tasks, views
+from .database import Opened
+from .links import Links, operand_page
+from .problem import without_place
+from .render import describe, layouts_css, render, selection
+from .search import find, near
+from .work import Working
+
+_ROWS, _SECONDS = 500, 10.0
+_PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
+Text = Annotated[str | None, Query()]
+
+
+class _PageRoute(APIRoute):
+    """A route of which a refusal is a page, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            if request.url.path.startswith("/api/"):
+                raise HTTPException(404, f"there is no {request.url.path}: /openapi.json says what there is")
+            try:
+                return await handler(request)
+            except (LanemapError, RequestValidationError) as error:
+                words = (
+                    str(error)
+                    if isinstance(error, LanemapError)
+                    else f"{error.errors()[0]['loc'][-1]}: {error.errors()[0]['msg']}"
+                )
+                return _refused(request, 400, words)
+            except HTTPException as error:
+                return _refused(request, error.status_code, error.detail)
+
+        return handled
+
+
+router = APIRouter(include_in_schema=False, route_class=_PageRoute)
+
+
+class Surveyed:
+    """What is in a database, looked at again when somebody has written."""
+
+    def __init__(self, database: Database) -> None:
+        self._reader = database.reader
+        self._lock = Lock()
+        self._last: tuple[object, Survey | None] = (None, None)
+
+    def now(self) -> Survey:
+        """What there is.
+
+        Raises:
+            LanemapError: the database cannot be read.
+        """
+        with self._lock:
+            changes, (before, found) = self._reader.changes(), self._last
+            if found is None or changes != before:
+                found = survey(self._reader)
+                self._last = changes, found
+            return found
+
+
+def surveyed(request: Request) -> Survey:
+    """That of the application's database."""
+    made: Surveyed = request.app.state.surveyed
+    return made.now()
+
+
+Known = Annotated[Survey, Depends(surveyed)]
+
+
+def links() -> Links:
+    """Addresses on the server."""
+    from .app import static_address
+
+    return Links(page=lambda page: page.address, asset=lambda name: _made(name) or cache(static_address)(name))
+
+
+@cache
+def _made(name: str) -> str | None:
+    """The address of a style sheet that is made, not a file."""
+    from hashlib import sha256
+
+    return f"/{name}?v={sha256(layouts_css().encode()).hexdigest()[:16]}" if name == "layouts.css" else None
+
+
+def _page(name: str, facts: dict[str, Any], status: int = 200) -> Response:
+    return Response(render(name, links(), facts), status, media_type="text/html")
+
+
+def _refused(request: Request, status: int, words: str) -> Response:
+    found = near(surveyed(request), request.url.path, links())
+    facts = {
+        "title": "Not found" if status == 404 else "Not understood",
+        "words": without_place(request, words),
+        "near": found,
+    }
+    response = _page("error", facts, status)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@router.get("/layouts.css")
+def made_style() -> Response:
+    """The colours of lanes."""
+    return Response(layouts_css(), media_type="text/css")
+
+
+@router.get("/")
+def home(known: Known) -> Response:
+    """What is covered."""
+    return _page("home", {"title": "Fragment layouts of tensor-core instructions"} | views.home(known, links()))
+
+
+@router.get("/search")
+def search(request: Request, database: Opened, known: Known, q: str = "") -> Response:
+    """What a name stands for: the page where there is one, else a list. As JSON, the first few for a search box."""
+    found, words = find(known, database.reader, q, links())
+    if "application/json" in request.headers.get("accept", ""):
+        from fastapi.responses import JSONResponse
+
+        return JSONResponse([{"name": each.name, "href": each.href} for each in found[:12]])
+    if len(found) == 1 or (found and found[0].exact):
+        return RedirectResponse(found[0].href, 303, headers={"Cache-Control": "no-store"})
+    return _page("search", {"title": "Search", "asked": q, "found": found, "words": words})
+
+
+@router.get("/check")
+async def check(working: Working) -> Response:
+    """The cross-check of everything."""
+    report = (await working(tasks.check, "page", [])).decode()
+    return _page("check", {"title": "Check"} | views.report(report))
+
+
+@router.get("/defects")
+def defects(known: Known) -> Response:
+    """What is wrong in documents and libraries."""
+    return _page("defects", {"title": "Defects"} | views.defects(known, links()))
+
+
+@router.get("/sources")
+def sources(known: Known) -> Response:
+    """Where layouts come from."""
+    return _page("sources", {"title": "Sources"} | views.sources(known))
+
+
+@router.get("/fleet")
+def fleet(database: Opened, known: Known) -> Response:
+    """Forms against cards and drivers, and where captures differ."""
+    return _page("fleet", {"title": "Fleet"} | views.fleet(database.fleet(), known, links()))
+
+
+@router.get("/compare")
+async def compare(
+    known: Known,
+    working: Working,
+    left: Text = None,
+    right: Text = None,
+    shape: Text = None,
+    type: Text = None,  # noqa: A002 - PTX's word
+    role: Text = None,
+    instruction: Text = None,
+) -> Response:
+    """Two sources, or a dropped file and a source."""
+    which = {"shape": shape or None, "type": type or None, "role": role or None, "instruction": instruction or None}
+    report, refused = "", ""
+    if left and right:
+        try:
+            report = (await working(tasks.diff, "page", left, right, which)).decode()
+        except LanemapError as error:
+            refused = str(error)
+    names = list(known.sources)
+    facts: dict[str, Any] = {
+        "left": left,
+        "right": right or DEFAULT_SOURCE,
+        "names": names,
+        "refused": refused,
+        "which": which,
+    }
+    return _page("compare", {"title": "Compare"} | facts | views.report(report), 400 if refused else 200)
+
+
+@router.post("/compare")
+async def compare_file(request: Request, working: Working, against: str = DEFAULT_SOURCE) -> Response:
+    """The report on a file, which is the body, as a part of a page. The file is not kept."""
+    try:
+        async with working.received(request) as file:
+            report = await working(tasks.diff_file, "page", file, against, {})
+    except LanemapError as error:
+        return Response(without_place(request, str(error)), 400, media_type="text/plain")
+    except HTTPException as error:
+        return Response(error.detail, error.status_code, media_type="text/plain")
+    return Response(report, media_type="text/html")
+
+
+@router.get("/sql")
+async def sql(working: Working, query: str = "") -> Response:
+    """The result of one SELECT."""
+    rows, refused = None, ""
+    if query.strip():
+        try:
+            rows = json.loads(await working(tasks.sql, Format.JSON, query, _SECONDS, _ROWS))
+        except LanemapError as error:
+            refused = str(error)
+    facts = views.sql(query, rows, refused, links()) | {"limit": _ROWS, "seconds": _SECONDS}
+    return _page("sql", {"title": "SQL"} | facts, 400 if refused else 200)
+
+
+@router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
+def picture(
+    known: Known,
+    instruction: str,
+    shape: str,
+    type: str,  # noqa: A002 - PTX's word
+    role: str,
+    form: str,
+    major: Text = None,
+    selector: int | None = None,
+    qualifiers: Text = None,
+    source: Text = None,
+) -> Response:
+    """The picture of an operand as a file."""
+    if form not in FORMATS:
+        raise HTTPException(404, f"no picture format {form!r}: there is {', '.join(FORMATS)}")
+    key = _key(known, (instruction, shape, type, role), major, selector, qualifiers)
+    stream = BytesIO()
+    known.shown(key, _source(known, key, source)).draw().write(form, stream)
+    return Response(stream.getvalue(), media_type=_PICTURES[form])
+
+
+@router.get("/{instruction}/{shape}/{type}")
+def of_instruction(
+    database: Opened,
+    known: Known,
+    instruction: str,
+    shape: str,
+    type: str,  # noqa: A002 - PTX's word
+    accumulator: Text = None,
+    lane: int | None = None,
+) -> Response:
+    """A, B and D where they meet."""
+    product = Product(instruction, shape, type)
+    if product not in known.products:
+        raise HTTPException(404, _why(database, product))
+    return _page("instruction", views.instruction(known, product, links(), accumulator=accumulator, lane=lane))
+
+
+@router.get("/{instruction}/{shape}/{type}/{role}")
+def of_operand(
+    request: Request,
+    database: Opened,
+    known: Known,
+    instruction: str,
+    shape: str,
+    type: str,  # noqa: A002 - PTX's word
+    role: str,
+    major: Text = None,
+    selector: int | None = None,
+    qualifiers: Text = None,
+    source: Text = None,
+    lane: int | None = None,
+) -> Response:
+    """Matrix and register file of an operand, and all that is known of it."""
+    try:
+        key = _key(known, (instruction, shape, type, role), major, selector, qualifiers)
+    except LookupError:
+        apart = {"major": major, "selector": selector, "qualifiers": qualifiers}
+        raise HTTPException(404, _why(database, (instruction, shape, type, role), **apart)) from None
+    facts = views.operand(known, database, key, links(), source=_source(known, key, source), lane=lane)
+    drawn = operand_page(known, key, source).address.replace(f"/{role}", f"/{role}.png", 1)
+    more = {
+        "address": str(request.url),
+        "preview": f"{request.base_url}picture{drawn}" if facts["matrices"] else "",
+        "description": describe(facts["fragment"]),
+        "downloads": list(_downloads(key, facts["fragment"].source)),
+        "picture": f"/picture{drawn.replace('.png', '.svg', 1)}",
+        "selection": selection(key, source),
+    }
+    return _page("operand", facts | more)
+
+
+@router.get("/{path:path}")
+def nothing(database: Opened, path: str) -> Response:
+    """There is no such page."""
+    raise HTTPException(404, _why(database, path.split("/")))
+
+
+def _key(
+    known: Survey, names: tuple[str, str, str, str], major: str | None, selector: int | None, qualifiers: str | None
+) -> Key:
+    """The fragment that an address names, the first of an operand where it does not say which.
+
+    Raises:
+        LookupError: there is none.
+    """
+    asked = {"major": major, "selector": selector, "qualifiers": qualifiers}
+    for key in known.operands.get(Key(*names), ()):
+        if all(value in (None, getattr(key, name)) for name, value in asked.items()):
+            return key
+    raise LookupError(names)
+
+
+def _source(known: Survey, key: Key, source: str | None) -> str | None:
+    """A source as it is spelt, where it has the fragment."""
+    if source is None:
+        return None
+    there = known.fragments[key]
+    for name in there:
+        if name.lower() == source.lower():
+            return name
+    raise HTTPException(404, f"{source} has no {key}: there is {', '.join(there)}")
+
+
+def _why(database: Database, names: Iterable[str], **more: Any) -> str:
+    """Why there is no such page, in the words of a look-up."""
+    instruction, shape, type_, role = (*names, None, None, None, None)[:4]
+    try:
+        lookup.fragments(database.reader, lookup.Query(shape, type_, role, instruction, **more))
+    except LanemapError as error:
+        return str(error)
+    return f"there is no page {printable('/'.join(filter(None, (instruction, shape, type_, role))))}"
+
+
+def _downloads(key: Key, source: str | None) -> Iterable[tuple[str, str]]:
+    from urllib.parse import urlencode
+
+    asked: dict[str, Any] = {name: getattr(key, name) for name in Key._fields if getattr(key, name) is not None} | {
+        "source": source
+    }
+    for name in ("csv", "json", "parquet", "arrow", *NOTATIONS):
+        form = "jsonl" if name == "json" else name
+        yield form, f"/api/export/{form}?{urlencode(asked)}"
+    for name in FORMATS:
+        more: dict[str, Any] = {
+            part: asked[part] for part in ("major", "selector", "qualifiers", "source") if part in asked
+        }
+        yield f"{name} picture", f"/picture/{'/'.join(key[:4])}.{name}?{urlencode(more)}"

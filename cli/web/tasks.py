@@ -88,6 +88,11 @@ def store(location: Location, file: Path) -> tuple[str, bool]:
 
 
 def _report(found: Check, form: str) -> bytes:
+    """A report, rows, or for ``page`` what a page with a style of its own shows."""
+    if form == "page":
+        from ...db.report.html import contents
+
+        return _passed(contents(found))
     return _passed(found.report(form) if form in REPORTS else encoded(found.rows(), Format(form)))
 
 

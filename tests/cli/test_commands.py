@@ -37,6 +37,8 @@ def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
     monkeypatch.chdir(tmp_path)
     # A server would answer until it is stopped.
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    # All pages take a while; tests of the pages write a few.
+    monkeypatch.setattr("lanemap.cli.web.site.write", lambda *_: 0)
     for command in app.registered_commands:
         example = shlex.split(command.epilog.removeprefix("Example: lanemap "))
         result = run(*example, db=file)

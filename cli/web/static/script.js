@@ -1,0 +1,273 @@
+"use strict";
+// Pages work without this script. It adds suggestions to the search box, pointing in pictures, tabs, copying, dropping.
+
+const root = document.body.dataset.root;
+document.documentElement.classList.add("scripted");
+
+const make = (name, facts = {}, ...children) => {
+  const made = Object.assign(document.createElement(name), facts);
+  made.append(...children);
+  return made;
+};
+
+// --- Search: suggestions come from the server, or in a folder of files from the names in names.js.
+
+const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
+
+// A name is text, or a text and what else it is called. Its file is the text with slashes.
+function localNames(text) {
+  const words = normal(text).split(" ").filter(Boolean);
+  if (!words.length) return [];
+  const whole = [], parts = [];
+  for (const each of window.lanemapNames) {
+    const [name, more] = typeof each === "string" ? [each, ""] : each, known = normal(name + " " + more), split = known.split(" ");
+    if (words.every(word => split.includes(word))) whole.push([name]);
+    else if (words.every(word => known.includes(word))) parts.push([name]);
+  }
+  const found = [...whole, ...parts];
+  const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
+  if (exact > 0) found.unshift(...found.splice(exact, 1));
+  return found.slice(0, 12).map(([name]) => ({ name, href: root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html" }));
+}
+
+async function remoteNames(text) {
+  const address = document.querySelector(".search").action + "?" + new URLSearchParams({ q: text });
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  return answer.ok ? answer.json() : [];
+}
+
+function search(form) {
+  const input = form.querySelector("input"), list = form.querySelector("ul");
+  let chosen = -1, asked = 0;
+  const close = () => { list.hidden = true; chosen = -1; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); };
+  const choose = at => {
+    chosen = at;
+    [...list.children].forEach((each, index) => each.setAttribute("aria-selected", index === at));
+    if (at < 0) return input.removeAttribute("aria-activedescendant");
+    input.setAttribute("aria-activedescendant", list.children[at].id);
+    list.children[at].scrollIntoView({ block: "nearest" });
+  };
+  const go = item => { location.href = item.dataset.href; };
+  const suggest = async () => {
+    const mine = ++asked, text = input.value;
+    const found = text.trim() ? await (window.lanemapNames ? localNames(text) : remoteNames(text)) : [];
+    if (mine !== asked) return;
+    list.replaceChildren(...found.map((each, at) => {
+      const item = make("li", { id: "found-" + at, role: "option", textContent: each.name });
+      item.dataset.href = each.href;
+      item.setAttribute("role", "option");
+      item.setAttribute("aria-selected", "false");
+      return item;
+    }));
+    chosen = -1;
+    list.hidden = !found.length;
+    input.setAttribute("aria-expanded", String(found.length > 0));
+  };
+  input.addEventListener("input", suggest);
+  input.addEventListener("keydown", event => {
+    const count = list.hidden ? 0 : list.children.length;
+    if (event.key === "Escape") close();
+    else if (event.key === "ArrowDown" && count) choose((chosen + 1) % count);
+    else if (event.key === "ArrowUp" && count) choose((chosen + count - (chosen < 0 ? 0 : 1)) % count);
+    else if (event.key === "Enter" && chosen >= 0) go(list.children[chosen]);
+    else return;
+    event.preventDefault();
+  });
+  list.addEventListener("pointerdown", event => { const item = event.target.closest("li"); if (item) { event.preventDefault(); go(item); } });
+  input.addEventListener("blur", close);
+  form.addEventListener("submit", event => {
+    if (!window.lanemapNames) return;
+    event.preventDefault();
+    const found = localNames(input.value);
+    if (found.length) location.href = found[0].href;
+  });
+  document.addEventListener("keydown", event => {
+    if (event.key === "/" && !event.target.closest("input, textarea, select")) { event.preventDefault(); input.focus(); }
+  });
+}
+
+// --- Pictures: what a cell says is its text, and that of the headers of its row and column.
+
+const span = text => { const [first, last] = text.split("-").map(Number); return [first, last === undefined ? first : last]; };
+const meet = (one, other) => one[0] <= other[1] && other[0] <= one[1];
+const inWords = ([first, last]) => first === last ? `${first}` : `${first} to ${last}`;
+
+function readCell(cell) {
+  const table = cell.closest("table"), line = cell.parentElement;
+  const down = line.cells[0].textContent, across = table.tHead.rows[0].cells[cell.cellIndex].textContent;
+  const { role, axes, part, by } = table.dataset;
+  if (by === "lane") {
+    const lane = parseInt(down), [reg, slots] = across.split(" ")[0].split(".");
+    const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
+    return { role, axes, part, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
+  }
+  const held = cell.textContent.split("+").map(each => each.match(/(\d+):(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
+    .map(found => ({ lane: Number(found[1]), reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
+  return { role, axes, part, held, cells: [[span(down), span(across)]] };
+}
+
+function pictures() {
+  const areas = [...document.querySelectorAll("[data-picture]")];
+  if (!areas.length) return;
+  const tables = areas.flatMap(area => [...area.querySelectorAll("table.grid")]);
+  const cells = tables.flatMap(table => [...table.tBodies[0].querySelectorAll("td")]);
+  const known = new Map(cells.map(cell => [cell, readCell(cell)]));
+  const say = document.querySelector("[data-say]");
+  const lanes = [...document.querySelectorAll("a[data-lane]")];
+  let pinned = null, cursor = null;
+
+  const clear = () => { cells.forEach(cell => cell.classList.remove("on", "meets")); tables.forEach(table => table.classList.remove("picked")); };
+  const light = (on, meets = () => false) => {
+    clear();
+    tables.forEach(table => table.classList.add("picked"));
+    for (const [cell, facts] of known) {
+      cell.classList.toggle("on", on(facts, cell));
+      cell.classList.toggle("meets", meets(facts, cell));
+    }
+  };
+  // Two cells meet where the dimensions that both count overlap: a row of A and a cell of D share M.
+  const meeting = (one, other) => {
+    if (one.part !== other.part) return false;
+    const shared = [...one.axes].map((axis, at) => [at, other.axes.indexOf(axis)]).filter(([at, place]) => place >= 0 && one.axes[at] !== "1");
+    return shared.length > 0 && one.cells.some(mine => other.cells.some(theirs => shared.every(([at, place]) => meet(mine[at], theirs[place]))));
+  };
+  const sameLane = (lane, facts) => facts.held.some(each => each.lane === lane);
+  const lightLane = lane => {
+    light(facts => sameLane(lane, facts));
+    const parts = {};
+    for (const [cell, facts] of known) if (cell.closest("table").dataset.by !== "lane" && sameLane(lane, facts)) (parts[facts.role] ??= []).push(facts.cells[0].map(inWords).join(","));
+    say.textContent = `Lane ${lane} holds ` + Object.entries(parts).map(([role, all]) => `${role} at ${all.length > 8 ? all.slice(0, 8).join("  ") + " …" : all.join("  ")}`).join("; ") + ".";
+  };
+  const lightCell = cell => {
+    const facts = known.get(cell);
+    if (!facts.held.length || !/\d/.test(cell.textContent)) return;
+    light((other, each) => each === cell || (other.role === facts.role && meeting(facts, other) && facts.held.some(mine => other.held.some(theirs => mine.lane === theirs.lane && mine.reg === theirs.reg && meet(mine.slots, theirs.slots)))),
+      other => other.role !== facts.role && meeting(facts, other));
+    const [rows, cols] = facts.cells[0];
+    const held = facts.held.map(each => `lane ${each.lane}, register ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
+    const others = {};
+    for (const [other, each] of known) if (other.classList.contains("meets") && other.closest("table").dataset.by !== "lane") (others[each.role] ??= new Set()).add(each.held.map(one => one.lane).join("+"));
+    const met = Object.entries(others).map(([role, all]) => `${role} in lanes ${[...all].join(" ")}`).join("; ");
+    say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` It meets ${met}.` : "");
+  };
+  const restore = () => { clear(); say.textContent = ""; if (pinned !== null) lightLane(pinned); };
+  const pin = lane => {
+    pinned = pinned === lane ? null : lane;
+    lanes.forEach(each => Number(each.dataset.lane) === pinned ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current"));
+    const address = new URL(location.href);
+    pinned === null ? address.searchParams.delete("lane") : address.searchParams.set("lane", pinned);
+    history.replaceState(null, "", address);
+    document.getElementById("held")?.remove();
+    restore();
+  };
+  const place = cell => { cursor?.classList.remove("cursor"); cursor = cell; cell.classList.add("cursor"); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell); };
+  const step = (area, key) => {
+    const mine = cells.filter(cell => area.contains(cell));
+    if (!cursor || !area.contains(cursor)) return place(mine[0]);
+    const here = cursor.getBoundingClientRect(), across = key.endsWith("Left") || key.endsWith("Right"), sign = /Left|Up/.test(key) ? -1 : 1;
+    let best = null, least = Infinity;
+    for (const cell of mine) {
+      const there = cell.getBoundingClientRect();
+      const ahead = sign * (across ? there.left - here.left : there.top - here.top), aside = Math.abs(across ? there.top - here.top : there.left - here.left);
+      const far = ahead + 20 * aside;
+      if (ahead > 1 && far < least) { least = far; best = cell; }
+    }
+    if (best) place(best);
+  };
+
+  for (const area of areas) {
+    area.addEventListener("pointerover", event => { const cell = event.target.closest("tbody td"); if (cell && event.pointerType !== "touch") lightCell(cell); });
+    area.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") restore(); });
+    area.addEventListener("click", event => { const cell = event.target.closest("tbody td"); if (cell) place(cell); });
+    area.addEventListener("keydown", event => {
+      if (event.key.startsWith("Arrow")) { event.preventDefault(); step(area, event.key); }
+      else if (event.key === "Enter" && cursor) { const [first] = known.get(cursor).held; if (first) pin(first.lane); }
+      else if (event.key === "Escape") { cursor?.classList.remove("cursor"); cursor = null; restore(); }
+    });
+    area.addEventListener("blur", () => { cursor?.classList.remove("cursor"); cursor = null; restore(); });
+  }
+  for (const each of lanes) {
+    const lane = Number(each.dataset.lane);
+    each.addEventListener("pointerenter", () => lightLane(lane));
+    each.addEventListener("pointerleave", restore);
+    each.addEventListener("focus", () => lightLane(lane));
+    each.addEventListener("blur", restore);
+    each.addEventListener("click", event => { event.preventDefault(); pin(lane); });
+  }
+  const asked = new URLSearchParams(location.search).get("lane");
+  if (asked !== null && /^\d+$/.test(asked)) { pinned = Number(asked); if (lanes.some(each => Number(each.dataset.lane) === pinned)) { restore(); lanes.forEach(each => Number(each.dataset.lane) === pinned && each.setAttribute("aria-current", "true")); } else pinned = null; }
+}
+
+// --- Tabs, of sections that follow each other without this script.
+
+function tabs(holder) {
+  const sections = [...holder.querySelectorAll(":scope > section")];
+  const bar = make("div", { className: "tabs" });
+  bar.setAttribute("role", "tablist");
+  const buttons = sections.map(section => {
+    const button = make("button", { type: "button", id: "tab-" + section.id, textContent: section.querySelector("h3").textContent });
+    button.setAttribute("role", "tab");
+    button.setAttribute("aria-controls", section.id);
+    section.setAttribute("role", "tabpanel");
+    section.setAttribute("aria-labelledby", button.id);
+    section.querySelector("h3").hidden = true;
+    return button;
+  });
+  const show = at => sections.forEach((section, index) => {
+    section.hidden = index !== at;
+    buttons[index].setAttribute("aria-selected", index === at);
+    buttons[index].tabIndex = index === at ? 0 : -1;
+  });
+  buttons.forEach((button, at) => button.addEventListener("click", () => show(at)));
+  bar.addEventListener("keydown", event => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = (buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length;
+    show(at);
+    buttons[at].focus();
+  });
+  bar.append(...buttons);
+  holder.prepend(bar);
+  show(0);
+}
+
+function copying(text) {
+  const button = make("button", { type: "button", textContent: "Copy" });
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(text.textContent); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(text); button.textContent = "Selected"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  const holder = make("div", { className: "copied" });
+  text.replaceWith(holder);
+  holder.append(text, button);
+}
+
+// --- A dropped file is compared; the server does not keep it.
+
+function dropping(area) {
+  const input = area.querySelector("input"), refused = document.querySelector("[data-refused]"), report = document.querySelector("[data-report]");
+  const send = async file => {
+    if (!file) return;
+    refused.textContent = "";
+    report.textContent = `Comparing ${file.name} …`;
+    const address = document.querySelector(".ask").action + "?" + new URLSearchParams({ against: document.getElementById("against").value });
+    try {
+      const answer = await fetch(address, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
+      const text = await answer.text();
+      if (answer.ok) report.innerHTML = text; // made and escaped by the server
+      else { report.textContent = ""; refused.textContent = `${file.name}: ${text}`; }
+    } catch { report.textContent = ""; refused.textContent = `${file.name} could not be sent`; }
+    report.focus();
+  };
+  input.addEventListener("change", () => send(input.files[0]));
+  for (const name of ["dragenter", "dragover"]) area.addEventListener(name, event => { event.preventDefault(); area.classList.add("over"); });
+  for (const name of ["dragleave", "drop"]) area.addEventListener(name, event => { event.preventDefault(); area.classList.remove("over"); });
+  area.addEventListener("drop", event => send(event.dataTransfer.files[0]));
+}
+
+search(document.querySelector(".search"));
+pictures();
+document.querySelectorAll("[data-tabs]").forEach(tabs);
+document.querySelectorAll("[data-copy]").forEach(copying);
+document.querySelectorAll("[data-drop]").forEach(dropping);
