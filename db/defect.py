@@ -278,7 +278,7 @@ def _agreeing(trusted: Sequence[Source], true: Fragment | None) -> Iterator[tupl
 
 def _unknown(key: Key) -> bool:
     """Whether PTX has no instruction with such an operand, of those instructions of which every form is known."""
-    if key.instruction not in {form.name for form in FORMS}:
+    if key.instruction not in {form.name for form in FORMS} or key.role not in "ABCD":
         return False
     return all(types.get(key.role) != key.type for types in products(key.instruction, key.shape))
 

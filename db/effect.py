@@ -19,18 +19,18 @@ _Cells = Mapping[tuple[int, int, int], _Cell]
 def wrong_results(claimed: Fragment, true: Fragment) -> NDArray[np.bool_]:
     """Which results are wrong where registers are filled, or D is read, as claimed, and the instruction is as it is.
 
-    A, B and E are multiplied with a random matrix; E chooses random columns. What nothing is claimed to fill holds
-    numbers of its own. An instruction that does not multiply gives the matrix that it moves.
+    A, B and their scales are multiplied with a random matrix; E chooses random columns. What nothing is claimed to fill
+    holds numbers of its own. An instruction that does not multiply gives the matrix that it moves.
 
     Returns:
         An array (computations, rows, columns) of the elements of D, or of the matrix that is moved.
     """
     said, so = _cells(claimed), _cells(true)
     multiplies = "k" in "".join(instruction(true.instruction).axes.values())
-    if multiplies and true.role in "ABE":
+    if multiplies and true.role not in "CD":
         return _multiplied(said, so, true)
     given, taken = (said, so) if true.role == "C" else (so, said)
-    extents = dimensions(true.shape, true.role, true.instruction)
+    extents = true.dimensions
     right = np.zeros((true.computations, *extents), bool)
     wrong = right.copy()
     for place, (row, col, _, computation, _) in taken.items():
@@ -67,7 +67,7 @@ def _multiplied(said: _Cells, so: _Cells, true: Fragment) -> NDArray[np.bool_]:
         else:
             seen[computation - 1, row, col + index % width] += other[0]
     rows, cols = dimensions(true.shape, "D", true.instruction)
-    if true.role == "B":
+    if true.role in ("B", "SFB"):
         factor = generator.integers(1, 1 << 10, (rows, true.dimensions[0]))
         wrong: NDArray[np.bool_] = factor @ seen != factor @ meant
     else:

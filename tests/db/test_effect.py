@@ -99,6 +99,16 @@ def test_each_of_four_products_is_by_itself(of):
     assert not wrong_results(claimed, true)[[0, 1, 3]].any()
 
 
+@pytest.mark.parametrize(("role", "name", "axis"), [("SFA", "row", 1), ("SFB", "col", 2)])
+def test_a_scale_of_another_row_spoils_its_row_or_its_column(fragments, role, name, axis):
+    true = next(each for each in fragments if each.role == role and each.instruction == "mma")
+    values = true.elements[name]
+    other = np.select([values == 2, values == 5], [5, 2], values)
+    claimed = changed(true, **{name: other}, **({"col_last": other} if name == "col" else {}))
+    wrong = wrong_results(claimed, true)
+    assert np.flatnonzero(wrong.any(axis=(0, 3 - axis))).tolist() == [2, 5]
+
+
 def test_metadata_for_other_rows_chooses_other_columns(sources):
     from pathlib import Path
 
