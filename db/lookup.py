@@ -177,6 +177,7 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         everywhere = densest(_matching(reader, replace(query, source=None)))
         sources = [each.source for each in everywhere if each.has_rows]
         found = [each for each in everywhere if each.source == sources[0]] if sources else found
+        query = query if found else replace(query, source=None)
     return found or fragments(reader, query)
 
 

@@ -106,7 +106,9 @@ def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None
     """What the registers hold, where memory's bytes are in the order of the tile, or each thread names its own."""
     (rows, columns), bits = _extents(key), int(re.findall(r"\d+", key.type)[0])
     registers = rows * columns * bits * _matrices(key) // (_LANES * _REGISTER_BITS)
-    if held.shape != (_LANES, registers * _REGISTER_BITS) or _ROW_BITS // bits != columns:
+    if columns * bits != _ROW_BITS:
+        raise LanemapError(f"a row of {key.shape} has {columns * bits // 8} bytes, and an address is that of 16")
+    if held.shape != (_LANES, registers * _REGISTER_BITS):
         raise LanemapError(f"its layout is for {held.shape[1]} bits of {held.shape[0]} threads, not for {key}")
     start = held[:, ::bits]
     if (held != np.repeat(start, bits, axis=1) + np.tile(np.arange(bits), start.shape[1])).any():

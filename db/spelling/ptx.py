@@ -12,11 +12,12 @@ _HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|t
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
-#: Words that tell no layouts apart: who executes, how results are rounded, which memory is read.
-_IGNORED = {"sync", "aligned", "shared", "shared::cta", "global", "satfinite"}
+#: Words that tell no layouts apart: who executes, how results are rounded, which memory is read, and from which 4- or
+#: 6-bit format bytes are made.
+_IGNORED = {"sync", "aligned", "shared", "shared::cta", "global", "satfinite", "b6x16_p32", "b4x16_p64"}
 _SPARSE = ("sp", "sp::ordered_metadata")
 _MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc")
-_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|b8x16|b6x16_p32|b4x16_p64|(?:byte|thread)_id::[0-3]")
+_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
 
 
 def mnemonic(text: str) -> str | None:

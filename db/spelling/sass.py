@@ -11,7 +11,12 @@ from ..errors import LanemapError
 from .types import known_type, shape_name
 
 _PRODUCT = re.compile(r"(?<![\w.])(?P<letter>[HIQOBD])(?P<group>G?)MMA(?P<words>(?:\.\w+)*)(?![\w.])", re.IGNORECASE)
-_MATRIX_MOVE = re.compile(r"(?<![\w.])(LDSM|STSM|MOVM)\.16\.(M88|MT88)(?:\.([24]))?(?![\w.])", re.IGNORECASE)
+_MATRIX_MOVE = re.compile(
+    r"(?<![\w.])(LDSM|STSM|MOVM)\.(16|8|U4x16P64TO8|U6x16P32TO8)\.(M88|MT88|M816|MT1616|MT168)(?:\.([24]))?(?![\w.])",
+    re.IGNORECASE,
+)
+#: The shape of each matrix; the letter T says that it is transposed.
+_MATRICES = {"M88": "m8n8", "MT88": "m8n8", "M816": "m8n16", "MT1616": "m16n16", "MT168": "m16n8"}
 _TENSOR_MEMORY = re.compile(r"(?<![\w.])(LDT|STT)M(?:\.16dp(64|128|256)bit)?(?:\.x(\d+))?(?![\w.])", re.IGNORECASE)
 _NO_REGISTERS = re.compile(r"(?<![\w.])UT(?:C?[HQIO]MMA|(CCP))(?!\w)", re.IGNORECASE)
 
@@ -78,9 +83,11 @@ def _types(letter: str, types: list[str], *, group: bool) -> list[str]:
 
 
 def _matrix_move(opcode: re.Match[str]) -> list[str]:
-    name = {"LDSM": "ldmatrix", "STSM": "stmatrix", "MOVM": "movmatrix"}[opcode[1].upper()]
-    count = "" if name == "movmatrix" else f"x{opcode[3] or 1}"
-    return [name, "m8n8", count, "trans" if opcode[2].upper() == "MT88" else "", "b16"]
+    move, element, matrix = (opcode[group].upper() for group in (1, 2, 3))
+    name = {"LDSM": "ldmatrix", "STSM": "stmatrix", "MOVM": "movmatrix"}[move]
+    count = "" if name == "movmatrix" else f"x{opcode[4] or 1}"
+    type_ = {"16": "b16", "8": "b8"}.get(element, "b8x16")
+    return [name, _MATRICES[matrix], count, "trans" if "T" in matrix else "", type_]
 
 
 def _tensor_memory(opcode: re.Match[str]) -> list[str]:

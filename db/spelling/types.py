@@ -26,6 +26,7 @@ _OTHER_NAMES = {
     "u4": "uint4 uint4_t uint4b_t",
     "b1": "u1 i1 int1 uint1 uint1b_t bool",
     "b8": "",
+    "b8x16": "",
     "b16": "",
     "b32": "",
 }

@@ -13,7 +13,7 @@ import pytest
     ("arguments", "words"),
     [
         (("find", "m16n8k17", "f16", "A", "-r", "0"), ("no shape m16n8k17", "did you mean m16n8k16?")),
-        (("find", "m16n8k16", "f17", "A", "-r", "0"), ("no type f17 in ptx-isa-9.1+errata m16n8k16", "f16")),
+        (("find", "m16n8k16", "f17", "A", "-r", "0"), ("no type f17 in m16n8k16", "f16")),
         (("show", "m16n8k16", "f16", "X"), ("no role X", "A, B, C, D")),
         (("show", "m16n8k16", "f16", "A", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
         (("find", "m16n8k16", "f16", "A"), ("say where to look", "--row")),

@@ -112,3 +112,23 @@ def renumbered(fragment):
         table[name] = 15 - table[name]
         table["col_last"] = table["col"]
     return table
+
+
+def test_wmma_of_different_architectures_is_not_compared():
+    """Each may lay it out in its own way: a difference would be no fault, and agreement no proof."""
+    a = FRAGMENTS[0]
+    others = [replace(a, instruction="wmma", shape="m16n16k16", major=None, qualifiers="row")]
+
+    def card(name, target, by):
+        mine = [replace(changed(each, by), source=name) for each in others]
+        return Source(name, "capture", name, [a, *mine], {"device": {"target": target}})
+
+    hopper, blackwell, same = card("one", "sm_90a", 0), card("two", "sm_120a", 1), card("three", "sm_90a", 1)
+    for left, right, wmma in ((hopper, blackwell, []), (hopper, same, [Verdict.DIFFERENT])):
+        (found,) = check([left, right], []).comparisons
+        assert [each.verdict for each in found.results if each.key.instruction == "wmma"] == wmma
+        assert [each.verdict for each in found.results if each.key.instruction == "mma"] == [Verdict.IDENTICAL]
+        (again,) = diff(left, right).comparisons
+        assert [each.key for each in again.results] == [each.key for each in found.results]
+    with pytest.raises(lanemap.LanemapError, match="no fragment of wmma"):
+        diff(hopper, blackwell, Query(instruction="wmma"))

@@ -121,6 +121,12 @@ MOVES = {
     "LDSM.16.MT88.2 R4, [R2]": "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",
     "STSM.16.M88 [R0], R1": "stmatrix.sync.aligned.m8n8.x1.shared.b16",
     "STSM.16.MT88.4 [R0], R4": "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+    "LDSM.8.MT1616.2 R16, [R0]": "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8",
+    "LDSM.U6x16P32TO8.M816 R7, [R0]": "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32",
+    "LDSM.U4x16P64TO8.M816.4 R8, [R0]": "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64",
+    "LDSM.U4x16P64TO8.MT1616.2 R12, [R0]": "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b4x16_p64",
+    "STSM.8.MT168 [R0], R21": "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8",
+    "STSM.8.MT168.4 [R0], R4": "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8",
     "MOVM.16.MT88 R1, R5": "movmatrix.sync.aligned.m8n8.trans.b16",
     "LDTM.16dp256bit R4, tmem[UR4]": "tcgen05.ld.sync.aligned.16x256b.x1.b32",
     "LDTM.x4 R4, tmem[UR4]": "tcgen05.ld.sync.aligned.32x32b.x4.b32",
@@ -130,7 +136,7 @@ MOVES = {
 
 @pytest.mark.parametrize("opcode", MOVES)
 def test_opcodes_of_moves(opcode):
-    """Pairs of what nvdisasm 12.9 lists for sm_100a and what was assembled."""
+    """Pairs of what nvdisasm 12.9 lists for sm_100a, or for sm_120a, and what was assembled."""
     assert spelling.read(opcode) == spelling.read(MOVES[opcode])
 
 

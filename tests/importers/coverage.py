@@ -1,0 +1,101 @@
+"""Which operands of CUTLASS and of tensor-layouts are compared with another source, and why the others are not.
+
+    python tests/importers/coverage.py [CUTLASS]
+
+An operand is an array of registers that an operation of CUTLASS declares, or a layout that an atom of tensor-layouts
+has. It is compared where the document or the H200 has rows for it, read where only the library has, and otherwise
+named with the reason.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import lanemap
+from lanemap.capture import recording
+from lanemap.db.fragment import Fragment
+from lanemap.ingest import catalogue, cute, tensor_layouts
+from lanemap.ingest.cute.copy import copy
+from lanemap.ingest.cute.operation import atom
+from lanemap.ingest.cute.tree import locate
+from lanemap.ingest.imported import Skipped
+
+#: The registers of what moves matrices, by the name of the array: what is read, and what is written.
+MOVED = {"S": ("r", "p", "A"), "D": ("r", "p", "D")}
+
+
+def others():
+    """The keys of every fragment that the document or the H200 has rows of."""
+    recorded = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
+    known = [*catalogue.load()[1].fragments, *recording.read(recorded).fragments]
+    return {each.key for each in known if each.has_rows}
+
+
+def of_cutlass(path: Path) -> Iterator[tuple[str, str, object, list[Fragment], str]]:
+    """Every array of registers: the operation, the role, its struct, the fragments made of it, and why none is."""
+    tree = locate(path)
+    reading = cute._Reading(Path(tree.root))
+    headers = [header for header in map(reading.header, tree.headers) if header]
+    waiting = list(headers)
+    while waiting:
+        waiting += reading.included(waiting.pop())
+    library = reading.library
+    for struct in (struct for header in headers for struct in header.structs if library.pattern(struct)):
+        copied = struct.name.last.name == "Copy_Traits"
+        for name, operation in library.operations(struct):
+            made = list((copy if copied else atom)(library, name, operation, "op"))
+            for array, text in operation.members.items():
+                role = array.removesuffix("Registers")
+                if role == array or text == "void":
+                    continue
+                roles = MOVED[role] if copied else ("D",) if "wgmma" in str(operation.strings) and role == "C" else role
+                yield str(name), role, operation, *found(made, (roles,) if isinstance(roles, str) else roles)
+
+
+def found(made: list[Fragment | Skipped], roles: tuple[str, ...]) -> tuple[list[Fragment], str]:
+    """What an importer made of an operand, and its reason where that is nothing."""
+    fragments = [each for each in made if isinstance(each, Fragment) and each.role in roles]
+    reasons = [each for each in made if isinstance(each, Skipped)]
+    own = [each.reason for each in reasons if {*each.name.replace(",", "").split()[1:]} & {*roles} or each.name == "op"]
+    return fragments, "" if fragments else next(iter(own), "")
+
+
+def of_tensor_layouts() -> Iterator[tuple[str, list[Fragment], list[str]]]:
+    """Every atom for NVIDIA's GPUs: its name, the fragments made of it, and the reasons for what is left out."""
+    module = import_module("tensor_layouts.atoms_nv")
+    for each in {id(each): each for each in vars(module).values() if tensor_layouts._is_atom(each)}.values():
+        made = list(tensor_layouts._operands(each, "here"))
+        yield (
+            each.name,
+            [one for one in made if isinstance(one, Fragment)],
+            [one.reason for one in made if isinstance(one, Skipped)],
+        )
+
+
+def outcome(fragments: list[Fragment], reason: str, known: set) -> str:
+    """``compared``, ``read``, the reason, or nothing."""
+    if fragments:
+        return "compared" if any(each.key in known for each in fragments) else "read: no other source has rows"
+    return reason
+
+
+def main() -> None:
+    """Print how many operands have each outcome."""
+    known = others()
+    package = find_spec("cutlass_library")
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(package and package.origin)).parent
+    counted = Counter(outcome(made, reason, known) for *_, made, reason in of_cutlass(path))
+    total = sum(counted.values())
+    print(f"{path.name}: {total} operands")
+    for words, count in counted.most_common():
+        print(f"{count:6} {100 * count / total:5.1f} %  {words or 'nothing is said of it'}")
+    atoms = list(of_tensor_layouts())
+    silent = [name for name, made, reasons in atoms if not made and not reasons]
+    print(f"tensor-layouts: {len(atoms)} atoms, of {len(silent)} of them nothing is said")
+
+
+if __name__ == "__main__":
+    main()
