@@ -19,8 +19,8 @@ _Cells = Mapping[tuple[int, int, int], _Cell]
 def wrong_results(claimed: Fragment, true: Fragment) -> NDArray[np.bool_]:
     """Which results are wrong where registers are filled, or D is read, as claimed, and the instruction is as it is.
 
-    A, B and their scales are multiplied with a random matrix; E chooses random columns. What nothing is claimed to fill
-    holds numbers of its own. An instruction that does not multiply gives the matrix that it moves.
+    The cells of A, B, scales and E hold different numbers, which are multiplied with a random matrix. What nothing is
+    claimed to fill holds numbers of its own. An instruction that does not multiply gives the matrix that it moves.
 
     Returns:
         An array (computations, rows, columns) of the elements of D, or of the matrix that is moved.
@@ -59,13 +59,9 @@ def _multiplied(said: _Cells, so: _Cells, true: Fragment) -> NDArray[np.bool_]:
     for place, cell in so.items():
         row, col, last, computation, _ = cell
         value, index = numbers[cell]
-        other = numbers[said[place]] if place in said else generator.integers(1, 1 << 20, 2).tolist()
-        width = last - col + 1
-        meant[computation - 1, row, col + index % width] += value
-        if true.role == "E":
-            seen[computation - 1, row, col + other[1] % width] += value
-        else:
-            seen[computation - 1, row, col + index % width] += other[0]
+        at = computation - 1, row, col + index % (last - col + 1)
+        meant[at] += value
+        seen[at] += numbers[said[place]][0] if place in said else generator.integers(1, 1 << 20)
     rows, cols = dimensions(true.shape, "D", true.instruction)
     if true.role in ("B", "SFB"):
         factor = generator.integers(1, 1 << 10, (rows, true.dimensions[0]))

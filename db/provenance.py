@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import LanemapError
 from .fragment import Source
-from .instructions import Key
+from .instructions import Key, dimensions
 
 _LARGEST = 1 << 20
 
@@ -58,7 +58,15 @@ def _list(source: Source, said: Mapping[str, Any], name: str) -> list[Any]:
 def _is_key(said: Any) -> bool:
     if not isinstance(said, list) or len(said) != len(Key._fields):
         return False
-    return all(isinstance(each, str) for each in said[:4]) and all(isinstance(each, str | int | None) for each in said)
+    if not all(isinstance(each, str) for each in said[:4]) or not all(
+        isinstance(each, str | int | None) for each in said
+    ):
+        return False
+    key = Key(*said)
+    try:
+        return min(dimensions(key.shape, key.role, key.instruction, key.qualifiers)) > 0
+    except LanemapError:
+        return False
 
 
 def _text(source: Source, where: str, said: Any, *names: str) -> None:

@@ -1,12 +1,15 @@
 """What a wrong layout does to a product, against the layouts' own meaning, and against what cannot change it."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lanemap
+from lanemap.capture.recording import read
 from lanemap.db.effect import wrong_results
 from lanemap.db.fragment import Fragment
 
@@ -91,6 +94,17 @@ def test_a_cell_that_no_lane_is_said_to_hold_is_wrong(of):
         assert wrong.sum() == (8 if role == "A" else 1)
 
 
+@pytest.mark.parametrize(("role", "count"), [("C", 1), ("D", 2)])
+def test_a_cell_that_is_claimed_twice(of, role, count):
+    """C is written: the other cell gets its value. D is read: it has two values, and the other cell none."""
+    true = of("mma", "m16n8k16", "f32", role, None)
+    second = (true.elements["row"] == 0) & (true.elements["col"] == 1)
+    claimed = changed(true, **{name: np.where(second, 0, true.elements[name]) for name in ("col", "col_last")})
+    wrong = wrong_results(claimed, true)
+    assert wrong[0, 0, 1]
+    assert wrong.sum() == count
+
+
 def test_each_of_four_products_is_by_itself(of):
     true = of("mma", "m8n8k4", "f16", "A", "row")
     third = true.elements["computation"] == 3
@@ -109,12 +123,7 @@ def test_a_scale_of_another_row_spoils_its_row_or_its_column(fragments, role, na
     assert np.flatnonzero(wrong.any(axis=(0, 3 - axis))).tolist() == [2, 5]
 
 
-def test_metadata_for_other_rows_chooses_other_columns(sources):
-    from pathlib import Path
-
-    import lanemap
-    from lanemap.capture.recording import read
-
+def test_metadata_for_other_rows_chooses_other_columns():
     measured = read(Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet").fragments
     named = ("mma.sp", "m16n8k16", "f16", "E")
     e = next(each for each in measured if (each.instruction, each.shape, each.type, each.role) == named)

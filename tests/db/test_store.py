@@ -315,6 +315,17 @@ def test_provenance_is_json(file):
         ({"instructions": [SAID | {"documented": {"verdict": "disagrees"}}]}, "with the text 'detail'"),
         ({"disagreements": 5}, "must be a list, not 5"),
         ({"disagreements": [5]}, "a list of text"),
+        (
+            {"wrong": [{"origin": "x", "words": 5}]},
+            r"wrong\[0\] in its provenance must be an object with the text 'words'",
+        ),
+        ({"wrong": [{"origin": "x", "words": "y", "operand": ["mma"]}]}, r"wrong\[0\] .* must name an operand"),
+        ({"wrong": [{"origin": "x", "words": "y", "operand": [[]] * 7}]}, "must name an operand"),
+        (
+            {"wrong": [{"origin": "x", "words": "y", "operand": ["mma", "m1", "f16", "Z", *[None] * 3]}]},
+            "name an operand",
+        ),
+        ({"unreached": []}, "unreached in its provenance must be an object"),
         ({"a": object()}, "not a JSON object"),
         ({"a": float("nan")}, "not a JSON object"),
         ([1], "not a JSON object"),
