@@ -42,7 +42,7 @@ class Product(NamedTuple):
         return " ".join(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Survey:
     """All sources and fragments of a database; elements are read when somebody asks for them.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 
 from ... import LanemapError
@@ -90,6 +91,7 @@ def _products(survey: Survey, query: Query, keys: set[Key]) -> Iterator[Product]
             yield product
 
 
+@lru_cache(2)
 def _every(survey: Survey) -> dict[Page, str]:
     """Every page of an instruction or operand, with its name in small letters; instructions come first."""
     found = {product_page(product): str(product).lower() for product in survey.products}

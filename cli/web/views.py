@@ -153,7 +153,7 @@ def instruction(
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {product}: there is {', '.join(accumulators) or 'none'}")
-    shown = [_best(survey, each) for each in operands if each.role not in "CD" or chosen in (None, each.type)]
+    shown = [_best(survey, each) for each in operands if each.role not in ("C", "D") or chosen in (None, each.type)]
     there = [each for each in shown if each.has_rows]
     of = {each.role: each for each in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
@@ -313,7 +313,7 @@ def _notation(name: str, alike: drawing.Alike, identifier: str) -> tuple[str, st
 
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
     """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores a D there, for both majors."""
-    if fragment.role not in "ABCD" or fragment.instruction == "movmatrix":
+    if fragment.role not in ("A", "B", "C", "D") or fragment.instruction == "movmatrix":
         return []
     if len(fragment.records()) > _ELEMENTS:
         return []
@@ -339,20 +339,25 @@ def _feeds(survey: Survey, fragment: Fragment, links: Links) -> list[dict[str, A
     alike: dict[drawing.Alike, list[Key]] = {}
     for key in survey.fragments:
         taken = survey.shown(key)
-        if key.role in "AB" and taken.has_rows and taken.threads == fragment.threads and not taken.windowed:
-            alike.setdefault(drawing.Alike(taken), []).append(key)
+        if key.role in ("A", "B") and taken.has_rows and taken.threads == fragment.threads and not taken.windowed:
+            alike.setdefault(drawing.Alike(taken, key.instruction), []).append(key)
     return [
         {
             "role": keys[0].role,
             "instruction": keys[0].instruction,
             "size": size(each.fragment),
             "transposed": transposed,
-            "operands": [(f"{key.shape} {key.type}", links.page(operand_page(survey, key))) for key in keys],
+            "operands": [(_told_apart(survey, key), links.page(operand_page(survey, key))) for key in keys],
         }
         for each, keys in alike.items()
         for transposed in (False, True)
         if _stays(drawing.Alike(fragment), each, transposed)
     ]
+
+
+def _told_apart(survey: Survey, key: Key) -> str:
+    several = len(survey.operands[operand_of(key)]) > 1
+    return f"{key.shape} {key.type}" + (f" {variant(key)}" if several else "")
 
 
 @lru_cache(1 << 16)

@@ -50,6 +50,8 @@ function search(form) {
   const go = item => { location.href = item.dataset.href; };
   const suggest = async () => {
     const mine = ++asked, text = input.value;
+    if (!window.lanemapNames) await new Promise(done => setTimeout(done, 100));
+    if (mine !== asked) return; // somebody types on
     const found = text.trim() ? await (window.lanemapNames ? localNames(text) : remoteNames(text)) : [];
     if (mine !== asked) return;
     list.replaceChildren(...found.map((each, at) => {
@@ -91,6 +93,7 @@ function search(form) {
 const span = text => { const [first, last] = text.split("-").map(Number); return [first, last === undefined ? first : last]; };
 const meet = (one, other) => one[0] <= other[1] && other[0] <= one[1];
 const inWords = ([first, last]) => first === last ? `${first}` : `${first} to ${last}`;
+const inBrackets = cells => cells.map(each => `(${each.map(([first, last]) => first === last ? first : `${first}-${last}`).join(", ")})`);
 
 function readCell(cell) {
   const table = cell.closest("table"), line = cell.parentElement;
@@ -135,8 +138,8 @@ function pictures() {
   const lightLane = lane => {
     light(facts => sameLane(lane, facts));
     const parts = {};
-    for (const [cell, facts] of known) if (cell.closest("table").dataset.by !== "lane" && sameLane(lane, facts)) (parts[facts.role] ??= []).push(facts.cells[0].map(inWords).join(","));
-    say.textContent = `Lane ${lane} holds ` + Object.entries(parts).map(([role, all]) => `${role} at ${all.length > 8 ? all.slice(0, 8).join("  ") + " …" : all.join("  ")}`).join("; ") + ".";
+    for (const [cell, facts] of known) if (cell.closest("table").dataset.by !== "lane" && sameLane(lane, facts)) (parts[facts.role] ??= []).push(...inBrackets(facts.cells));
+    say.textContent = `Lane ${lane} holds ` + Object.entries(parts).map(([role, all]) => `${role} ${all.slice(0, 8).join(" ")}${all.length > 8 ? " …" : ""}`).join("; ") + ".";
   };
   const lightCell = cell => {
     const facts = known.get(cell);
