@@ -19,6 +19,10 @@ class LanemapError(Exception):
         self.argument = argument
 
 
+class UnavailableError(LanemapError):
+    """The database cannot be read or written, whatever is asked of it."""
+
+
 def masked(text: str) -> str:
     """A text in which the passwords of addresses are replaced by ``***``."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)

@@ -20,7 +20,7 @@ from pathlib import Path
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from .errors import LanemapError, masked
+from .errors import LanemapError, UnavailableError, masked
 from .location import SCHEMA_VERSION, Location
 
 if TYPE_CHECKING:
@@ -257,7 +257,9 @@ def wait_for_lock(attempt: Callable[[], bool], what: object) -> None:
     while not attempt():
         waited = time.monotonic() - began
         if waited > _PATIENCE:
-            raise LanemapError(f"{what} is in use by another program, for more than {_PATIENCE:.0f} s: try again later")
+            raise UnavailableError(
+                f"{what} is in use by another program, for more than {_PATIENCE:.0f} s: try again later"
+            )
         if waited > 1 and not said:
             from logging import getLogger
 
@@ -361,7 +363,7 @@ class FileReader(Reader):
             yield
         except sqlite3.Error as error:
             damaged = "malformed" in str(error) or "no such" in str(error)
-            raise LanemapError(
+            raise UnavailableError(
                 f"cannot read {self.location}: {error}: {_RESTORE if damaged else 'name another database'}"
             ) from None
 
@@ -456,7 +458,7 @@ class ServerReader(Reader):
             yield
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
-            raise LanemapError(f"cannot read {self.location}: {masked(reason)}") from None
+            raise UnavailableError(f"cannot read {self.location}: {masked(reason)}") from None
 
 
 @cache

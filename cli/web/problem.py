@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ... import LanemapError
-from ...db.errors import masked
+from ...db.errors import UnavailableError, masked
 
 _MEDIA = "application/problem+json"
 _TEXT = {"type": "string"}
@@ -55,7 +55,8 @@ def without_place(request: Request, text: str) -> str:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, LanemapError)
-    return problem(400, without_place(request, str(error)), error.argument)
+    status = 503 if isinstance(error, UnavailableError) else 400
+    return problem(status, without_place(request, str(error)), error.argument)
 
 
 def _invalid(_: Request, error: Exception) -> Response:

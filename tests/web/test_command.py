@@ -1,10 +1,10 @@
 """``lanemap serve`` as it is used: it says where it is, and ends when it is told to."""
 
-import os
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -36,12 +36,12 @@ def test_it_answers_until_it_is_stopped(start, ending):
     assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
     # With a process at work for it.
     assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
-    workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert workers
     process.send_signal(ending)
     assert process.communicate() == ("", "")
     assert process.returncode == 0
-    assert not [each for each in workers if os.path.exists(f"/proc/{each}")]  # noqa: PTH110
+    assert not [each for each in workers if Path(f"/proc/{each}").exists()]
 
 
 def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
