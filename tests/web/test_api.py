@@ -6,6 +6,7 @@ import json
 import shlex
 from dataclasses import replace
 
+import anyio
 import httpx
 import pandas as pd
 import pytest
@@ -21,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import lanemap
+from lanemap.cli.web.cached import keep_answers
 from lanemap.db.fragment import Source
 from lanemap.db.lookup import Query
 
@@ -252,6 +254,33 @@ def test_what_another_server_writes_is_noticed(own, own_client, fragments):
         host = {"host": own_client.base_url.netloc}
         asked = httpx.get(elsewhere + address, headers={"if-none-match": tags[-1]} | host)
         assert asked.status_code == 304
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_answer_is_not_kept_if_somebody_wrote_while_it_was_made(written):
+    made, sent, state = [], [], [b"before"]
+
+    class Held:
+        async def digest(self):
+            return state[-1]
+
+    async def answer(scope, receive, send):
+        made.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": str(len(made)).encode()})
+        state.extend([b"after"] * written)
+
+    async def send(message):
+        sent.append(message.get("body"))
+
+    async def ask():
+        app = keep_answers(answer, Held())
+        for _ in range(2):
+            state[:] = [b"before"]
+            await app({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}, None, send)
+
+    anyio.run(ask)
+    assert sent[1::2] == ([b"1", b"2"] if written else [b"1", b"1"])
 
 
 @settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate])

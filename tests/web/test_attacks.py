@@ -92,6 +92,18 @@ def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, o
     assert {row["source"] for row in fleet} == {"h200-sm_90a", name}
 
 
+def test_two_captures_of_one_card_do_not_replace_each_other(own_client, recorded, database, tmp_path):
+    source = database.source("h200-sm_90a")
+    some = [each for each in source.fragments if each.shape == "m8n8k16"]
+    lanemap.write_capture(replace(source, fragments=some), tmp_path / "other.parquet")
+    names = {
+        own_client.post("/api/captures", content=data, headers=BEARER).json()["source"]
+        for data in (recorded, (tmp_path / "other.parquet").read_bytes())
+    }
+    assert len(names) == 2
+    assert names < {each["name"] for each in own_client.get("/api/sources").json()}
+
+
 def damaged(recorded):
     """Files that are none, by what is wrong with them."""
     table = pa.table({name: pa.array([0]) for name in ("lane", "reg", "slot", "row", "col")})
@@ -227,6 +239,13 @@ def test_who_waits_for_too_long_is_told_when_to_come_again(database, monkeypatch
         assert (told.value.status_code, told.value.headers) == (503, {"Retry-After": "60"})
 
     anyio.run(wait)
+
+
+def test_a_process_has_a_limit_of_memory():
+    """In a process of its own, because the limit stays."""
+    work = "from lanemap.cli.web.work import _limited\n_limited((bytearray, (8 << 30,), {}))"
+    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True)
+    assert "LanemapError: this needs more memory" in done.stderr
 
 
 def test_a_request_that_takes_too_long_is_ended(client, refused, monkeypatch):

@@ -1,0 +1,59 @@
+"""Captures side by side: what became of each form, and on which fragments two differ."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+import lanemap
+
+
+@pytest.fixture(scope="module")
+def captured(built):
+    with lanemap.open(built) as database:
+        return database.source("h200-sm_90a")
+
+
+def named(source, name, **provenance):
+    """A capture of a few operands, under another name."""
+    some = [replace(each, elements=each.elements.copy()) for each in source.fragments if each.type == "b1"]
+    return replace(source, name=name, fragments=some, provenance={**source.provenance, **provenance})
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_where_captures_differ_is_told_with_those_that_agree_together(captured, built, tmp_path, request, shared):
+    place = shutil.copy(built, tmp_path / "own.db")
+    if shared:
+        place = request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
+    wrong = named(captured, "wrong")
+    for each in wrong.fragments[:2]:
+        each.elements["row"] = each.dimensions[0] - 1 - each.elements["row"]
+    with lanemap.open(place) as database:
+        assert database.fleet().disagreements == []
+        database.add([wrong, named(captured, "same")])
+        found = database.fleet()
+        assert [each.source for each in found.captures] == ["h200-sm_90a", "wrong", "same"]
+        assert {each.key for each in found.disagreements} == {each.key for each in wrong.fragments[:2]}
+        assert [each.groups for each in found.disagreements] == [[["h200-sm_90a", "same"], ["wrong"]]] * 2
+
+
+def test_forms_and_cards_are_those_of_the_provenance(captured, built, tmp_path):
+    one = [{"instruction": "one", "status": "unsupported", "message": "no", "documented": None}]
+    with lanemap.open(shutil.copy(built, tmp_path / "own.db")) as database:
+        database.add([named(captured, "other", device={"name": "A card"}, instructions=one, time="now")])
+        database.add([named(captured, "silent", device="none", instructions=[])])
+        fleet = database.fleet()
+    shipped, other, silent = fleet.captures
+    assert shipped.device == "NVIDIA H200"
+    assert shipped.driver_version
+    assert (other.device, other.driver_version, other.time, other.forms) == (
+        "A card",
+        "",
+        "now",
+        {"one": "unsupported"},
+    )
+    assert (silent.device, silent.forms) == ("", {})
+    assert fleet.forms == [*shipped.forms, "one"]
+    rows = fleet.frame().set_index("source").loc["other"]
+    assert (rows.instruction, rows.status, rows.device) == ("one", "unsupported", "A card")
+    assert len(fleet.frame()) == len(shipped.forms) + 1
