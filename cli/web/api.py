@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE
 from ...db import lookup
+from ...db.names import Which
 from ...db.reader import Rows
 from ..decode import word
 from ..numbers import integer
@@ -60,9 +61,20 @@ Number = Annotated[Annotated[int, BeforeValidator(_integer)] | None, Query()]
 Shape = Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")]
 Type = Annotated[str | None, Query(description="The operand's own, as in bf16.")]
 Role = Annotated[str | None, Query(description="A, B, C, D or E.")]
-Instruction = Annotated[str | None, Query(description="mma or mma.sp, where both have it.")]
-Major = Annotated[str | None, Query(description="row or col, where there are both.")]
-Source = Annotated[str, Query(description="Where the layout comes from.")]
+
+
+async def which(
+    instruction: Annotated[str | None, Query(description="mma or mma.sp, where both have it.")] = None,
+    major: Annotated[str | None, Query(description="row or col, where there are both.")] = None,
+    selector: Number = None,
+    qualifiers: Annotated[str | None, Query(description="Of a matrix move, as in x4.trans.")] = None,
+    source: Annotated[str, Query(description="Where the layout comes from, or all.")] = DEFAULT_SOURCE,
+) -> Which:
+    """What tells operands apart that have shape, type and role in common."""
+    return Which(instruction=instruction, major=major, selector=selector, qualifiers=qualifiers, source=source)
+
+
+Apart = Annotated[Which, Depends(which)]
 
 
 @router.get("/find", responses=described(ROWS))
@@ -70,6 +82,7 @@ async def find(
     request: Request,
     held: Holding,
     form: RowsFormat,
+    apart: Apart,
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
     role: Role = None,
@@ -79,13 +92,9 @@ async def find(
     reg: Number = None,
     slot: Number = None,
     computation: Number = None,
-    instruction: Instruction = None,
-    major: Major = None,
-    selector: Number = None,
-    source: Source = DEFAULT_SOURCE,
 ) -> Response:
     """The elements at a cell, in a place, or at any part of these."""
-    found = await held.operand(request, shape, type, role, instruction, major, selector, source)
+    found = await held.operand(request, shape, type, role, apart)
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
     if form is Format.JSON and any(value is not None for value in where.values()):
         # A few rows cost less than going to a thread and back.
@@ -98,16 +107,13 @@ async def layout(
     request: Request,
     held: Holding,
     form: RowsFormat,
+    apart: Apart,
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
     role: Role = None,
-    instruction: Instruction = None,
-    major: Major = None,
-    selector: Number = None,
-    source: Source = DEFAULT_SOURCE,
 ) -> Response:
     """All elements of one operand, by lane, register and slot."""
-    found = await held.operand(request, shape, type, role, instruction, major, selector, source)
+    found = await held.operand(request, shape, type, role, apart)
     return await run_sync(lambda: _rows(lookup.rows(found), form))
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 
-from ...db import lookup, names
+from ...db import lookup
 from ...db.fragment import Fragment
+from ...db.names import Which, of_one_operand
 from ...db.reader import Reader
 
 #: Where a GET request keeps the digest of what the database held when it came.
 STATE = "lanemap.state"
 #: How many operands: the largest one takes half a megabyte.
 _MOST = 256
-_MORE = ("instruction", "major", "selector", "source")
 
 
 class Held:
@@ -41,26 +41,31 @@ class Held:
             self._digest = changes, await run_sync(lookup.digest, self._reader)
         return self._digest[1]
 
-    async def operand(self, request: Request, *asked: Any) -> Sequence[Fragment]:
+    async def operand(
+        self, request: Request, shape: str, type_: str | None, role: str | None, which: Which
+    ) -> Sequence[Fragment]:
         """The fragments with elements of one operand, as the database was when a request came or later.
 
         Args:
             request: which has the digest of that state.
-            asked: shape, type, role, instruction, major, selector and source.
+            shape: as for ``Database.find``, and likewise for the rest.
+            type_: of the operand.
+            role: of the operand.
+            which: what tells it apart from others.
 
         Raises:
             LanemapError: there is none.
         """
-        key = request.scope.get(STATE), *asked
+        key = request.scope.get(STATE), shape, type_, role, *which.values()
         if key not in self._operands:
-            self._operands[key] = await run_sync(self._read, *asked)
+            self._operands[key] = await run_sync(self._read, shape, type_, role, which)
         self._operands.move_to_end(key)
         while len(self._operands) > _MOST:
             self._operands.popitem(last=False)
         return self._operands[key]
 
-    def _read(self, *asked: Any) -> Sequence[Fragment]:
-        query = names.of_one_operand(*asked[:3], **dict(zip(_MORE, asked[3:], strict=True)))
+    def _read(self, shape: str, type_: str | None, role: str | None, which: Which) -> Sequence[Fragment]:
+        query = of_one_operand(shape, type_, role, **which)
         with self._reader.snapshot():
             found = lookup.with_rows(self._reader, lookup.one_operand(self._reader, query))
             for each in found:

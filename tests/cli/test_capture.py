@@ -321,9 +321,9 @@ def test_a_token_is_sent_to_nobody_else(refused, card, token, tmp_path):
             self.raw_requestline = self.rfile.readline()
             self.parse_request()
             asked.append(self.headers["authorization"])
-            self.rfile.read(int(self.headers["content-length"]))
+            self.rfile.read(int(self.headers["content-length"] or 0))
             self.close_connection = True
-            self.send_response(307)
+            self.send_response(302)
             self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
             self.end_headers()
 
@@ -334,7 +334,7 @@ def test_a_token_is_sent_to_nobody_else(refused, card, token, tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         output = ("--output", tmp_path / "mine.parquet", "--token-file", token)
-        refused("capture", "--shape", "m8n8k16", "--send", address, *output, words=("307", "mine.parquet"))
+        refused("capture", "--shape", "m8n8k16", "--send", address, *output, words=("302", "mine.parquet"))
         server.shutdown()
     assert asked == [f"Bearer {TOKEN}"]
     refused("capture", "--shape", "m8n8k16", "--send", address, *output, words=("cannot reach", address))
