@@ -219,7 +219,8 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
 
 def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
     answers = [client.get("/api/find", params=A | {"row": 9}) for _ in range(3)]
-    assert answers[0].headers == answers[1].headers == answers[2].headers
+    same = [sorted(each for each in answer.headers.multi_items() if each[0] != "date") for answer in answers]
+    assert same[0] == same[1] == same[2]
     assert answers[0].content == answers[1].content
     tag = {"if-none-match": answers[0].headers["etag"]}
     again = client.get("/api/find", params=A | {"row": 9}, headers=tag)
