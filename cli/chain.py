@@ -124,7 +124,8 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
 
     (lines, width), line = found.tile, "row" if found.major == "row" else "column"
     loads = found.moves[0].instruction == "ldmatrix"
-    yield f"{found.operand} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
+    named = f"what is kept of {found.operand}" if found.operand.windowed else str(found.operand)
+    yield f"{named} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
     yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (found.operand, *found.moves)))}"
     if found.packed:
         yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .chain import Chain, chain
 from .errors import LanemapError
 from .forms import moves as moves_of
-from .fragment import Fragment, elements
+from .fragment import Element, Fragment, elements
 from .instructions import WARP
 from .lookup import Query, fragments
 from .reader import Reader, Rows
@@ -69,7 +69,8 @@ class Recipe:
     @property
     def tile(self) -> tuple[int, int]:
         """Lines of the tile in memory, and bytes of a line."""
-        lines, places = _in_memory(*self.operand.dimensions, self.major)
+        rows, columns = self.operand.dimensions
+        lines, places = _in_memory(rows, columns // 2 if self.operand.windowed else columns, self.major)
         return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
 
     def rows(self) -> Rows:
@@ -117,10 +118,12 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str) -> Recipe:
         raise LanemapError(f"{operand} is not a matrix operand: name an A, B, C or D")
     if lacking := [each for each in (known[0].r, operand) if not each.has_rows]:
         raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
-    if operand.windowed or operand.computations > 1:
-        held = "columns that metadata chooses" if operand.windowed else f"{operand.computations} matrices"
-        raise LanemapError(f"{operand} holds {held}: a recipe is for the dense operand of one product")
-    whole = [replaced for replaced in (operand, packed(operand)) if replaced]
+    if operand.computations > 1:
+        raise LanemapError(
+            f"{operand} holds {operand.computations} matrices: a recipe is for an operand of one product"
+        )
+    dense = kept(operand) if operand.windowed else operand
+    whole = [replaced for replaced in (dense, packed(dense)) if replaced]
     if known[0].r.instruction == "ldmatrix":
         del whole[1:]
     failed = []
@@ -132,7 +135,7 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str) -> Recipe:
             except LanemapError as error:
                 failed.append(error)
                 continue
-            return Recipe(operand, major, used, addresses, each is not operand)
+            return Recipe(operand, major, used, addresses, each is not dense)
     raise failed[0]
 
 
@@ -178,6 +181,28 @@ def packed(operand: Fragment) -> Fragment | None:
     columns: dict[str, Any] = {name: operand.elements[name] for name in operand.elements.dtype.names or ()}
     columns |= {"reg": columns["reg"] // 2, "slot": columns["reg"] % 2}
     return replace(operand, registers=operand.registers // 2, slots=2, elements=elements(columns))
+
+
+def kept(operand: Fragment) -> Fragment:
+    """A sparse A with the columns that it has in memory, where the half of each chunk that is kept lies together.
+
+    Raises:
+        LanemapError: a window of columns is not in one chunk, or lanes share what is kept of one.
+    """
+    records, width = operand.records(), operand.chunk
+    chunks: dict[tuple[int, int], list[Element]] = {}
+    for each in records:
+        chunks.setdefault((each.row, each.col // width), []).append(each)
+    apart = any(each.col // width != each.col_last // width for each in records)
+    if apart or any(len({each.lane for each in held}) > 1 or 2 * len(held) > max(width, 2) for held in chunks.values()):
+        raise LanemapError(
+            f"{operand} of {operand.source} does not say which chunk of {width} columns an element is of: "
+            "ask another source"
+        )
+    places = {each: chunk * width // 2 + at for (_, chunk), held in chunks.items() for at, each in enumerate(held)}
+    columns: dict[str, Any] = dict(zip(Element._fields, map(list, zip(*records, strict=True)), strict=True))
+    columns["col"] = columns["col_last"] = [places[each] for each in records]
+    return replace(operand, elements=elements(columns))
 
 
 def _addresses(known: Iterable[Pair], operand: Fragment, major: str) -> tuple[list[Fragment], list[Address]]:

@@ -95,7 +95,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
         ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "col-major", "2 elements")),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "not side by side")),
-        ("m8n8 b16 r m16n8k32 f16 A --second mma.sp", ("metadata", "dense operand")),
+        ("m8n8 b16 r m16n8k64 s8 A --second mma.sp", ("chunk of 4 columns", "another source")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
         ("m8n8 b16 r", ("ldmatrix needs a recipe", "name r with the operand")),
         ("m8n8 b16 r m8n8 b16 r", ("r of ldmatrix m8n8", "name an A, B, C or D")),

@@ -183,6 +183,39 @@ def test_what_is_known(database, move, operand, major, qualifiers):
     assert [each.qualifiers for each in database.recipe(move, operand, major=major).moves] == qualifiers
 
 
+@pytest.mark.parametrize(
+    ("sparse", "dense"),
+    [
+        ("mma.sp m16n8k16 f16 A", "mma m16n8k8 f16 A"),
+        ("mma.sp m16n8k32 bf16 A", "mma m16n8k16 bf16 A"),
+        ("mma.sp m16n8k8 tf32 A", "mma m16n8k4 tf32 A"),
+        ("mma.sp m16n8k16 tf32 A", "mma m16n8k8 tf32 A"),
+        ("mma.sp m16n8k32 s8 A", "mma m16n8k16 s8 A"),
+        ("mma.sp m16n8k64 e4m3 A", "mma m16n8k32 e4m3 A"),
+        ("mma.sp m16n8k64 u4 A", "mma m16n8k32 u4 A"),
+        ("mma.sp m16n8k128 s4 A", "mma m16n8k64 s4 A"),
+        ("wgmma.sp m64n24k32 f16 A", "wgmma m64n24k16 f16 A"),
+        ("wgmma.sp m64n24k64 s8 A", "wgmma m64n24k32 s8 A"),
+    ],
+)
+def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, dense):
+    """Half of K is stored, and registers hold it as they hold a dense A of that K."""
+    card = {"role": "A", "source": "h200-sm_90a"}
+    fragments = {name: database.fragment(name.removesuffix(" A"), **card) for name in (sparse, dense)}
+    for major in MAJORS:
+        made = []
+        for fragment in fragments.values():
+            try:
+                made.append(recipe(pairs(database.reader, Query("m8n8", "b16", "r", "ldmatrix")), fragment, major))
+            except lanemap.LanemapError:
+                made.append(None)
+        assert (made[0] is None) == (made[1] is None)
+        if made[0]:
+            assert (made[0].addresses, made[0].tile) == (made[1].addresses, made[1].tile)
+            assert made[0].operand is fragments[sparse]
+    assert made[0] or fragments[dense].slot_bits != 16
+
+
 def test_a_recipe_is_rows_and_a_frame(database):
     made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
     frame = made.frame()
@@ -236,7 +269,8 @@ def test_movmatrix_makes_the_operand_of_d(database, role, transposed):
         ("m8n8k4 f64 A", "row", "not side by side in memory"),
         ("m8n8k4 f16 A", "row", "4 matrices"),
         ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
-        ("mma.sp m16n8k32 f16 A", "row", "metadata chooses"),
+        ("mma.sp m16n8k64 s8 A", "row", "does not say which chunk of 4 columns"),
+        ("mma.sp m16n8k32 f16 E", "row", "not a matrix operand"),
     ],
 )
 def test_where_there_is_no_recipe_it_says_why(database, operand, major, words):
