@@ -197,7 +197,7 @@ def test_a_hundred_uploads_at_once_are_all_answered(client, database):
     ("query", "words"),
     [
         (ENDLESS, "longer than 1 s"),
-        ("SELECT a.lane FROM layout AS a, layout AS b, layout AS c", "more than 100000 rows"),
+        (ENDLESS.replace("COUNT(*)", "x"), "more than 100000 rows"),
         ("SELECT hex(randomblob(1000000)) FROM layout", ""),
         ("SELECT * FROM pragma_database_list", "only reads"),
         ("ATTACH 'x.db' AS x", "only reads"),
