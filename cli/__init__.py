@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from copy import copy
 
 import typer
 
@@ -50,7 +51,7 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is stop:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _open_streams()
-        code = app(standalone_mode=False)
+        code = _application()(standalone_mode=False)
         sys.stdout.flush()
     except _BAD_USAGE as error:
         context = getattr(error, "ctx", None)
@@ -66,6 +67,14 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     sys.exit(code or OK)
+
+
+def _application() -> typer.Typer:
+    """The application with nothing but the command that is called: making all of them takes longer than a look-up."""
+    named = {each.name or getattr(each.callback, "__name__", ""): each for each in app.registered_commands}
+    made = copy(app)
+    made.registered_commands = [named[word] for word in sys.argv[1:2] if word in named] or app.registered_commands
+    return made
 
 
 def _terminate(*_: object) -> None:

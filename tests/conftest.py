@@ -3,13 +3,11 @@ import json
 import os
 import shutil
 import sys
-from functools import cache
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import typer.main
 from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine, text
 
@@ -23,8 +21,6 @@ from lanemap.ingest import python as mappings
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 # What tests write need not outlive a power cut: nobody waits for the disk.
 os.fsync = lambda _: None
-# Nor does anybody wait for typer to make the same commands again each time that one is run.
-typer.main.get_command = cache(typer.main.get_command)
 
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
 settings.register_profile(

@@ -35,6 +35,6 @@ compare(
     "start-up of find against an empty typer program",
     lambda: run("-m", "lanemap", *"find m16n8k16 f16 A --row 9 --col 3".split()),
     lambda: run(str(empty)),
-    1.3,
+    1.25,
     rounds=25,
 )
