@@ -248,8 +248,7 @@ def _expect_chainable(first: Fragment, second: Fragment) -> None:
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A or B of the second")
     if lacking := [each for each in (first, second) if not each.has_rows]:
         raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
-    assert second.elements is not None
-    if (second.elements["col"] < second.elements["col_last"]).any():
+    if any(each.col < each.col_last for each in second.records()):
         raise LanemapError(f"{second} takes columns that its metadata chooses: chain a dense A, or a B")
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (given, taken) in counts.items():
