@@ -182,15 +182,7 @@ class Database:
         Raises:
             LanemapError: there is no such fragment, or more than one; says what tells them apart.
         """
-        found = lookup.one_operand(self.reader, of_one_operand(shape, type, role, **which))
-        if len(found) > 1:
-            apart = ("major", "selector", "qualifiers")
-            names = [name for name in apart if len({getattr(each, name) for each in found}) > 1]
-            values = ", ".join(str(getattr(each, names[0])) for each in found)
-            raise LanemapError(
-                f"there are {len(found)} of {found[0].role} {found[0].shape} {found[0].type}: say {names[0]} {values}"
-            )
-        return found[0]
+        return lookup.one_fragment(self.reader, of_one_operand(shape, type, role, **which))
 
     def sources(self) -> pd.DataFrame:
         """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has."""
@@ -461,7 +453,6 @@ class Database:
             LanemapError: nothing matches or has rows, the notation can express none of it, or it cannot be written.
         """
         from .db.export import write
-        from .db.files import atomically
         from .db.notation import NOTATIONS
         from .db.notation.export import Export, export
 
@@ -472,11 +463,8 @@ class Database:
                 write(self.reader, found, output, format, __version__)
                 return Export("", [])
         made = export(found, str(format), __version__)
-        if isinstance(output, str | PathLike):
-            with atomically(Path(output)) as stream:
-                stream.write(made.text.encode())
-        elif output is not None:
-            output.write(made.text.encode())
+        if output is not None:
+            made.write(output)
         return made
 
     def decode(
@@ -500,9 +488,11 @@ class Database:
         Raises:
             LanemapError: no source has both operands, or the metadata is invalid.
         """
-        from .db.metadata import from_words
+        from .capture.recording import shipped
+        from .db.metadata import from_words, operands
 
-        return from_words(words, *self._sparse_operands(shape, type, selector, source))
+        query = Query(shape, type, selector=selector, source=source)
+        return from_words(words, *operands(self.reader, query, shipped()))
 
     def encode(
         self,
@@ -514,25 +504,11 @@ class Database:
         source: str | None = None,
     ) -> Metadata:
         """The metadata that chooses a column for each (lane, reg, slot) of a sparse A. See ``decode``."""
-        from .db.metadata import from_columns
-
-        return from_columns(columns, *self._sparse_operands(shape, type, selector, source))
-
-    def _sparse_operands(
-        self, shape: str, type_: str, selector: int | None, source: str | None
-    ) -> tuple[Fragment, Fragment, list[str]]:
-        """A and E of a sparse instruction, and the names of further sources that have both."""
         from .capture.recording import shipped
-        from .db.metadata import operands
+        from .db.metadata import from_columns, operands
 
-        kinds = {record["name"]: record["kind"] for record in lookup.sources(self.reader).records()}
-        ships = shipped()
-
-        def trust(name: str) -> tuple[bool, int, str]:
-            # Not by when they were loaded: loading what ships again must not change an answer.
-            return name not in ships, {"capture": 0, "import": 1}.get(kinds[name], 2), name
-
-        return operands(self.reader, Query(shape, type_, selector=selector, source=source), trust)
+        query = Query(shape, type, selector=selector, source=source)
+        return from_columns(columns, *operands(self.reader, query, shipped()))
 
     def add(self, sources: Sequence[Source], *, progress: Callable[[Source], object] | None = None) -> None:
         """Load captures or imports, in the place of earlier ones of the same names.

@@ -181,6 +181,22 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     return found or fragments(reader, query)
 
 
+def one_fragment(reader: Reader, query: Query) -> Fragment:
+    """The one fragment of an operand.
+
+    Raises:
+        LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
+    """
+    found = one_operand(reader, query)
+    if len(found) > 1:
+        apart = ("source", "major", "selector", "qualifiers")
+        name = next(name for name in apart if len({getattr(each, name) for each in found}) > 1)
+        values = ", ".join(dict.fromkeys(str(getattr(each, name)) for each in found))
+        first = found[0]
+        raise LanemapError(f"there are {len(found)} of {first.role} {first.shape} {first.type}: say {name} {values}")
+    return found[0]
+
+
 def densest(found: Sequence[Fragment]) -> list[Fragment]:
     """Those of one instruction: of a sparse one only where all are."""
     names = sorted({each.instruction for each in found}, key=lambda name: (instruction(name).sparse, name))

@@ -6,7 +6,7 @@ are numpy arrays: columns in the order of the elements of the A fragment, words 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .errors import LanemapError
 from .fragment import Fragment
 from .instructions import Sparsity, instruction, sparsity
-from .lookup import Query, read_fragments
+from .lookup import Query, read_fragments, sources
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def from_columns(
     return Metadata(a, e, encode(columns, a, e), columns, others)
 
 
-def operands(reader: Reader, query: Query, trust: Callable[[str], Any]) -> tuple[Fragment, Fragment, list[str]]:
+def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fragment, Fragment, list[str]]:
     """A and E of a sparse instruction from the source to trust most, and the other sources that have both.
 
     Args:
         reader: the database.
         query: shape and type of A, and selector and source where they matter.
-        trust: a sort key for names of sources, the best one first.
+        shipped: the names of the sources to trust before all others; then come captures, and then imports.
 
     Raises:
         LanemapError: the selector must be said, or no source has the elements of both.
@@ -115,6 +115,12 @@ def operands(reader: Reader, query: Query, trust: Callable[[str], Any]) -> tuple
     }
     if not found:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
+    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
+
+    def trust(name: str) -> tuple[bool, int, str]:
+        # Not by when they were loaded: loading what ships again must not change an answer.
+        return name not in shipped, {"capture": 0, "import": 1}.get(kinds[name], 2), name
+
     best, *others = sorted(found, key=trust)
     return (*found[best], others)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from os import PathLike
+from pathlib import Path
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from ..errors import LanemapError
+from ..files import atomically
 from ..fragment import Fragment
 from ..instructions import FORMS, Key
 from . import Notation, RefusedError, identifier, notation
@@ -19,6 +22,18 @@ class Export(NamedTuple):
 
     text: str
     refused: list[RefusedError]
+
+    def write(self, output: str | PathLike[str] | IO[bytes]) -> None:
+        """Write the text to a file that appears whole or not at all, or to a stream.
+
+        Raises:
+            LanemapError: it cannot be written.
+        """
+        if isinstance(output, str | PathLike):
+            with atomically(Path(output)) as stream:
+                stream.write(self.text.encode())
+        else:
+            output.write(self.text.encode())
 
 
 def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
