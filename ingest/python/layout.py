@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, elements
 from ...db.instructions import (
+    SUPPLIED,
     Key,
+    Operand,
     computations,
+    copies,
     dimensions,
-    element_bits,
     instruction,
     majors,
+    operand,
     quad_pair,
-    register_bits,
     sparsity,
 )
 from ..shape_stride import layout, thread_value
@@ -35,20 +37,6 @@ from .mapping import Claim, Entry
 
 _MOVE = re.compile(r"(?:ld|st)matrix[.]x([124])([.]trans)?")
 _Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Size:
-    """How the registers of an operand hold it: threads, registers of a thread, slots of a register."""
-
-    threads: int
-    registers: int
-    slots: int
-
-    @property
-    def values(self) -> int:
-        """Elements of a thread."""
-        return self.registers * self.slots
 
 
 @dataclass(frozen=True)
@@ -64,21 +52,22 @@ class Places:
 def named(claim: Claim, type_: str) -> Key:
     """The operand of a claim."""
     major = claim.major or next(iter(majors(claim.instruction, claim.shape, type_, claim.role)), None)
-    return Key(claim.instruction, claim.shape, type_, claim.role, major, claim.selector)
+    return Key(claim.instruction, claim.shape, type_, claim.role, major, claim.selector, claim.qualifiers or None)
 
 
-def size(claim: Claim, type_: str) -> Size:
-    """The registers of the operand of a claim."""
-    name, shape, role = claim.instruction, claim.shape, claim.role
-    threads, rule = instruction(name).threads, sparsity(name, shape, type_)
-    if role == "E":
-        return Size(threads, 1, rule.slots)
-    cells = computations(name, shape, type_) * prod(dimensions(shape, role, name))
-    stored = cells // 2 if role == "A" and instruction(name).sparse else cells
-    slots = register_bits(type_) // element_bits(name, shape, type_)
-    if stored % (threads * slots):
-        raise LanemapError(f"{role} of {name} {shape} {type_} does not fill the registers of {threads} threads")
-    return Size(threads, stored // threads // slots, slots)
+def size(claim: Claim, type_: str) -> Operand:
+    """The registers of the operand of a claim.
+
+    Raises:
+        LanemapError: the elements do not fill them.
+    """
+    key = named(claim, type_)
+    of = operand(key)
+    cells = computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
+    stored = cells // 2 if claim.role == "A" and instruction(claim.instruction).sparse else cells
+    if claim.role not in SUPPLIED and of.size != stored * copies(*key[:4]):
+        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads")
+    return of
 
 
 def domain(entry: Entry) -> list[int] | None:
@@ -221,7 +210,7 @@ def _strided(claim: Claim, text: str) -> Places:
     shape, _, stride = text.replace("(", "[").replace(")", "]").partition(":")
     index = thread_value(layout(_nested(json.loads(shape)), _nested(json.loads(stride))))
     natural = instruction(claim.instruction).axes[claim.role]
-    extents = dimensions(claim.shape, claim.role, claim.instruction)
+    extents = _dimensions(claim)
     first = extents[0] if (claim.axes or natural) == natural else extents[1]
     thread, value = (each.ravel() for each in np.indices(index.shape))
     return Places(thread, value, np.stack([index.ravel() % first, index.ravel() // first], axis=1))
@@ -231,15 +220,19 @@ def _nested(value: Any) -> Any:
     return tuple(map(_nested, value)) if isinstance(value, list) else value
 
 
-def _values(claim: Claim, of: Size) -> int:
+def _dimensions(claim: Claim) -> tuple[int, int]:
+    return dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
+
+
+def _values(claim: Claim, of: Operand) -> int:
     """How many values a thread has: of metadata, each holds several indices."""
-    return 32 // claim.bits if claim.role == "E" else of.values
+    return 32 // claim.bits if claim.role == "E" else of.registers * of.slots
 
 
 def _extents(claim: Claim) -> tuple[int, int]:
     """How many steps the operand has on each axis of the entry."""
     natural = instruction(claim.instruction).axes[claim.role]
-    rows, cols = dimensions(claim.shape, claim.role, claim.instruction)
+    rows, cols = _dimensions(claim)
     if claim.role == "E":
         # A metadata value of some bits stands for as many indices; each four bits for a chunk.
         type_ = claim.types.split()[0]
@@ -249,7 +242,7 @@ def _extents(claim: Claim) -> tuple[int, int]:
     return (rows, cols) if (claim.axes or natural) == natural else (cols, rows)
 
 
-def _cut(entry: Entry, claim: Claim, of: Size, found: Places) -> tuple[dict[str, Any], list[str]]:
+def _cut(entry: Entry, claim: Claim, of: Operand, found: Places) -> tuple[dict[str, Any], list[str]]:
     """The places of a claim's operand, counted from its own origin, and those that are outside."""
     several = computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
     thread, value = found.thread - claim.thread, found.value - claim.first

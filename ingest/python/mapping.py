@@ -34,6 +34,7 @@ class Claim:
         axes: what the entry's pair counts: ``nk`` is (n, k). Default: the rows and columns of the operand.
         major: of A and B, where both exist.
         selector: of the metadata E.
+        qualifiers: what else in the instruction's name changes the layout, such as ``x4`` of ``tcgen05.ld``.
         origin: the cell of the entry's tile, in its own axes, where the operand begins.
         first: the value of a thread that is the operand's first.
         thread: the thread that is the operand's lane 0.
@@ -51,6 +52,7 @@ class Claim:
     axes: str = ""
     major: str | None = None
     selector: int | None = None
+    qualifiers: str = ""
     origin: tuple[int, int] = (0, 0)
     first: int = 0
     thread: int = 0
@@ -168,7 +170,7 @@ def _claim(table: object) -> Claim:
     claim = _build(Claim, table)
     if claim.instruction not in INSTRUCTIONS:
         raise LanemapError(f"invalid instruction {claim.instruction!r}: choose from {', '.join(INSTRUCTIONS)}")
-    dimensions(claim.shape, claim.role, claim.instruction)
+    dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
     natural = instruction(claim.instruction).axes[claim.role]
     if claim.axes and sorted(claim.axes) != sorted(natural):
         raise LanemapError(f"invalid axes {claim.axes!r}: {claim.role} has {natural} or {natural[::-1]}")

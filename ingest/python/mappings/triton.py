@@ -1,7 +1,9 @@
 """Triton's layouts of tensor-core operands as bases, which it computes without a GPU."""
 
+from triton import language
 from triton._C import libtriton
 from triton.experimental.gluon import language as gluon
+from triton.experimental.gluon.language.nvidia import blackwell
 
 _context = libtriton.ir.context()
 libtriton.ir.load_dialects(_context)
@@ -14,4 +16,12 @@ def bases(shape, version, warps, instruction, operand=None, width=0):
     if operand is not None:
         layout = gluon.DotOperandLayout(operand, layout, width)
     linear = _builder.to_linear_layout(layout._to_ir(_builder), shape)
+    return {"register": linear.reg_bases, "lane": linear.lane_bases, "warp": linear.warp_bases}
+
+
+def tensor_memory(atom, columns):
+    """The bases of the registers that an atom moves between Tensor Memory of 128 lanes and four warps."""
+    layout = blackwell.TensorMemoryLayout((128, columns), 1)
+    shape = [128, columns]
+    linear = libtriton.gluon_ir.compute_tmem_reg_layout(language.float32, shape, shape, layout, 4, atom)
     return {"register": linear.reg_bases, "lane": linear.lane_bases, "warp": linear.warp_bases}
