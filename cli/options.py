@@ -64,35 +64,33 @@ def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback
     return [name for name in names if name.lower().startswith(incomplete.lower())]
 
 
-def _names(column: str, fallback: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """A completer for the names in one column of what the database has."""
+def _names(column: str, fallback: tuple[str, ...]) -> Callable[[typer.Context, str], list[str]]:
+    """A completer for the names in one column of what the database has, of the shape that was named before."""
 
-    def ask(reader: Reader) -> list[str]:
-        return [str(row[0]) for row in reader.select(_COMPLETIONS[column], {}).rows]
-
-    def complete(incomplete: str) -> list[str]:
-        return _completed(ask, incomplete, fallback)
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        shape = context.params.get("shape")
+        asked = {"shape": shape if isinstance(shape, str) else None}
+        return _completed(
+            lambda reader: [str(row[0]) for row in reader.select(_COMPLETIONS[column], asked).rows],
+            incomplete,
+            fallback,
+        )
 
     return complete
 
 
 _COMPLETIONS = {
     "shape": "SELECT DISTINCT shape FROM fragment ORDER BY 1",
-    "type": "SELECT DISTINCT type FROM fragment ORDER BY 1",
+    "type": "SELECT DISTINCT type FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
+    "role": "SELECT DISTINCT role FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
     "instruction": "SELECT DISTINCT instruction FROM fragment ORDER BY 1",
     "source": "SELECT name FROM source ORDER BY id",
 }
 _shapes = _names("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
 _types = _names("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
 _instructions = _names("instruction", ("mma", "mma.sp"))
+_roles = _names("role", tuple("ABCDE"))
 source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
-
-
-def _roles(incomplete: str) -> list[str]:
-    from ..db.instructions import INSTRUCTIONS
-
-    known = dict.fromkeys(role for each in INSTRUCTIONS.values() for role in each.axes)
-    return [role for role in known if role.lower().startswith(incomplete.lower())]
 
 
 def _operand(context: typer.Context, incomplete: str) -> list[str]:
@@ -100,7 +98,7 @@ def _operand(context: typer.Context, incomplete: str) -> list[str]:
     from ..db.lookup import following
 
     words = context.params.get("operand") or []
-    return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(incomplete)
+    return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(context, incomplete)
 
 
 _KINDS = ("capture", *IMPORTERS)
