@@ -114,13 +114,14 @@ def test_a_warp_of_a_warpgroup_has_16_rows(replayed, name):
         assert (col == i // width // 2 * width * 4 + lane % 4 * width + i % width).all(), made
 
 
-def test_tensor_memory_is_as_cute_has_it(replayed, release):
+@pytest.mark.parametrize(("name", "count"), [("triton", 16), ("jax", 4)])
+def test_tensor_memory_is_as_cute_has_it(replayed, release, name, count):
     """The document only draws it, and two who wrote it down by themselves agree."""
     theirs = {each.key: each for each in release.source.fragments}
     found = [
-        made for each in replayed["triton"] for made in each.source.fragments if made.instruction.startswith("tcgen05")
+        made for each in replayed[name] for made in each.source.fragments if made.instruction.startswith("tcgen05")
     ]
-    assert len(found) == 16
+    assert len(found) == count
     assert all(made.same_layout(theirs[made.key]) for made in found)
 
 
