@@ -20,7 +20,7 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
     load        import_layouts, ingest, capture, add, remove, refresh
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
-reads a table or a capture, and ``measure`` and ``write_capture`` make one. The README has an example of each. What
+reads a table or a capture, and ``measure`` and ``write_capture`` make one. ``Database`` shows each. What
 cannot be done raises ``LanemapError``, one line that says what would be right.
 """
 
@@ -79,7 +79,78 @@ _NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
 
 class Database:
-    """A Lanemap database, open for reading. Close it, or use it in a ``with`` statement."""
+    """A Lanemap database, open for reading. Close it, or use it in a ``with`` statement.
+
+        >>> import lanemap
+        >>> db = lanemap.open()
+        >>> db.layout("m16n8k16", "f16", "A").groupby("reg").col.max().tolist()
+        [7, 7, 15, 15]
+        >>> db.find("HMMA.16816.F32.BF16", "D", row=5, col=3)[["lane", "reg"]].values.tolist()
+        [[21, 1]]
+        >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")  # its elements are an array
+        >>> int(fragment.elements["row"].max()), fragment.registers, fragment.slots
+        (15, 4, 2)
+        >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
+        >>> db.draw("m16n8k16", "f16", accumulator="f32").save("product.svg")
+        >>> db.sql("SELECT COUNT(*) AS n FROM layout WHERE shape = 'm16n8k8' AND source = 'ptx-isa-9.1'").n.tolist()
+        [1920]
+        >>> db.sources().name.tolist()
+        ['ptx-isa-9.1', 'ptx-isa-9.1+errata', 'h200-sm_90a']
+        >>> db.fragments().query("shape == 'm16n8k256'").status.tolist()
+        ['documented', 'documented', 'documented', 'documented']
+        >>> sorted(set(db.findings()["shape"]))
+        ['m16n8k256']
+
+    Comparisons, with reports as text:
+
+        >>> found = db.diff("ptx-isa-9.1", "h200-sm_90a", type=["b1", "s8"])
+        >>> found.frame().query("verdict == 'different'")[["shape", "role", "words"]].values.tolist()
+        [['m16n8k256', 'A', 'reg 1: col is 32 too high']]
+        >>> found.report("markdown").splitlines()[0]
+        '# Cross-check'
+        >>> check = db.check()
+        >>> check.known, check.unexplained
+        (4, 0)
+        >>> db.report("h200-sm_90a").defects
+        []
+        >>> [each.device for each in db.fleet().captures]
+        ['NVIDIA H200']
+
+    From one instruction to the next, and from memory to registers:
+
+        >>> db.chain("m16n8k16 f32 D", "m16n8k16 f16 A").movement.value
+        'no data movement between lanes'
+        >>> {each.second.role for each in db.chains("m16n8k16 f32 D")} == {"A", "B"}
+        True
+        >>> len(db.through_movmatrix(db.chain("m16n8k16 f32 D", "m16n8k16 f16 B")))  # movmatrix makes each register
+        2
+        >>> db.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A").moves[0].qualifiers
+        'x4'
+
+    Out and in again, and sparse metadata both ways:
+
+        >>> query = lanemap.Query("m16n8k16", "bf16", "B", "mma")
+        >>> db.export(format="cute", query=query).text.splitlines()[-4]
+        'using mma_m16n8k16_bf16_b = Layout<Shape <Shape <_4,_8>,Shape <_2,_2>>,'
+        >>> _ = db.export("b.parquet", query=query)
+        >>> [(each.source.name, each.rows) for each in db.import_layouts("table", "b.parquet", name="mine")]
+        [('mine', 128)]
+        >>> db.diff("mine", "ptx-isa-9.1+errata").unexplained
+        0
+        >>> db.remove("mine")
+        >>> from dataclasses import replace
+        >>> db.add([replace(lanemap.read_file("b.parquet"), name="mine too")])
+        >>> metadata = db.decode("m16n8k16", "f16", [0xE4E4E4E4], selector=0).frame()
+        >>> metadata.head(2).values.tolist()
+        [[0, 0, 0, 0, 0], [0, 0, 1, 0, 1]]
+        >>> columns = metadata.set_index(["lane", "reg", "slot"]).col.to_dict()
+        >>> hex(db.encode("m16n8k16", "f16", columns, selector=0).words[0])
+        '0xe4e4e4e4'
+
+    ``db.ingest("ptx-isa.html")`` reads a document, and ``db.refresh()`` loads again what ships. ``db.capture()``
+    measures on a GPU; ``lanemap.measure()``, ``lanemap.write_capture()`` and ``db.add_capture()`` are its steps,
+    ``lanemap.send_capture()`` takes a run to a server, and ``lanemap.shipped_capture("sm_90a")`` is the one that ships.
+    """
 
     def __init__(self, location: Location, *, stale: bool = False) -> None:
         """Open the database at a location where there is one; use ``lanemap.open`` to build it if need be.

@@ -40,7 +40,7 @@ def test_every_command_prints_what_the_readme_shows(command, output, built, tmp_
 def test_every_python_line_is_true(file, tmp_path, monkeypatch):
     monkeypatch.setenv("LANEMAP_DB", str(file))
     monkeypatch.chdir(tmp_path)
-    for text in ("\n".join(blocks("python")), lanemap.__doc__):
+    for text in ("\n".join(blocks("python")), lanemap.__doc__, lanemap.Database.__doc__):
         test = doctest.DocTestParser().get_doctest(text, {}, "README", None, None)
         assert test.examples
         assert doctest.DocTestRunner().run(test).failed == 0
@@ -48,10 +48,9 @@ def test_every_python_line_is_true(file, tmp_path, monkeypatch):
 
 def test_all_that_database_can_do_is_shown():
     """Every public method and function has an example, or where it takes a GPU or a document, a sentence."""
-    section = TEXT[TEXT.index("## In Python") : TEXT.index("\n## Check\n")]
     methods = {name for name in vars(lanemap.Database) if not name.startswith("_")} - {"close", "source"}
     functions = {name for name in lanemap.__all__ if name[0].islower()}
-    shown = set(re.findall(r"(?:db|lanemap)\.(\w+)\(", section))
+    shown = set(re.findall(r"(?:db|lanemap)\.(\w+)\(", lanemap.Database.__doc__))
     assert methods | functions <= shown
     assert methods - {"add_capture"} <= set(re.findall(r"\w+", lanemap.__doc__))
 
