@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
+from logging import getLogger
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -50,13 +51,19 @@ def handle_problems(app: FastAPI) -> None:
 
 def without_place(request: Request, text: str) -> str:
     """A sentence that does not say where the database is, which is nobody's business but its owner's."""
-    return masked(text.replace(str(request.app.state.database.location), "the database"))
+    location = request.app.state.database.location
+    for place in (location.file and location.file.absolute(), location):
+        text = text.replace(str(place), "the database") if place else text
+    return masked(text)
 
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, LanemapError)
-    status = 503 if isinstance(error, UnavailableError) else 400
-    return problem(status, without_place(request, str(error)), error.argument)
+    if isinstance(error, UnavailableError):
+        # The reason may name a host or a folder: it is for the log.
+        getLogger("lanemap").error("lanemap: %s", masked(str(error)))
+        return problem(503, "the database cannot be read now: try again later")
+    return problem(400, without_place(request, str(error)), error.argument)
 
 
 def _invalid(_: Request, error: Exception) -> Response:

@@ -25,7 +25,7 @@ from lanemap.cli.options import Format
 from lanemap.cli.web import limits, tasks, work
 from lanemap.db.lookup import Query
 
-from .conftest import TOKEN
+from .conftest import TOKEN, serving
 
 FIND = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
@@ -261,6 +261,19 @@ def test_no_answer_names_a_place_on_the_machine(client, database, built):
         client.get(path).text for path in ("/api/diff?left=a&right=b", "/static/../app.py", "/static/%2e%2e/app.py")
     ]
     assert not [text for text in said if str(built.parent) in text or str(Path.home()) in text or "Traceback" in text]
+
+
+def test_a_place_that_is_given_from_here_is_not_named_either(built, refused, monkeypatch):
+    monkeypatch.chdir(built.parent)
+    with lanemap.open(built.name) as database, serving(database) as address:
+        place = database.location.file.absolute()
+        monkeypatch.setattr(database.reader, "select", lambda *_: broken(f"{place} and {place.name} are wrong"))
+        said = refused(httpx.get(f"{address}/api/fragments"), 400)
+    assert said == "the database and the database are wrong"
+
+
+def broken(words):
+    raise lanemap.LanemapError(words)
 
 
 def test_a_database_that_is_gone_is_not_named(own_client, own, refused):
