@@ -183,14 +183,14 @@ def test_a_hundred_uploads_at_once_are_all_answered(client, database):
     wrong = sent.getvalue().replace(b",0,0,0,0,0,0,", b",0,0,0,1,0,0,", 1)
 
     def send(number):
-        body = (sent.getvalue(), wrong, bomb(10), b"x" * 1_000_000)[number % 4]
+        body = (sent.getvalue(), wrong, bomb(10), *[b"x" * 1_000_000] * 7)[number % 10]
         return client.post("/api/diff?against=ptx-isa-9.1%2Berrata&type=bf16&shape=m16n8k8", content=body)
 
     limit = httpx.Limits(max_connections=None)
     with httpx.Client(base_url=client.base_url, timeout=300, limits=limit) as client, ThreadPoolExecutor(100) as many:
         answers = list(many.map(send, range(100)))
-    assert [answer.status_code for answer in answers] == [200, 200, 400, 400] * 25
-    assert [answer.json()["agree"] for answer in answers if answer.status_code == 200] == [True, False] * 25
+    assert [answer.status_code for answer in answers] == [200, 200, *[400] * 8] * 10
+    assert [answer.json()["agree"] for answer in answers if answer.status_code == 200] == [True, False] * 10
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_a_query_ends_by_its_limits(client, refused, query, words):
 
 def test_others_are_served_while_queries_run(client):
     """Every process is busy with a query that would never end."""
-    busy = 2 * (os.cpu_count() or 2)
+    busy = max(2, os.cpu_count() or 2)
     with ThreadPoolExecutor(busy) as many:
-        queries = [many.submit(client.get, "/api/sql", params={"query": ENDLESS, "seconds": 3}) for _ in range(busy)]
+        queries = [many.submit(client.get, "/api/sql", params={"query": ENDLESS, "seconds": 4}) for _ in range(busy)]
         answers = [client.get(FIND + f"&slot={slot}").status_code for slot in (0, 1)]
         assert not any(query.done() for query in queries)
         assert answers == [200, 200]
@@ -307,8 +307,9 @@ def test_killed_while_it_stores_a_capture(own, shipped, tmp_path):
     with lanemap.open(own) as database:
         assert database.sources().name.tolist() == shipped
         assert database.find("m16n8k16", "f16", "A", row=9, col=3).lane.tolist() == [5]
-        database.add([replace(database.source("h200-sm_90a"), name="mine")])
-        assert database.diff("mine", "h200-sm_90a").unexplained == 0
+        captured = database.source("h200-sm_90a")
+        database.add([replace(captured, name="mine", fragments=captured.fragments[:3])])
+        assert database.find("m8n8k4", "f16", "A", source="mine", row=0, col=0).source.tolist()[0] == "mine"
 
 
 def writing(database, own):
