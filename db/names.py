@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -23,8 +23,6 @@ EVERY_SOURCE = "all"
 
 _NOTHING = Name()
 _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
-#: Instructions of which every form is known, so that a name of another form can be refused.
-_FAMILIES = {None, *(form.name for form in FORMS)}
 _ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
 
 _EXAMPLES = {
@@ -92,7 +90,7 @@ class Query:
         if self.type is not None:
             type_, modifier = spelling.type_name(text("type", self.type))
             named = _joined(named, Name(type=type_, modifiers=frozenset(filter(None, [modifier]))))
-        if (named.types or named.modifiers) and named.instruction in _FAMILIES:
+        if (named.types or named.modifiers) and (named.instruction is None or named.instruction in INSTRUCTIONS):
             forms(named)
         return named
 
@@ -146,7 +144,7 @@ class Query:
 
         Those of one that says less than a mnemonic are several.
         """
-        return _candidates(self.name) or _candidates(self.name, _further())
+        return _candidates(self.name)
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
@@ -266,7 +264,6 @@ def forms(name: Name) -> tuple[Form, ...]:
     if name.types and any(name.types.items() <= types.items() for types in mixed):
         return ()
     near = _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape))
-    near = near or _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape), _further())
     near = near or _candidates(replace(_NOTHING, shape=name.shape))
     if near and name.types:
         there = sorted({f"{form.name} {form.d}.{form.a}.{form.b}.{form.c}" for form in near})
@@ -279,7 +276,7 @@ def forms(name: Name) -> tuple[Form, ...]:
 @cache
 def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
     """The types of D for a type of A, most exact first."""
-    found = {form.d for form in FORMS if (form.shape, form.a) == (shape, a) and instruction in (None, form.name)}
+    found = {form.d for form in _candidates(Name(instruction=instruction, shape=shape, type=a))} if shape and a else ()
     return tuple(sorted(found, key=lambda type_: -element_bits("mma", shape, type_)))
 
 
@@ -296,7 +293,7 @@ def _further() -> tuple[Form, ...]:
     return (*warpgroup(), *wmma())
 
 
-def _candidates(name: Name, forms: Iterable[Form] = FORMS) -> tuple[Form, ...]:
+def _candidates(name: Name) -> tuple[Form, ...]:
     """The forms of which all is true that a name says. A single type is that of A."""
 
     def fits(form: Form) -> bool:
@@ -310,11 +307,11 @@ def _candidates(name: Name, forms: Iterable[Form] = FORMS) -> tuple[Form, ...]:
             and name.modifiers <= _modifiers(form.mnemonic)
         )
 
-    return tuple(filter(fits, forms))
+    return tuple(filter(fits, FORMS)) or tuple(filter(fits, _further()))
 
 
 def _shapes(name: Name) -> str:
-    there = {form.shape for form in FORMS if name.instruction in (None, form.name)}
+    there = {form.shape for form in _candidates(replace(_NOTHING, instruction=name.instruction))}
     return f"its shapes are {_some(sorted(there, key=naturally))}" if there else "its name is not known"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
+from lanemap.db.forms import warpgroup, wmma
 from lanemap.db.instructions import FORMS, Key, products
 from lanemap.db.location import locate
 from lanemap.db.names import Query, accumulators, forms, operand
@@ -62,6 +63,28 @@ def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
             chosen = {count: f"scale_vec::{count}X.byte_id::0.thread_id::1" for count in (1, 2, 4)}
             fit = [n for n, each in chosen.items() if Query(form.mnemonic).includes(key._replace(qualifiers=each))]
             assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
+
+
+@pytest.mark.parametrize("family", [warpgroup, wmma])
+def test_forms_of_every_family_are_known_by_name(family):
+    """Each mnemonic is read as its form; its accumulator is found by the type of A."""
+    for form in family():
+        assert form in forms(spelling.read(form.mnemonic))
+        assert form.d in accumulators(form.name, form.shape, form.a)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "words"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n24k16.f32.s8.s8", "m64n24k16 has wgmma f16.f16.f16.f16"),
+        ("wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8", "m64n40k32 has wgmma f16.e4m3"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f64.f64.f64.f64", "m16n16k16 has wmma"),
+    ],
+)
+def test_a_product_that_no_warpgroup_and_no_wmma_has_is_refused(mnemonic, words):
+    with pytest.raises(LanemapError, match="there is no") as refused:
+        operand([mnemonic, "D"]).parameters()
+    assert words in str(refused.value)
 
 
 def test_a_product_without_block_scales_has_none():
