@@ -128,10 +128,10 @@ def flip(file):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda folder: flip(a_part(folder)), "did not write so"),
+        (lambda folder: flip(a_part(folder)), "not as Lanemap wrote it"),
         (lambda folder: a_part(folder).unlink(), "lacks source="),
         (lambda folder: (folder / "more.parquet").write_bytes(a_part(folder).read_bytes()), "more.parquet"),
-        (lambda folder: a_part(folder).rename(folder / "part-0.parquet"), "did not write so"),
+        (lambda folder: a_part(folder).rename(folder / "part-0.parquet"), "not as Lanemap wrote it"),
         (lambda folder: (folder / files.MANIFEST).unlink(), "not a dataset that Lanemap wrote"),
         (lambda folder: (folder / files.MANIFEST).write_text("{}"), "not a dataset that Lanemap wrote"),
     ],
