@@ -170,7 +170,11 @@ class Reader(ABC):
         with self.snapshot():
             state = self.select("SELECT id FROM source ORDER BY id", {}).rows
             if state != self._verified:
-                if (problem := next(problems(self), None)) is not None:
+                try:
+                    problem = next(problems(self), None)
+                except (TypeError, ValueError, LookupError):  # what is there is not even of the types that were written
+                    problem = "a value"
+                if problem is not None:
                     raise self.damaged(problem)
                 self._verified = state
 
@@ -361,8 +365,8 @@ class FileReader(Reader):
     def _in_words(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            damaged = "malformed" in str(error) or "no such" in str(error)
+        except (sqlite3.Error, UnicodeError) as error:
+            damaged = any(words in str(error) for words in ("malformed", "no such", "decode"))
             raise UnavailableError(
                 f"cannot read {self.location}: {error}: {_RESTORE if damaged else 'name another database'}"
             ) from None
