@@ -76,19 +76,23 @@ class _Pages:
 
 
 def _begin(location: Location, digest: bytes, folder: Path) -> None:
-    """In a process that writes pages: open the database, which must still be what it was."""
+    """In a process that writes pages: open the database."""
     gc.disable()  # looking through all that is kept would take half of the time
-    _work[:] = _Pages(Database(location)), folder
-    if _work[0].digest != digest:
-        raise LanemapError("the database was changed meanwhile: run lanemap site again")
+    _work[:] = _Pages(Database(location)), digest, folder
 
 
 _work: list[Any] = []
 
 
 def _write(part: range) -> range:
-    """Write some of the pages."""
-    pages, folder = _work
+    """Write some of the pages.
+
+    Raises:
+        LanemapError: the database is not what it was when the pages were counted.
+    """
+    pages, digest, folder = _work
+    if pages.digest != digest:
+        raise LanemapError("the database was changed meanwhile: run lanemap site again")
     for each, template, facts in pages.every[part.start : part.stop]:
         links = site_links(each, pages.there, pages.same)
         target = folder / each.file

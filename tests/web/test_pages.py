@@ -1,5 +1,6 @@
 """The pages: what they say is what Database says, whoever reads them, with scripts and without."""
 
+import gc
 import re
 import threading
 import time
@@ -478,6 +479,17 @@ def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
     assert [each.name for each in other.iterdir()] == ["mine.txt"]
 
 
+def test_a_site_is_of_one_state_of_the_database(file, tmp_path):
+    from lanemap.cli.web import site as module
+
+    with lanemap.open(str(file)) as database:
+        module._begin(database.location, b"of another state", tmp_path)
+        with pytest.raises(LanemapError, match="changed meanwhile: run lanemap site again"):
+            module._write(range(1))
+    module._work.clear()
+    gc.enable()
+
+
 def test_names_of_files_are_unlike_and_stay_in_the_folder():
     names = ["", ".", "..", "a/b", "a\\b", "a:b", "a=3Ab", "a,b", "A", "con", "%2e", "..%2f", "é", "+errata"]
     files = [page("mma", each or "x", "f16").file for each in names]
@@ -691,7 +703,7 @@ def test_pages_without_scripts_are_whole(visit):
     assert tab.url.endswith("lane=14")
 
 
-_COLOURED = ["/", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
+_COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
 _SHOWN = [
     *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/mma.sp/m16n8k16/f16/A", "/fleet", "/sources", "/defects"),
     *("/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
@@ -703,13 +715,13 @@ _CONTRAST = {"type": "rule", "values": ["color-contrast"]}
 @pytest.mark.parametrize(
     ("scheme", "paths", "rules"), [("light", _SHOWN, _RULES), ("dark", _COLOURED, _CONTRAST)], ids=["light", "dark"]
 )
-def test_axe_finds_nothing(visit, scheme, paths, rules):
-    """All rules in light; in dark only that on contrast can say something else."""
+def test_axe_finds_nothing(visit, site, scheme, paths, rules):
+    """All rules in light; in dark only that on contrast can say something else. The site has a short table."""
     from axe_playwright_python.sync_playwright import Axe
 
     axe, told = Axe(), []
     for path in paths:
-        tab = visit(path, color_scheme=scheme)
+        tab = visit((site / "index.html").as_uri() if path == "home" else path, color_scheme=scheme)
         found = axe.run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response["violations"]
         told += [(path, one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in found]
         tab.context.close()
