@@ -76,9 +76,12 @@ def _invalid(_: Request, error: Exception) -> Response:
     return problem(400, f"{'.'.join(where)}: {words}", where[0])
 
 
-def _failed(_: Request, error: Exception) -> Response:
+def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, error.detail, headers=error.headers)
+    words = error.detail
+    if error.status_code == 405 and error.headers:
+        words = f"{request.url.path} does not take {request.method}: it takes {error.headers['Allow']}"
+    return problem(error.status_code, words, headers=error.headers)
 
 
 def _gone(_: Request, __: Exception) -> Response:
