@@ -1,14 +1,18 @@
 """Captures on a simulated warp, which multiplies by any layout table: what is found must be that table."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanemap.capture import probe
+from lanemap.capture.bench import Bench
 from lanemap.capture.device import LaunchFailed, NotLoaded, Output
 from lanemap.capture.ptx import POISON
+from lanemap.capture.relations import Contradiction
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.simulate import SimulatedGroup
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
@@ -378,3 +382,35 @@ def test_a_capture_says_where_it_is_from(documented, complete):
     assert result["probes"] > 100
     assert result["anchor"].startswith("rows and columns as in the documented D; K as in the documented B (128 of 128")
     assert all(each.status == "captured" for each in source.fragments)
+
+
+@pytest.mark.parametrize(
+    ("steps", "lost", "said"),
+    [
+        ([0, 1], 0, "selector 1 pairs other slots of A and B than selector 0"),
+        ([0, 0], None, "two fields of metadata govern"),
+        ([0], None, "no field of metadata governs"),
+        ([0, 1], None, None),
+    ],
+    ids=["pairs", "two fields", "no field", "right"],
+)
+def test_probes_of_metadata_that_contradict_others_are_refused(complete, monkeypatch, steps, lost, said):
+    """Each index moves slots of its own, all of them together every slot, and which slots meet stays as measured."""
+    form = next(each for each in SPARSE_SMALL if each.sparsity.fields == 2)
+    rule, fields = form.sparsity, probe._fields
+    probed = SimpleNamespace(indices=rule.indices, fields=rule.fields, slots=rule.slots)
+    probed.steps = [rule.steps[each] for each in steps]
+
+    def contradicted(bench, form, patterns, meets, rule, selector):
+        if lost is not None and selector == 1:
+            meets = meets.copy()
+            meets[0].flat[np.flatnonzero(meets[0] >= 0)[lost]] = -1
+        return fields(bench, form, patterns, meets, probed, selector)
+
+    monkeypatch.setattr(probe, "_fields", contradicted)
+    bench = Bench(SimulatedGroup(complete, "sm_120a"), form)
+    if said is None:
+        assert probe.measure(bench, form).governs.keys() == {*form.selectors}
+        return
+    with pytest.raises(Contradiction, match=said):
+        probe.measure(bench, form)

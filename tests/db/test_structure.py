@@ -1,5 +1,6 @@
 """The structural checks: quiet on every good layout, and never on a corrupted one."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -128,3 +129,19 @@ def test_a_shape_that_is_none_is_refused(shape, role):
 
     with pytest.raises(LanemapError, match="write m16n8k16"):
         dimensions(shape, role)
+
+
+@given(st.sampled_from([each for each in GOOD if each.role == "A" and each.instruction == "mma.sp"]), st.data())
+@settings(max_examples=100)
+def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
+    """A window in the place of another one: its cells are held too often, those of the other one too seldom."""
+    table = fragment.elements
+    one, other = data.draw(st.lists(st.integers(0, len(table) - 1), min_size=2, max_size=2))
+    cells = {name: table[name][other] for name in ("row", "col", "col_last")}
+    same = all(table[name][one] == value for name, value in cells.items())
+    found = check(corrupted(fragment, one, **cells))
+    width = int(table["col_last"][one] - table["col"][one]) + 1
+    named = {words.partition(":")[0] for words in found}
+    often, seldom = f"{width} cells are held too often", rf"{width} cells are held (too seldom|never)"
+    assert named == set() if same else often in named and len(named) == 2
+    assert same or any(re.fullmatch(seldom, each) for each in named)
