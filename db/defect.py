@@ -41,8 +41,8 @@ class Defect:
 
     ``result`` compares the first of them with what is true; either side may be missing. ``remarks`` are what is unsound
     in it by itself. ``agreeing`` are the sources that have the true layout. ``versions`` says of each version of the
-    library that is in the database whether it has the defect. ``unreached`` says why nothing depends on the claim,
-    where that is so.
+    library that is in the database whether it has the defect. ``confirmed`` says what a kernel of the library gave on a
+    GPU, and ``unreached`` why nothing depends on the claim, where that is so.
     """
 
     source: Source
@@ -54,6 +54,7 @@ class Defect:
     remarks: Sequence[str]
     agreeing: Sequence[tuple[Source, Fragment]]
     versions: Mapping[str, str]
+    confirmed: str
     unreached: str
 
     @property
@@ -77,6 +78,7 @@ class Defect:
             "proof": self.proof,
             "not a renumbering": self.renumbering,
             "effect": self.effect,
+            "confirmed": self.confirmed,
             "versions": "; ".join(f"{version}: {words}" for version, words in self.versions.items()),
             "use": self.unreached,
         }
@@ -308,7 +310,7 @@ def _defect(group: Sequence[_Wrong], sources: Sequence[Source]) -> Defect:
         remarks=list(dict.fromkeys(words for each in group for words in each.remarks)),
         agreeing=first.agreeing,
         versions=_versions(group, sources),
-        unreached=str(said.get("unreached", {}).get(str(first.result.key), "")),
+        **{each: str(said.get(each, {}).get(str(first.result.key), "")) for each in ("confirmed", "unreached")},
     )
 
 

@@ -19,7 +19,8 @@ def provenance(source: Source) -> str:
     That of a capture has a list ``instructions`` of objects with ``instruction``, ``status``, ``message`` and
     ``documented`` (nothing, or an object with ``verdict`` and ``detail``). That of any source has a list
     ``disagreements`` of text, of what it says is wrong in itself, and a list ``wrong`` of objects with ``operand`` (a
-    key as a list), ``origin`` and ``words``. That of an import has an object ``unreached``. All may be left out.
+    key as a list), ``origin`` and ``words``. That of an import has objects ``confirmed`` and ``unreached`` of text by
+    operand. All may be left out.
 
     Raises:
         LanemapError: says what of it is wrong.
@@ -37,8 +38,9 @@ def provenance(source: Source) -> str:
         _text(source, f"wrong[{number}]", each, "origin", "words")
         if not _is_key(each.get("operand")):
             raise LanemapError(f"{source.name}: wrong[{number}] in its provenance must name an operand")
-    if not isinstance(said.get("unreached", {}), dict):
-        raise LanemapError(f"{source.name}: unreached in its provenance must be an object")
+    for name in ("confirmed", "unreached"):
+        if not isinstance(said.get(name, {}), dict):
+            raise LanemapError(f"{source.name}: {name} in its provenance must be an object")
     if source.kind == "capture":
         for number, each in enumerate(_list(source, said, "instructions")):
             where = f"instructions[{number}]"

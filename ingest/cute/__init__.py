@@ -19,6 +19,12 @@ from .operation import atom
 from .traits import Library, written
 from .tree import fingerprint, locate, read
 
+#: What kernels gave on a GPU that load and multiply by CuTe's own layouts alone, by the operand that is wrong there.
+_CONFIRMED = {
+    "B of mma m16n8k32 s4": "a kernel through SM80_16x8x32_S32S4S4S32_TN of CUTLASS 4.2.0 computed 127 of 128 elements "
+    "wrong on an NVIDIA H200, each of them as this layout predicts"
+}
+
 
 def load(path: Path) -> list[Imported]:
     """Every atom of CuTe's headers: one source, and one more for each atom that contradicts others.
@@ -42,7 +48,7 @@ def load(path: Path) -> list[Imported]:
         raise LanemapError(f"{path} has no CuTe atom: {why}")
     version = tree.version()
     provenance: dict[str, Any] = {"library": "CUTLASS", "version": version, "notation": "cute"}
-    provenance |= {"files": reading.files, "wrong": wrong(skipped)}
+    provenance |= {"files": reading.files, "wrong": wrong(skipped), "confirmed": _CONFIRMED}
     title = f"CuTe of CUTLASS {version}" if version else "CuTe"
     source = Source(f"cute-{version}" if version else "cute", "import", title, (), provenance)
     first, *others = claim_sets(source, units)

@@ -169,9 +169,11 @@ def test_versions_are_those_in_the_database(library, trusted):
 
 
 def test_what_nothing_depends_on_is_said_to_be_so(library, trusted):
-    source = library(changes={"C": exchange("col", 0, 5)}, unreached={"C of mma m16n8k16 f32": "no kernel reads it"})
+    of_c = {"unreached": {"C of mma m16n8k16 f32": "no kernel reads it"}, "confirmed": {"C of mma m16n8k16 f32": "yes"}}
+    source = library(changes={"C": exchange("col", 0, 5)}, **of_c)
     (found,) = reported(source, trusted=trusted)
     assert dict(found.facts)["use"] == "no kernel reads it"
+    assert dict(found.facts)["confirmed"] == "yes"
 
 
 def test_only_the_operand_that_is_asked_for(library, trusted):

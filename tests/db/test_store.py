@@ -326,6 +326,7 @@ def test_provenance_is_json(file):
             "name an operand",
         ),
         ({"unreached": []}, "unreached in its provenance must be an object"),
+        ({"confirmed": "yes"}, "confirmed in its provenance must be an object"),
         ({"a": object()}, "not a JSON object"),
         ({"a": float("nan")}, "not a JSON object"),
         ([1], "not a JSON object"),
