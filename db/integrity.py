@@ -79,6 +79,8 @@ def _of_file(reader: Reader) -> Iterator[str]:
     """What is damaged in a file of SQLite: its structure, its indexes, the text of its tables and of ``layout``."""
     if (words := str(reader.select("PRAGMA integrity_check", {}).rows[0][0])) != "ok":
         yield " ".join(words.split())
+    if reader.select(_MISTYPED, {}).rows:
+        yield "the type of a row"
     if reader.select("SELECT value FROM meta WHERE key = 'tables'", {}).rows != [
         (tables(reader.select(TABLES, {}).rows),)
     ]:
@@ -107,4 +109,10 @@ _SUMS = """
 SELECT mapping_id, reg, SUM((65536 * CAST(lane AS BIGINT) + 256 * reg + slot + 1)
     * (65536 * CAST(row AS BIGINT) + col + 257 * col_last + 31 * computation + 1) % 1000000007)
 FROM element GROUP BY mapping_id, reg
+"""
+#: To SQLite, which lets a column hold anything, a value that is no number adds like 0.
+_MISTYPED = """
+SELECT 1 FROM element WHERE typeof(lane) <> 'integer' OR typeof(reg) <> 'integer' OR typeof(slot) <> 'integer'
+    OR typeof(row) <> 'integer' OR typeof(col) <> 'integer' OR typeof(col_last) <> 'integer'
+    OR typeof(computation) <> 'integer' LIMIT 1
 """

@@ -84,6 +84,7 @@ def damages():
     yield "UPDATE mapping SET registers = registers - 1 WHERE rows_of IS NOT NULL"
     yield "UPDATE mapping SET rows_of = NULL WHERE rows_of IS NOT NULL"
     yield "UPDATE element SET row = 'x', col = x'ff'"
+    yield "UPDATE element SET computation = CAST(computation AS REAL), col_last = x'' WHERE col_last = 0"
     yield "UPDATE fragment SET formula = CAST(x'ff' AS TEXT) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE source SET title = 'x'"
     yield "UPDATE source SET provenance = '{}', kind = 'import'"
