@@ -145,3 +145,6 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     often, seldom = f"{width} cells are held too often", rf"{width} cells are held (too seldom|never)"
     assert named == set() if same else often in named and len(named) == 2
     assert same or any(re.fullmatch(seldom, each) for each in named)
+    lost = check(replace(fragment, elements=np.delete(table, one)))
+    assert [words.partition(":")[0] for words in lost if re.fullmatch(seldom, words.partition(":")[0])]
+    assert not any("too often" in words for words in lost)
