@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -99,12 +99,17 @@ class Reader(ABC):
         if getattr(self._own, "connection", None) is not None:
             yield
             return
-        self._own.connection = self._begin()
+        self._own.connection, self._own.queried = self._begin(), False
         try:
             yield
-            # After an error it is neither given back nor closed: a query that cannot be interrupted may still run, and
-            # closing what it works on would end the process. It closes with the last that refers to it.
             self._give_back(self._own.connection)
+        except LanemapError:
+            # After a user's query it is neither given back nor closed: one that cannot be interrupted may still run,
+            # and closing what it works on would end the process. It closes with the last that refers to it.
+            if not self._own.queried:
+                with suppress(Exception):  # what was raised first is what is said
+                    self._give_back(self._own.connection)
+            raise
         finally:
             self._own.connection = None
 
@@ -138,6 +143,7 @@ class Reader(ABC):
             raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
         with self.snapshot():
             self.verify()
+            self._own.queried = True
             return self._sql(self._own.connection, query, seconds, rows)
 
     @abstractmethod

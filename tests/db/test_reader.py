@@ -431,3 +431,14 @@ def test_a_reader_goes_on_after_a_writer_was_killed(file):
         assert file.with_name(file.name + "-journal").stat().st_size > 0
         assert database.sql("SELECT SUM(row) AS n FROM element").n[0] == before
     assert not file.with_name(file.name + "-journal").exists()
+
+
+def test_a_refused_look_up_holds_nothing(file):
+    """Whoever keeps the error, as a server may until memory is tidied, keeps nobody from writing."""
+    with lanemap.open(str(file)) as database:
+        with pytest.raises(lanemap.LanemapError) as refused:
+            database.find("nothing", "f16", "A", row=0)
+        other = sqlite3.connect(file, timeout=0, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        other.close()
+        assert "nothing" in str(refused.value)
