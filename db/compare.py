@@ -217,7 +217,7 @@ def _permutations(axis: str, members: Sequence[Result], looked_at: LookedAt) -> 
         at = _axes(each).index(axis)
         pairs = found.pairs[at]
         size = max(size, (*each.left.dimensions, each.left.computations)[at])
-        count = max(count, *pairs)
+        count = max([count, *pairs])
         for computation, some in pairs.items():
             if at == 1 and _loose(each.left, some):
                 loose.append(some)

@@ -68,7 +68,7 @@ def _windows(fragment: Fragment, table: NDArray[Any]) -> list[str]:
     if wide.any() and not fragment.windowed:
         return [f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can"]
     # A document may name a window of several chunks; an aligned block of columns holds the whole of it all the same.
-    block = max(fragment.chunk, 1 << int((table["col_last"] - table["col"]).max()).bit_length())
+    block = max(fragment.chunk, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
     across = table["col"] // block != table["col_last"] // block
     return [f"{across.sum()} windows of columns lie across two chunks"] if across.any() else []
 

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,14 @@ settings.load_profile("lanemap")
 SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]
 
 _NUMBERS = count()
+
+
+@pytest.fixture
+def seed() -> int:
+    """What random cases begin from: the same everywhere, but what LANEMAP_SEED says, or a new one in the long mode."""
+    chosen = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000 if "LANEMAP_LONG" in os.environ else 0))
+    print(f"LANEMAP_SEED={chosen}")
+    return chosen
 
 
 def pytest_collection_modifyitems(items):

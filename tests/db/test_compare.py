@@ -417,3 +417,9 @@ def test_the_document_against_the_card():
                 Verdict.LEFT_ONLY: 120,
             }
         )
+
+
+def test_an_operand_without_any_element_differs():
+    bare = [replace(each, elements=each.elements[:0]) for each in DOCUMENTED]
+    for left, right in ((bare, DOCUMENTED), (DOCUMENTED, bare)):
+        assert {each.verdict for each in compare(left, right)} == {Verdict.DIFFERENT}

@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
@@ -22,9 +21,7 @@ NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "sele
 
 
 @pytest.fixture
-def chance():
-    seed = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000))
-    print(f"LANEMAP_SEED={seed}")
+def chance(seed):
     return random.Random(seed)
 
 

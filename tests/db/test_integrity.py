@@ -46,10 +46,8 @@ def shipped_once(monkeypatch):
     monkeypatch.setattr(lanemap, "_fingerprint", lambda: "shipped")
 
 
-def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once):
+def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once, seed):
     """Any bit of the file, whatever it belongs to."""
-    seed = int(os.environ.get("LANEMAP_SEED", random.randrange(1_000_000)))
-    print(f"LANEMAP_SEED={seed}")
     chance = random.Random(seed)
     whole, sound = small.read_bytes(), list(map(repr, answers(small)))
     file = tmp_path / "damaged.db"

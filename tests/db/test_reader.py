@@ -282,11 +282,9 @@ def read_version(reader, fragments):
     return number
 
 
-def test_two_readers_and_a_writer_interleaved(own, fragments):
+def test_two_readers_and_a_writer_interleaved(own, fragments, seed):
     """Random steps of three actors: whoever waits for whom, a reader sees one whole state from begin to end."""
-    seed = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000))
     versions = 60 if "LANEMAP_LONG" in os.environ else 5
-    print(f"LANEMAP_SEED={seed}")
     chance = random.Random(seed)
     location = locate(own)
     store.load(location, [version(fragments, 0)])

@@ -148,3 +148,10 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     lost = check(replace(fragment, elements=np.delete(table, one)))
     assert [words.partition(":")[0] for words in lost if re.fullmatch(seldom, words.partition(":")[0])]
     assert not any("too often" in words for words in lost)
+
+
+@pytest.mark.parametrize("fragment", GOOD[::9], ids=str)
+def test_a_fragment_without_any_element_holds_none_of_its_cells(fragment):
+    rows, cols = fragment.dimensions
+    found = check(replace(fragment, elements=fragment.elements[:0]))
+    assert any(f"{rows * cols} cells are held never" in words for words in found)
