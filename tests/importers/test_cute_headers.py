@@ -239,7 +239,11 @@ def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
             "P means different types in different places",
         ),
         (traits("Op", MEMBERS.replace("_128", "_64")), "Op", "has other traits"),
-        ("using P = Q; using Q = P;" + operation("X") + traits("OpX", ALayout="P"), "OpX A", "defined by itself"),
+        (
+            "using P = Q; using Q = P;" + operation("X") + traits("OpX", ALayout="P"),
+            "OpX A",
+            "defined in terms of itself",
+        ),
         (operation("X") + traits("OpX", "", ": MMA_Traits<Gone>"), "OpX", "there is no MMA_Traits<Gone>"),
         (operation("X") + traits("OpX", "", ": MMA_Traits<OpX>"), "OpX", "its own base"),
         (operation("X", ARegisters="uint64_t[1]") + traits("OpX"), "OpX A", "not an array of 32- or 64-bit registers"),

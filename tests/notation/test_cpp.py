@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment, elements
-from lanemap.db.instructions import WARP
-from lanemap.db.notation import cpp
+from lanemap.db.instructions import SUPPLIED, WARP
+from lanemap.db.notation import RefusedError, cpp
 from lanemap.db.notation.export import express
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
@@ -107,10 +107,17 @@ extern "C" __global__ void find_{name}(int* out, int row, int col, int computati
 
 @pytest.fixture(scope="module")
 def distinct(everything):
-    """Every layout of every source once: its text and fragment under a name of its own."""
+    """Every layout of every source once: its text and fragment under a name of its own.
+
+    Block scales of which a lane supplies one byte or two of its four are not among them: the functions refuse those.
+    """
     found = {}
     for _, each in everything:
         found.setdefault((each.digest, each.registers, each.slots, each.dimensions), each)
+    for identity, each in list(found.items()):
+        if each.role in SUPPLIED and len(set(each.elements["slot"].tolist())) < each.slots:
+            with pytest.raises(RefusedError, match="does not hold one thing"):
+                cpp.compose(found.pop(identity), "refused")
     return {f"layout{n}": (cpp.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
 
 
