@@ -169,6 +169,12 @@ def sources(known: Known) -> Response:
     return _page("sources", {"title": "Sources"} | views.sources(known))
 
 
+@router.get("/api")
+def api(request: Request) -> Response:
+    """What programs can ask."""
+    return _page("api", {"title": "API"} | views.api(request.app.openapi()))
+
+
 @router.get("/fleet")
 def fleet(database: Opened, known: Known) -> Response:
     """Forms against cards and drivers, and where captures differ."""
@@ -246,7 +252,7 @@ def picture(
 ) -> Response:
     """The picture of an operand as a file."""
     if form not in FORMATS:
-        raise HTTPException(404, f"no picture format {form!r}: there is {', '.join(FORMATS)}")
+        raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(FORMATS)}")
     key = _key(known, (instruction, shape, type, role), major, selector, qualifiers)
     stream = BytesIO()
     known.shown(key, _source(known, key, source)).draw().write(form, stream)

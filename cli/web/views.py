@@ -410,6 +410,25 @@ def fleet(found: Fleet, survey: Survey, links: Links) -> dict[str, Any]:
     return {"captures": found.captures, "alike": alike, "differ": differ}
 
 
+def api(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Every route of an OpenAPI description, with its parameters."""
+    routes = []
+    for path, methods in description["paths"].items():
+        for method, said in methods.items():
+            parameters = [
+                (each["name"], "needed" if each["required"] else each["schema"].get("default"), each.get("description"))
+                for each in said.get("parameters", [])
+            ]
+            body = " or ".join(said.get("requestBody", {}).get("content", {}))
+            words = {"path": path, "method": method.upper(), "words": said["description"], "body": body}
+            routes.append(words | {"parameters": [[_shown(each) for each in row] for row in parameters]})
+    return {"routes": routes}
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def sources(survey: Survey) -> dict[str, Any]:
     """Every source with its provenance."""
     found = []

@@ -33,7 +33,7 @@ from lanemap.db.survey import Known, Product, forms_of, survey
 
 OPERAND = "/mma/m16n8k16/bf16/A"
 PAGES = [
-    *("/", "/check", "/defects", "/sources", "/fleet", "/compare", "/sql", "/search?q=m16n8k16"),
+    *("/", "/check", "/defects", "/sources", "/fleet", "/compare", "/sql", "/api", "/search?q=m16n8k16"),
     *(
         "/mma/m16n8k16/bf16",
         "/mma/m8n8k4/f16",
@@ -273,6 +273,15 @@ def _replaced(fragment, **more):
     from dataclasses import replace
 
     return replace(fragment, **more)
+
+
+def test_the_page_on_the_api_names_every_route_and_parameter(reader):
+    said = reader.get("/api").text
+    for path, methods in reader.get("/openapi.json").json()["paths"].items():
+        for method, route in methods.items():
+            assert f"{method.upper()} {path}</code>" in said
+            section = said.split(f"{method.upper()} {path}</code>")[1].partition("</section>")[0]
+            assert all(f"<code>{each['name']}</code>" in section for each in route.get("parameters", []))
 
 
 def test_pages_follow_what_is_written(file):
@@ -705,7 +714,7 @@ def test_pages_without_scripts_are_whole(visit):
 
 _COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
 _SHOWN = [
-    *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/mma.sp/m16n8k16/f16/A", "/fleet", "/sources", "/defects"),
+    *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/mma.sp/m16n8k16/f16/A", "/fleet", "/sources", "/defects", "/api"),
     *("/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
 ]
 _RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
