@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: What a corrected layout is written in where the library's own notation is not known or cannot express it.
 _NOTATIONS = ("python", "ptx-formula")
-#: How a document's formula is marked that it has in words: that is no slip.
-_IN_WORDS = "put into a formula"
 #: Up to this many remarks are listed.
 _FEW = 6
 _AGREE = (Verdict.IDENTICAL, Verdict.REFINED)
@@ -256,8 +254,7 @@ def _wrong(source: Source, trusted: Sequence[Source], findings: Iterable[Finding
     for key in dict.fromkeys([*there, *(each.key for each in own if each.key is not None)]):
         result = there.get(key) or Result(key, Verdict.RIGHT_ONLY, None, truth.get(key))
         remarks = list(dict.fromkeys(each.words for each in own if each.key == key))
-        mended = result.left.mended if result.left and not source.name.endswith(ERRATA) else None
-        slip = mended is not None and not mended.startswith(_IN_WORDS)
+        slip = result.left is not None and result.left.slip and not source.name.endswith(ERRATA)
         if not (result.verdict is Verdict.DIFFERENT or remarks or slip or _unknown(key)):
             continue
         axes = set(instruction(key.instruction).axes[key.role])

@@ -139,6 +139,11 @@ class Fragment:
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
 
     @property
+    def slip(self) -> bool:
+        """Whether its formula was mended to be read. One that the document has in words is no slip of it."""
+        return self.mended is not None and not self.mended.startswith("put into a formula")
+
+    @property
     def windowed(self) -> bool:
         """Whether its elements may stand for a window of columns."""
         return self.role in instructions.instruction(self.instruction).windowed

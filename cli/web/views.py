@@ -391,7 +391,7 @@ def defects(survey: Survey, links: Links) -> dict[str, Any]:
         errata += [
             {"name": str(key), "href": links.page(operand_page(survey, key)), "fragment": each}
             for each in there.values()
-            if each.erratum or (each.mended and each.source == DEFAULT_SOURCE)
+            if each.erratum or (each.slip and each.source == DEFAULT_SOURCE)
         ]
     page = MarkdownIt("js-default").enable("table").render((_ROOT / "DEFECTS.md").read_text("utf-8"))
     return {"errata": errata, "libraries": Markup(page.partition("</h1>")[2])}  # noqa: S704 - HTML in it is escaped

@@ -275,6 +275,12 @@ def _replaced(fragment, **more):
     return replace(fragment, **more)
 
 
+def test_what_a_document_says_in_words_is_no_defect(reader):
+    said = reader.get("/defects").text.partition('class="prose"')[0]
+    assert "A of mma m16n8k256 b1" in said
+    assert "SFA" not in said
+
+
 def test_the_page_on_the_api_names_every_route_and_parameter(reader):
     said = reader.get("/api").text
     for path, methods in reader.get("/openapi.json").json()["paths"].items():
