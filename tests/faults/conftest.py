@@ -35,6 +35,7 @@ def in_child(work: Callable[[], object]) -> int:
     """Do it in a process of its own: 0 where it went well, 1 where it failed, -9 where it was killed."""
     child = os.fork()
     if child == 0:
+        signal.alarm(300)  # what hangs is killed, and fails
         code = 1
         try:
             work()
