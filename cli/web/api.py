@@ -42,7 +42,12 @@ async def _known(request: Request) -> None:
     known = {each.alias: each for of in (dependant, *dependant.dependencies) for each in of.query_params}
     for name in request.query_params:
         if name not in known:
-            raise HTTPException(400, f"there is no parameter {name}: there is {', '.join(known) or 'none'}")
+            raise HTTPException(
+                400,
+                f"there is no parameter {name}: choose from {', '.join(known)}"
+                if known
+                else f"there is no parameter {name}",
+            )
         if len(request.query_params.getlist(name)) > 1 and name != "against":
             raise HTTPException(400, f"{name} is given twice: give it once")
 
@@ -56,18 +61,24 @@ def _integer(text: object) -> object:
 
 router = APIRouter(prefix="/api", dependencies=[Depends(_known)], responses=RESPONSES)
 
-Text = Annotated[str | None, Query()]
-Number = Annotated[Annotated[int, BeforeValidator(_integer)] | None, Query()]
+Text = Annotated[str | None, Query(description="Only operands that have it.")]
+_Integer = Annotated[int, BeforeValidator(_integer)]
+Row = Annotated[_Integer | None, Query(description="Of the operand's own matrix, from 0.")]
+Lane = Annotated[_Integer | None, Query(description="The thread in its group, from 0.")]
+Reg = Annotated[_Integer | None, Query(description="Index in the operand's registers, from 0.")]
+Slot = Annotated[_Integer | None, Query(description="Element in the register, low bits first, from 0.")]
+Computation = Annotated[_Integer | None, Query(description="Which of several products or matrices, from 1.")]
+Selector = Annotated[_Integer | None, Query(description="The sparsity selector, for E.")]
 Shape = Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")]
 Type = Annotated[str | None, Query(description="The operand's own, as in bf16.")]
-Role = Annotated[str | None, Query(description="A, B, C, D or E.")]
+Role = Annotated[str | None, Query(description="A, B, C, D, E, SFA or SFB; r or p of a matrix move.")]
 
 
 async def which(
-    instruction: Annotated[str | None, Query(description="mma or mma.sp, where both have it.")] = None,
+    instruction: Annotated[str | None, Query(description="As in mma.sp, where several have it.")] = None,
     major: Annotated[str | None, Query(description="row or col, where there are both.")] = None,
-    selector: Number = None,
-    qualifiers: Annotated[str | None, Query(description="Of a matrix move, as in x4.trans.")] = None,
+    selector: Selector = None,
+    qualifiers: Annotated[str | None, Query(description="What else the layout depends on, as in x4.trans.")] = None,
     source: Annotated[str, Query(description="Where the layout comes from, or all.")] = DEFAULT_SOURCE,
 ) -> Which:
     """What tells operands apart that have shape, type and role in common."""
@@ -86,12 +97,12 @@ async def find(
     shape: Shape,
     type: Type = None,  # noqa: A002 - PTX's word
     role: Role = None,
-    row: Number = None,
-    col: Number = None,
-    lane: Number = None,
-    reg: Number = None,
-    slot: Number = None,
-    computation: Number = None,
+    row: Row = None,
+    col: Row = None,
+    lane: Lane = None,
+    reg: Reg = None,
+    slot: Slot = None,
+    computation: Computation = None,
 ) -> Response:
     """The elements at a cell, in a place, or at any part of these."""
     found = await held.operand(request, shape, type, role, apart)
@@ -238,7 +249,7 @@ async def export(
     role: Text = None,
     instruction: Text = None,
     major: Text = None,
-    selector: Number = None,
+    selector: Selector = None,
     source: Text = None,
     qualifiers: Text = None,
 ) -> Response:
