@@ -47,12 +47,23 @@ def seed() -> int:
 
 
 def pytest_collection_modifyitems(items):
-    """What takes long to prepare is prepared in one process."""
-    for item in items:
+    """What takes long to prepare is prepared in one process, and comes first.
+
+    Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
+    """
+
+    def group(item):
+        if "faults" in item.path.parts:
+            return "faults"
         if "release" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("release"))
-        elif "postgresql" in item.name or "server" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("postgresql"))
+            return "release"
+        return "postgresql" if "postgresql" in item.name or "server" in item.fixturenames else None
+
+    order = ["faults", "release", "postgresql", None]
+    items.sort(key=lambda item: order.index(group(item)))
+    for item in items:
+        if name := group(item):
+            item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")
