@@ -520,26 +520,27 @@ def _collected(found: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, .
 def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
     """Run a query in a thread of its own, so that a limit of time, Ctrl-C and SIGTERM can end it."""
     results: list[Rows | BaseException] = []
+    done = threading.Event()
 
     def keep() -> None:
         try:
             results.append(run())
         except BaseException as error:
             results.append(error)
+        done.set()
 
-    worker = threading.Thread(target=keep, daemon=True)
-    worker.start()
     try:
-        worker.join(seconds)
-        if worker.is_alive():
+        # Ctrl-C may come while the thread begins, too.
+        threading.Thread(target=keep, daemon=True).start()
+        if not done.wait(seconds):
             raise _too_long(seconds)
     finally:
         # What began just now does not notice the first interruption; what cannot be interrupted is left behind.
         for _ in range(20):
-            if not worker.is_alive():
+            if done.is_set():
                 break
             interrupt()
-            worker.join(0.05)
+            done.wait(0.05)
     (result,) = results
     if isinstance(result, BaseException):
         raise result

@@ -218,6 +218,26 @@ def test_an_interruption_stays_one_in_python(place):
         signal.signal(signal.SIGALRM, before)
 
 
+def test_an_interruption_while_a_query_begins_ends_the_query(built, monkeypatch):
+    start, running = threading.Thread.start, threading.active_count()
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    with lanemap.open(built) as database:
+        database.sql("SELECT 1 AS one")
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                database.sql(ENDLESS)
+        for _ in range(1000):
+            if threading.active_count() == running:
+                break
+            time.sleep(0.01)
+        assert threading.active_count() == running
+
+
 def test_functions_that_do_more_than_read_are_refused(place, tmp_path):
     if not place.startswith("postgresql"):
         pytest.skip("SQLite has none that are not refused with the rest of what writes")
