@@ -20,12 +20,13 @@ from .app import DISAGREES, app, complain, open_database
 from .options import Db, Format, Output, SomeShape, SomeTypes
 
 if TYPE_CHECKING:
+    from ..db.forms import Form, Move
     from ..db.fragment import Source
     from ..db.reader import Rows
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
-def capture(
+def capture(  # over 40 lines: most of them are its options
     pattern: Annotated[
         str | None, typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.")
     ] = None,
@@ -59,24 +60,12 @@ def capture(
     """
     from .. import measure, shipped_capture, write_capture
     from ..db.forms import select
-    from ..db.reader import Rows
-    from .output import table, write_rows
 
     if output is not None and (show or ptx is not None):
         raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
     file = None if output is None else named_file(output, "a capture file")
-    if ptx is not None:
-        from ..capture.kernels import write_kernels
-
-        folder = named_file(ptx, "a folder for the kernels")
-        sys.stdout.write(f"{write_kernels(select(pattern, shape, type), folder)} kernels in {folder}\n")
-    if show:
-        found = _forms(pattern, shape, type)
-        if format is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
-            sys.stdout.write(table(Rows(("target", "instruction"), [(row[-1], row[0]) for row in found.rows])))
-        else:
-            write_rows(found, format)
-    if ptx is not None or show:
+    if show or ptx is not None:
+        _write_forms(select(pattern, shape, type), ptx, format if show else None)
         return
     token = _token(send, token_file)
     started = time.perf_counter()
@@ -92,20 +81,43 @@ def capture(
         with open_database(db) as database:
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
-    say = sys.stdout if format is Format.TABLE else sys.stderr
-    for line in _summary(source, shipped, seconds, stored):
-        say.write(
-            "\n".join(wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)) + "\n"
-        )
-    if format is not Format.TABLE:
-        write_rows(_results(source), format)
-    elif everything:
-        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in _results(source).rows])))
+    _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
     troubles = _troubles(source)
     for trouble in troubles:
         complain(trouble)
     if troubles:
         raise typer.Exit(DISAGREES)
+
+
+def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format | None) -> None:
+    """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
+    from ..capture.kernels import write_kernels
+    from ..db.reader import Rows
+    from .output import table, write_rows
+
+    if folder is not None:
+        written = named_file(folder, "a folder for the kernels")
+        sys.stdout.write(f"{write_kernels(forms, written)} kernels in {written}\n")
+    found = _forms(forms)
+    if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
+        sys.stdout.write(table(Rows(("target", "instruction"), [(row[-1], row[0]) for row in found.rows])))
+    elif form:
+        write_rows(found, form)
+
+
+def _write_results(source: Source, summary: Sequence[str], form: Format, *, everything: bool) -> None:
+    """The summary in words, and what became of each instruction: in a table only where ``everything`` is asked for."""
+    from ..db.reader import Rows
+    from .output import table, write_rows
+
+    say = sys.stdout if form is Format.TABLE else sys.stderr
+    for line in summary:
+        lines = wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        say.write("\n".join(lines) + "\n")
+    if form is not Format.TABLE:
+        write_rows(_results(source), form)
+    elif everything:
+        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in _results(source).rows])))
 
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
@@ -161,14 +173,14 @@ def _send(source: Source, file: Path | None, url: str, token: str) -> str:
     return stored
 
 
-def _forms(pattern: str | None, shape: str | None, type_: Sequence[str] | None) -> Rows:
+def _forms(forms: Sequence[Form | Move]) -> Rows:
     """What a capture would run."""
-    from ..db.forms import Move, select
+    from ..db.forms import Move
     from ..db.reader import Rows
 
     columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
     rows: list[tuple[str | None, ...]] = []
-    for each in select(pattern, shape, type_):
+    for each in forms:
         if isinstance(each, Move):
             rows.append((each.mnemonic, each.shape, each.type, None, each.layout, None, each.target))
             continue

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
-def chain(
+def chain(  # over 40 lines: most of them are its options
     operand: Annotated[
         list[str],
         typer.Argument(

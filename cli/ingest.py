@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
-def ingest(
+def ingest(  # over 40 lines with its options
     documents: Annotated[
         list[str] | None,
         typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),

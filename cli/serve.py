@@ -20,7 +20,7 @@ _EXPOSED = "every machine that can reach this one may read the database, unencry
 
 
 @app.command(epilog="Example: lanemap serve --port 0")
-def serve(
+def serve(  # over 40 lines with its options
     host: Annotated[str, typer.Option("--host", help="Where to listen; 0.0.0.0 is for everyone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535)] = 8000,
     name: Annotated[

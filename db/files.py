@@ -50,10 +50,7 @@ def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
                 yield stream
             return
         target = _resolved(path)
-        if any(target == _resolved(each) or (target.exists() and target.samefile(each)) for each in reads):
-            raise LanemapError(f"cannot write {path}: it is read for what is to be written: name another file")
-        if any(_is_database(Path(str(target).removesuffix(end))) for end in ("", "-journal", "-wal", "-shm")):
-            raise LanemapError(f"cannot write {path}: it is a database, or part of one: name another file")
+        _refuse_precious(target, path, reads)
         made, handle = _new(target, lambda made: os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -101,6 +98,14 @@ def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
         _sync(target.parent)
     except OSError as error:
         raise LanemapError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _refuse_precious(target: Path, path: Path, reads: Iterable[Path]) -> None:
+    """Refuse to replace what is read, or a database. The message calls the target ``path``."""
+    if any(target == _resolved(each) or (target.exists() and target.samefile(each)) for each in reads):
+        raise LanemapError(f"cannot write {path}: it is read for what is to be written: name another file")
+    if any(_is_database(Path(str(target).removesuffix(end))) for end in ("", "-journal", "-wal", "-shm")):
+        raise LanemapError(f"cannot write {path}: it is a database, or part of one: name another file")
 
 
 def _is_database(path: Path) -> bool:

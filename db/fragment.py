@@ -277,14 +277,17 @@ def by_rule(
 def elements(columns: Mapping[str, Array]) -> Array:
     """An array of elements, sorted by lane, reg and slot, from equally long columns named like the fields of Element.
 
+    Without ``col_last`` it is ``col``, and without ``computation`` it is 1.
+
     Raises:
         LanemapError: a number does not fit into 16 bits.
     """
     import numpy as np
 
     table = np.empty(len(columns["lane"]), element_type())
+    given = {"col_last": columns["col"], "computation": 1, **columns}
     for name in Element._fields:
-        values = np.asarray(columns[name])
+        values = np.asarray(given[name])
         if (outside := np.abs(values) > _LARGEST).any():
             raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values

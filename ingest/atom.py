@@ -100,14 +100,14 @@ def fragment(
 
 
 def scales(
-    of: Instruction, role: str, mnemonic: str, layout: Layout, chosen: Sequence[int | None], origin: str
+    of: Instruction, role: str, scaled: re.Match[str], layout: Layout, chosen: Sequence[int | None], origin: str
 ) -> Fragment:
     """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
 
     Args:
         of: the instruction.
         role: SFA or SFB.
-        mnemonic: says how many scales there are along K, and their type.
+        scaled: what SCALED found in its mnemonic.
         layout: takes (thread, k) to an index into M x K, or N x K.
         chosen: byte-id and thread-id, which say where of the four bytes and four lanes the scales are (9.7.14.3).
         origin: where the layout was found.
@@ -118,9 +118,7 @@ def scales(
     byte, thread = chosen
     if byte is None or thread is None:
         raise LanemapError("its byte-id and thread-id are not constants")
-    found = SCALED.search(mnemonic)
-    assert found is not None  # who calls found it
-    count = int(found[1])
+    count = int(scaled[1])
     lines, depth = table.dimensions(of.shape, role[-1], of.name)[:: 1 if role == "SFA" else -1]
     index = thread_value(layout)
     line = index % lines
@@ -129,16 +127,12 @@ def scales(
     supplied = np.arange(WARP) % 4 // 2 == thread if role == "SFA" else np.arange(WARP) % 4 == thread
     lane, chunk = (each.ravel() for each in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
     row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
-    columns = {"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col, "col_last": col}
+    qualifiers = f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}"
     return Fragment(
-        instruction=of.name,
-        shape=of.shape,
-        type=found[2],
-        role=role,
+        **Key(of.name, of.shape, scaled[2], role, qualifiers=qualifiers)._asdict(),
         registers=1,
         slots=4,
-        elements=elements({**columns, "computation": 0 * lane + 1}),
-        qualifiers=f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}",
+        elements=elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col}),
         status="imported",
         origin=origin,
         formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}",

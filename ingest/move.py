@@ -69,7 +69,7 @@ def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator
         lanes = np.arange(rows * _matrices(key))
         row = memory[lanes, 0] // _ROW_BITS
         columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
-        zero = dict.fromkeys(("reg", "slot", "col", "col_last"), 0 * lanes)
+        zero = dict.fromkeys(("reg", "slot", "col"), 0 * lanes)
         yield _made(key._replace(role="p"), elements({**columns, **zero}), 1, 1, origin)
 
 

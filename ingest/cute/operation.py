@@ -70,14 +70,14 @@ def _scales(
     library: Library, traits: Traits, operation: Struct, known: Instruction, called: str
 ) -> Iterator[Fragment | Skipped]:
     """The block scales of each of its mnemonics: an operation may have one for each number of scales."""
-    mnemonics = [text for text in operation.strings if SCALED.search(text)]
+    mnemonics = [*filter(None, map(SCALED.search, operation.strings))]
     if not mnemonics:
         yield Skipped(f"{called} SFA, SFB", "its mma has no block scales")
-    for text, role in product(mnemonics, ("SFA", "SFB")):
+    for scaled, role in product(mnemonics, ("SFA", "SFB")):
         try:
             chosen = [operation.numbers.get(f"{name}{role[-1]}") for name in ("bid", "tid")]
             layout = layout_of(library, traits, f"{role}Layout")
-            yield scales(known, role, text, layout, chosen, f"{traits.struct.where} {called}")
+            yield scales(known, role, scaled, layout, chosen, f"{traits.struct.where} {called}")
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
 

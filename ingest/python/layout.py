@@ -117,14 +117,12 @@ def fragment(entry: Entry, claim: Claim, type_: str, found: Places, origin: str 
     swapped = claim.axes and claim.axes != instruction(claim.instruction).axes[claim.role]
     row, col = columns["pair"].T[::-1] if swapped else columns["pair"].T
     held = {"lane": columns["thread"], "element": columns["value"], "row": row, "col": col}
-    held["col_last"] = held["col"]
     if claim.role == "E":
         held = _metadata(claim, type_, held)
     elif claim.role == "A" and instruction(claim.instruction).sparse and not claim.logical:
         rule = sparsity(claim.instruction, claim.shape, type_)
         held["col"] = held["col"] // (rule.width // 2) * rule.width
         held["col_last"] = held["col"] + rule.width - 1
-    held["computation"] = np.ones_like(held["row"])
     if computations(claim.instruction, claim.shape, type_) > 1:
         held["computation"] = np.array([quad_pair(lane) for lane in held["lane"].tolist()])
     if not len(held["row"]):

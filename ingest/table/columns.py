@@ -100,10 +100,7 @@ def read_columns(path: Path) -> Columns:
             f"{path} was damaged or changed after Lanemap wrote it: its values do not match their digest: export it "
             "again, or drop the schema metadata of what was changed on purpose"
         )
-    for name in REQUIRED:
-        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(whole[name])
-        if missing.any():
-            raise LanemapError(f"{path}: row {int(missing.argmax()) + 1} has no {name}")
+    _refuse_gaps(texts, whole, path)
     lacking = Text(np.full(rows, -1, np.int32), [])
     gaps: Numbers = np.ma.MaskedArray(np.zeros(rows, np.int32), mask=True)
     return Columns(
@@ -111,6 +108,13 @@ def read_columns(path: Path) -> Columns:
         {name: whole.get(name, gaps) for name in NUMBERS},
         bool(seal),
     )
+
+
+def _refuse_gaps(texts: Mapping[str, Text], numbers: Mapping[str, Numbers], path: Path) -> None:
+    for name in REQUIRED:
+        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(numbers[name])
+        if missing.any():
+            raise LanemapError(f"{path}: row {int(missing.argmax()) + 1} has no {name}")
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
