@@ -20,8 +20,9 @@ from .app import DISAGREES, app, complain, open_database
 from .options import Db, Format, Output, SomeShape, SomeTypes
 
 if TYPE_CHECKING:
-    from ..db.forms import Form, Move
+    from ..db.forms import Move
     from ..db.fragment import Source
+    from ..db.instructions import Form
     from ..db.reader import Rows
 
 
