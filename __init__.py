@@ -34,11 +34,12 @@ from typing import IO, TYPE_CHECKING, Unpack
 
 from .db import interruption as _interruption  # noqa: F401 - first of all, see there
 from .db import lookup
+from .db.connection import connect, state
 from .db.errors import LanemapError
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
 from .db.names import of_one_operand, of_operand, one_or_several
-from .db.reader import ROWS, SECONDS, Reader, connect, state
+from .db.reader import ROWS, SECONDS, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -51,8 +51,8 @@ REPORT = ReportFormat("table")
 
 def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback: Sequence[str] = ()) -> list[str]:
     """What the database says may come next, or the usual names before there is one."""
+    from ..db.connection import connect, state
     from ..db.location import locate
-    from ..db.reader import connect, state
 
     names: Iterable[str] = fallback
     try:

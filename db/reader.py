@@ -1,4 +1,4 @@
-"""Read-only connections. SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
+"""Read-only connections: what those of SQLite and of PostgreSQL have in common.
 
 Whatever the statement, a reader cannot write. One reader serves any number of threads: each request takes a connection
 that is free, or opens another one.
@@ -6,22 +6,16 @@ that is free, or opens another one.
 
 from __future__ import annotations
 
-import re
-import sqlite3
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
-from pathlib import Path
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from .errors import LanemapError, UnavailableError, masked
-from .location import SCHEMA_VERSION, Location
+from .errors import LanemapError
+from .location import Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +25,12 @@ Value = str | int | None
 #: Limits of a user's query, unless other ones are given.
 SECONDS, ROWS = 60.0, 1_000_000
 
-_RESULT_BYTES = 1 << 30
-_VALUE_BYTES = 1 << 21
 _QUERY_LENGTH = 50_000
 _LONGEST = 86_400
-_PATIENCE = 60.0
 _IDLE = 4
+
+#: What mends a damaged database.
+RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
 
 
 @dataclass(frozen=True)
@@ -186,7 +180,7 @@ class Reader(ABC):
 
     def damaged(self, what: str) -> LanemapError:
         """What to raise where something was read that was not written so."""
-        return LanemapError(f"{self.location} is damaged: {what} changed after it was written: {_RESTORE}")
+        return LanemapError(f"{self.location} is damaged: {what} changed after it was written: {RESTORE}")
 
     def close(self) -> None:
         """Release the connections. A closed reader answers nothing more."""
@@ -226,370 +220,4 @@ class Reader(ABC):
         """The database's own errors as a LanemapError."""
 
 
-def connect(location: Location) -> Reader:
-    """Open a database that exists."""
-    return FileReader(location) if location.file is not None else ServerReader(location)
-
-
-def state(location: Location) -> str | None:
-    """The fingerprint of the shipped sources that the database was built from; None where there is no database yet.
-
-    Raises:
-        LanemapError: it was made by another version of Lanemap, or is not a Lanemap database.
-    """
-    if location.file is not None and not _there(location.file):
-        return None
-    with closing(connect(location)) as reader, reader.snapshot():
-        if not reader.select(_HAS_META[location.file is None], {}).rows:
-            return None
-        try:
-            meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
-        except LanemapError:
-            meta = {}
-    if not {"schema", "shipped"} <= {*meta}:
-        raise LanemapError(f"{location} is not a Lanemap database, though it has a table meta: name another database")
-    if meta["schema"] != str(SCHEMA_VERSION):
-        raise LanemapError(
-            f"{location} was made by another version of Lanemap (schema {meta['schema']}, this one has "
-            f"{SCHEMA_VERSION}): name another database, or move this one away and run the command again"
-        )
-    return str(meta["shipped"])
-
-
-def wait_for_lock(attempt: Callable[[], bool], what: object) -> None:
-    """Repeat an attempt until it succeeds. Waits in Python, where Ctrl-C is noticed, and says so after a second.
-
-    Raises:
-        LanemapError: it did not succeed for a minute.
-    """
-    began = time.monotonic()
-    said = False
-    while not attempt():
-        waited = time.monotonic() - began
-        if waited > _PATIENCE:
-            raise UnavailableError(
-                f"{what} is in use by another program, for more than {_PATIENCE:.0f} s: try again later"
-            )
-        if waited > 1 and not said:
-            from logging import getLogger
-
-            getLogger("lanemap").warning("lanemap: waiting for another program that uses %s", what)
-            said = True
-        time.sleep(0.01 if waited < 1 else 0.1)
-
-
-def busy(error: BaseException | None) -> bool:
-    """Whether SQLite refused because another connection has a lock."""
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-class FileReader(Reader):
-    """SQLite, opened read-only; an authoriser refuses every statement of a user but queries."""
-
-    _watching: sqlite3.Connection | None = None
-    _changes: object = None
-
-    def close(self) -> None:
-        """See ``Reader``."""
-        super().close()
-        with self._lock:
-            if self._watching:
-                self._watching.close()
-
-    def changes(self) -> object:
-        """See ``Reader``."""
-        with self._lock:
-            try:
-                if self._closed:
-                    return None
-                self._watching = self._watching or self._open()
-                # SQLite counts what other connections have committed.
-                self._changes = self._watching.execute("PRAGMA data_version").fetchone()[0]
-            except sqlite3.Error as error:
-                if not busy(error):  # a writer was killed: whoever reads next mends it
-                    return object()
-            return self._changes
-
-    def _start(self, idle: Any | None) -> Any:
-        assert self.location.file is not None
-        file, connection = self.location.file, idle or self._open()
-        connection.execute("BEGIN")
-
-        def attempt() -> bool:
-            try:
-                # The lock, and with it the snapshot, is taken by the first statement that reads.
-                connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
-                    recover(file)
-                elif not busy(error):
-                    raise
-                return False
-            return True
-
-        try:
-            wait_for_lock(attempt, self.location)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _open(self) -> sqlite3.Connection:
-        assert self.location.file is not None
-        recover(self.location.file)
-        return sqlite3.connect(
-            f"{self.location.file.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=0,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-
-    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
-        cursor = connection.execute(statement, parameters)
-        return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
-
-    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
-        def run() -> Rows:
-            cursor = connection.execute(query)
-            return Rows(tuple(column[0] for column in cursor.description or ()), _collected(cursor, most))
-
-        limits = {limit: connection.setlimit(limit, value) for limit, value in _LIMITS.items()}
-        connection.set_authorizer(_authorize)
-        try:
-            rows = _interruptible(run, connection.interrupt, seconds)
-        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
-            raise LanemapError(_sql_words(str(error))) from None
-        connection.set_authorizer(None)
-        for limit, value in limits.items():
-            connection.setlimit(limit, value)
-        if not rows.columns:
-            raise LanemapError("that is not a query: write a SELECT, as in SELECT * FROM layout LIMIT 5")
-        return rows
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, UnicodeError) as error:
-            damaged = any(words in str(error) for words in ("malformed", "no such", "decode"))
-            raise UnavailableError(
-                f"cannot read {self.location}: {error}: {_RESTORE if damaged else 'name another database'}"
-            ) from None
-
-
-def recover(file: Path) -> None:
-    """Undo what a writer that was killed left half done: a reader that may not write could not.
-
-    Raises:
-        LanemapError: it cannot be undone, or the journal beside the file is of another one.
-    """
-    journal = Path(f"{file}-journal")
-    try:
-        with journal.open("rb") as stream:
-            head = stream.read(8)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise LanemapError(f"cannot read {journal}: {error.strerror}") from None
-    # SQLite writes a header of zeros first, and deletes whatever it finds under this name.
-    if not file.exists() or head not in (b"", bytes(8), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"):
-        raise LanemapError(f"{journal} is not the journal of {file}: move it away, or name another database")
-    with closing(sqlite3.connect(file, timeout=0)) as connection:
-        try:
-            connection.execute("SELECT COUNT(*) FROM sqlite_schema")
-        except sqlite3.Error as error:
-            if not busy(error):
-                raise LanemapError(
-                    f"{file} was left half written and cannot be mended: {error}: name another database"
-                ) from None
-
-
-def _there(file: Path) -> bool:
-    """Whether a file holds anything, half done or not."""
-    if file.is_dir():
-        raise LanemapError(f"{file} is a folder: name a file in it, as in {file}/layouts.db")
-    recover(file)
-    return file.exists() and file.stat().st_size > 0
-
-
-class ServerReader(Reader):
-    """PostgreSQL, in read-only transactions that see one state."""
-
-    def changes(self) -> object:
-        """See ``Reader``."""
-        # A source is never changed: another one takes its place, with a number that none had before.
-        return self.select("SELECT id FROM source ORDER BY id", {}).rows
-
-    def _start(self, idle: Any | None) -> Any:
-        import psycopg
-
-        if idle is not None:
-            try:
-                idle.execute("SELECT 1")
-            except psycopg.OperationalError:  # the server was started again meanwhile
-                idle.close()
-            else:
-                return idle
-        connection = psycopg.connect(self.location.url or "", connect_timeout=10)
-        connection.read_only = True
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        connection.execute("SELECT 1")
-        return connection
-
-    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
-        cursor = connection.execute(_with_psycopg_parameters(statement), parameters)
-        return Rows(tuple(column.name for column in cursor.description), cursor.fetchall())
-
-    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
-        import psycopg
-
-        ends = time.monotonic() + seconds
-        try:
-            _refuse_volatile(connection, query)
-            connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
-            # A cursor on the server takes one query and nothing else.
-            with connection.cursor("sql") as cursor:
-                cursor.execute(query)
-                columns = tuple(column.name for column in cursor.description)
-                return Rows(columns, _collected(_in_batches(cursor, ends, seconds), most))
-        except psycopg.errors.QueryCanceled:
-            raise _too_long(seconds) from None
-        except (psycopg.Error, ValueError) as error:
-            raise LanemapError(_sql_words(str(error).strip().splitlines()[0])) from None
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        try:
-            import psycopg
-        except ImportError:
-            raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
-        try:
-            yield
-        except psycopg.Error as error:
-            reason = " ".join(str(error).split())
-            raise UnavailableError(f"cannot read {self.location}: {masked(reason)}") from None
-
-
-@cache
-def _with_psycopg_parameters(statement: str) -> str:
-    return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
-
-
-def _refuse_volatile(connection: Any, query: str) -> None:
-    """Refuse the functions that PostgreSQL itself calls volatile: they write, or reach files and other connections.
-
-    They are looked for in the whole text: a name in PostgreSQL is spelled in one piece, unless it is escaped.
-    """
-    words = {*re.findall(r"[a-z_][a-z0-9_$]*", query.lower())} - {"random", "gen_random_uuid", "clock_timestamp"}
-    found = connection.execute(_VOLATILE, [sorted(words)]).fetchone()
-    if found or re.search(r"\bu&[\"']", query, re.IGNORECASE):
-        name = found[0] if found else "U&"
-        raise LanemapError(f"sql only reads tables: it does not take {name}, which can do more than that")
-
-
-_VOLATILE = "SELECT proname FROM pg_catalog.pg_proc WHERE provolatile = 'v' AND proname::text = ANY(%s) LIMIT 1"
-
-
-def _in_batches(cursor: Any, ends: float, seconds: float) -> Iterator[tuple[Any, ...]]:
-    """Rows of a server, a few first, so that a few large ones are noticed before there are many."""
-    size = 1
-    while rows := cursor.fetchmany(size):
-        yield from rows
-        if time.monotonic() > ends:
-            raise _too_long(seconds)
-        size = min(2 * size, 1000)
-
-
-def _collected(found: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-    """Rows in a list, as many as may be."""
-    rows: list[tuple[Any, ...]] = []
-    size = 0
-    for row in found:
-        size += sum(map(getsizeof, row))
-        if len(rows) == most:
-            raise LanemapError(f"sql: there are more than {most} rows: add LIMIT, or allow more rows")
-        if size > _RESULT_BYTES:
-            raise LanemapError(
-                f"sql: the result takes more than {_RESULT_BYTES >> 20} MB: select fewer columns or rows"
-            )
-        rows.append(row)
-    return rows
-
-
-def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
-    """Run a query in a thread of its own, so that a limit of time, Ctrl-C and SIGTERM can end it."""
-    results: list[Rows | BaseException] = []
-    done = threading.Event()
-
-    def keep() -> None:
-        try:
-            results.append(run())
-        except BaseException as error:
-            results.append(error)
-        done.set()
-
-    try:
-        # Ctrl-C may come while the thread begins, too.
-        threading.Thread(target=keep, daemon=True).start()
-        if not done.wait(seconds):
-            raise _too_long(seconds)
-    finally:
-        # What began just now does not notice the first interruption; what cannot be interrupted is left behind.
-        for _ in range(20):
-            if done.is_set():
-                break
-            interrupt()
-            done.wait(0.05)
-    (result,) = results
-    if isinstance(result, BaseException):
-        raise result
-    return result
-
-
-def _too_long(seconds: float) -> LanemapError:
-    return LanemapError(f"sql: the query takes longer than {seconds:g} s: ask for less, or allow more time")
-
-
-def _sql_words(reason: str) -> str:
-    """What went wrong in a user's query, with what would be right."""
-    if (
-        "at or near" in reason
-        or "at end of input" in reason
-        or "one statement at a time" in reason
-        or "multiple commands" in reason
-    ):
-        return f"sql: {reason} (it takes one SELECT, and only reads)"
-    if "binding" in reason.lower():
-        return "sql: a value is left open (it takes one SELECT, without placeholders)"
-    if any(
-        words in reason for words in ("not authorized", "authorization denied", "prohibited", "may not be modified")
-    ):
-        return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
-    unknown = "no such table" in reason or "does not exist" in reason
-    return f"sql: {reason}" + (" (there are layout, source, fragment, mapping, element and finding)" if unknown else "")
-
-
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-_PRAGMAS = {"table_list", "table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "function_list"}
-
-
-def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Allow queries alone: no writing, and no ATTACH, PRAGMA or VACUUM INTO, which could reach other files."""
-    if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
-        return sqlite3.SQLITE_DENY
-    # A table function such as json_each is declared as if it changed the schema, which SQLite lets no statement do.
-    declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
-    describes = action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS
-    return sqlite3.SQLITE_OK if action in _ALLOWED or declares or describes else sqlite3.SQLITE_DENY
-
-
-_LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: _VALUE_BYTES, sqlite3.SQLITE_LIMIT_COLUMN: 200}
-
-_RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
-
 _PACKED = "SELECT id, digest, elements FROM mapping WHERE id BETWEEN :first AND :last"
-_HAS_META = {
-    False: "SELECT 1 FROM sqlite_schema WHERE name = 'meta'",
-    True: "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'meta'",
-}

@@ -17,8 +17,8 @@ from .fragment import Element, Fragment, Source, check_names
 from .integrity import TABLES, rows_sum, seal, source_seal, tables
 from .location import SCHEMA_VERSION, Location
 from .provenance import provenance
-from .reader import busy, recover, wait_for_lock
 from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
+from .sqlite import busy, recover, wait_for_lock
 from .structure import check
 
 Progress = Callable[[Source], object]

@@ -14,9 +14,9 @@ from ratio import compare
 
 import lanemap
 from lanemap.db import crosscheck
+from lanemap.db.connection import connect
 from lanemap.db.fragment import Fragment, Source
 from lanemap.db.location import Location
-from lanemap.db.reader import connect
 from lanemap.db.store import ship
 from lanemap.ingest import catalogue
 

@@ -7,11 +7,11 @@ import pytest
 
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
+from lanemap.db.connection import connect
 from lanemap.db.fragment import Fragment
 from lanemap.db.instructions import FORMS, Key
 from lanemap.db.location import locate
 from lanemap.db.names import Query, operand
-from lanemap.db.reader import connect
 from lanemap.db.summary import instruction_summary
 
 CAPTURE = "h200-sm_90a"
@@ -146,7 +146,7 @@ def test_a_dense_instruction_goes_before_a_sparse_one(reader):
 def test_identical_layouts_are_told_without_numpy(built):
     """As every look-up, so that it starts at once."""
     script = (
-        "import sys; from lanemap.db.names import operand; from lanemap.db.reader import connect;"
+        "import sys; from lanemap.db.names import operand; from lanemap.db.connection import connect;"
         "from lanemap.db.location import locate; from lanemap.db.summary import instruction_summary;"
         f"summary = instruction_summary(connect(locate({str(built)!r})), operand(['HMMA.16816.F32.BF16']));"
         "assert len(summary.operands) == 4; print(*sys.modules)"

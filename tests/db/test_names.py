@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
+from lanemap.db.connection import connect
 from lanemap.db.forms import warpgroup, wmma
 from lanemap.db.instructions import FORMS, Key, products
 from lanemap.db.location import locate
 from lanemap.db.names import Query, accumulators, forms, operand
-from lanemap.db.reader import connect
 
 some_form = st.sampled_from(FORMS)
 registers = st.lists(st.sampled_from(["%0", "%17", "%rs4", "a", "d0"]), min_size=1, max_size=4).map(", ".join)

@@ -16,9 +16,9 @@ import pytest
 
 import lanemap
 from lanemap.db import store
+from lanemap.db.connection import connect
 from lanemap.db.fragment import Source
 from lanemap.db.location import locate
-from lanemap.db.reader import connect
 
 WRITING = [
     "DELETE FROM element",
@@ -150,7 +150,7 @@ def test_more_rows_than_allowed_are_refused(place):
 
 
 def test_a_query_that_fills_the_memory_ends_in_an_error(place, monkeypatch):
-    monkeypatch.setattr("lanemap.db.reader._RESULT_BYTES", 10_000_000)
+    monkeypatch.setattr("lanemap.db.limits._RESULT_BYTES", 10_000_000)
     kind = "postgresql" if place.startswith("postgresql") else "sqlite"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with lanemap.open(place) as database:

@@ -17,10 +17,10 @@ from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.db import store
+from lanemap.db.connection import connect
 from lanemap.db.fragment import Element, Source, element_type
 from lanemap.db.instructions import Key
 from lanemap.db.location import SCHEMA_VERSION, locate
-from lanemap.db.reader import connect
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -12,9 +12,9 @@ from sqlalchemy import event
 
 from lanemap import LanemapError
 from lanemap.db import store
+from lanemap.db.connection import connect, state
 from lanemap.db.fragment import Source
 from lanemap.db.location import locate
-from lanemap.db.reader import connect, state
 
 from .conftest import Fault, each_fault, in_child
 
