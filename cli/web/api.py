@@ -186,20 +186,29 @@ async def check(
     return _report(await working(tasks.check, form, against or []), form)
 
 
-@router.get("/diff", responses=described(REPORT))
-async def diff(
-    working: Working,
-    form: ReportFormat,
-    left: Annotated[str, Query(description="A source.")],
-    right: Annotated[str, Query(description="The other one.")],
+async def only(
     shape: Text = None,
     type: Text = None,  # noqa: A002 - PTX's word
     role: Text = None,
     instruction: Text = None,
+) -> dict[str, str | None]:
+    """The operands to compare."""
+    return {"shape": shape, "type": type, "role": role, "instruction": instruction}
+
+
+Only = Annotated[dict[str, str | None], Depends(only)]
+
+
+@router.get("/diff", responses=described(REPORT))
+async def diff(
+    working: Working,
+    form: ReportFormat,
+    only: Only,
+    left: Annotated[str, Query(description="A source.")],
+    right: Annotated[str, Query(description="The other one.")],
 ) -> Response:
     """Two sources compared, fragment by fragment."""
-    which = {"shape": shape, "type": type, "role": role, "instruction": instruction}
-    return _report(await working(tasks.diff, form, left, right, which), form)
+    return _report(await working(tasks.diff, form, left, right, only), form)
 
 
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
@@ -210,16 +219,12 @@ async def diff_file(
     request: Request,
     working: Working,
     form: ReportFormat,
+    only: Only,
     against: Annotated[str, Query(description="A source.")] = DEFAULT_SOURCE,
-    shape: Text = None,
-    type: Text = None,  # noqa: A002 - PTX's word
-    role: Text = None,
-    instruction: Text = None,
 ) -> Response:
     """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""
-    which = {"shape": shape, "type": type, "role": role, "instruction": instruction}
     async with working.received(request) as file:
-        return _report(await working(tasks.diff_file, form, file, against, which), form)
+        return _report(await working(tasks.diff_file, form, file, against, only), form)
 
 
 class Metadata(BaseModel):
