@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ..db.forms import Move
-from ..db.instructions import Form, Operand
-
-#: PTX ISA version that the kernels ask for: the first that has every instruction of the table.
-VERSION = "8.7"
+from ..db.instructions import VERSION, Form, Operand
 
 #: What the output holds before the instruction, in each 32 bits. No probe yields it.
 POISON = 0xDEADBEEF
@@ -74,7 +71,17 @@ def module(kernels: Iterable[Kernel], target: str) -> str:
     The parameters of a kernel are addresses: of the patterns of each input, of the probes (a 32-bit pattern number for
     each input), and of the output. Block i runs probe i.
     """
-    return f".version {VERSION}\n.target {target}\n.address_size 64\n" + "".join(map(text, kernels))
+    every = list(kernels)
+    return f".version {version(every)}\n.target {target}\n.address_size 64\n" + "".join(map(text, every))
+
+
+def version(kernels: Iterable[Kernel] = ()) -> str:
+    """The PTX ISA version that kernels ask for: the first that has all of their forms, but not an older one than most.
+
+    A driver refuses a module of a later version than its own.
+    """
+    major, minor = max((each.form.version for each in kernels), default=VERSION)
+    return f"{major}.{minor}"
 
 
 def text(kernel: Kernel) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import permutations, product
+from typing import ClassVar
 
 from .errors import LanemapError
-from .instructions import FORMS, Form, Key, supports
+from .instructions import FORMS, VERSION, Form, Key, supports
 from .names import one_or_several, word
 from .spelling import type_name
 
@@ -37,6 +38,7 @@ class Move:
     target: str
     qualifiers: str | None = None
     layout: str | None = None
+    version: ClassVar[tuple[int, int]] = VERSION
 
     @property
     def stores(self) -> bool:

@@ -21,6 +21,9 @@ from .spans import spans
 #: Threads of a warp.
 WARP = 32
 
+#: PTX ISA version that forms need, but for the few that say which later one has them.
+VERSION = (8, 7)
+
 #: Threads of a warpgroup.
 WARPGROUP = 128
 
@@ -348,7 +351,8 @@ class Form:
     """One form of an instruction: a mnemonic, with the types of A, B, C and D.
 
     ``kind`` and ``suffix`` are the qualifiers before and after the types. ``scale`` is the word of block scales that
-    are all 1.0. ``target`` is the least target; one that ends in a letter stands for its family only.
+    are all 1.0. ``target`` is the least target; one that ends in a letter stands for its family only. ``version`` is
+    the PTX ISA version that it needs.
     """
 
     name: str
@@ -362,6 +366,7 @@ class Form:
     kind: str = ""
     suffix: str = ""
     scale: int | None = None
+    version: tuple[int, int] = VERSION
 
     @property
     def sparse(self) -> bool:
@@ -485,17 +490,18 @@ _NARROW = "e4m3 e5m2 e3m2 e2m3 e2m1"
 _UE8M0, _UE4M3 = 0x7F7F7F7F, 0x38383838
 _MXF8F6F4 = ".kind::mxf8f6f4.block_scale.scale_vec::1X"
 _SCALED = (
-    ("mxf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0),
-    ("mxf4nvf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0),
-    ("mxf4nvf4.block_scale.scale_vec::4X", ".ue4m3", _UE4M3),
+    (".kind::mxf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0, VERSION),
+    (".kind::mxf4nvf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0, VERSION),
+    (".kind::mxf4nvf4.block_scale.scale_vec::4X", ".ue4m3", _UE4M3, VERSION),
+    (".kind::mxf4nvf4.block_scale.scale_vec::4X", ".ue8m0", _UE8M0, (9, 1)),
 )
 
 NARROW_FORMS = (
     *_rows("mma", "m16n8k32", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
     *_rows("mma.sp", "m16n8k64", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
     *(
-        Form(name, shape, "e2m1", "e2m1", "f32", "f32", "sm_120a", kind=f".kind::{kind}", suffix=suffix, scale=scale)
-        for (name, shape), (kind, suffix, scale) in product((("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED)
+        Form(name, shape, "e2m1", "e2m1", "f32", "f32", "sm_120a", ("row", "col"), *scaled)
+        for (name, shape), scaled in product((("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED)
     ),
     *(
         Form(name, shape, each, each, "f32", "f32", "sm_120a", kind=_MXF8F6F4, suffix=".ue8m0", scale=_UE8M0)

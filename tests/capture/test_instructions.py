@@ -1,13 +1,36 @@
-from itertools import chain
+import re
+from itertools import chain, product
 
 import pytest
 
+from lanemap.db.forms import mixed
 from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
+
+#: Table 36 of 9.7.14.3: kind, types of A and B, type of the scales, and how many of them a row of A has.
+SCALED = [
+    ("mxf8f6f4", ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1"), "ue8m0", "1"),
+    ("mxf4", ("e2m1",), "ue8m0", "2"),
+    ("mxf4nvf4", ("e2m1",), "ue8m0", "2"),
+    ("mxf4nvf4", ("e2m1",), "ue8m0", "4"),
+    ("mxf4nvf4", ("e2m1",), "ue4m3", "4"),
+]
 
 
 def test_every_form_of_the_document_is_a_row():
-    assert (len(DENSE_FORMS), len(SPARSE_FORMS), len(NARROW_FORMS)) == (46, 18, 36)
+    assert (len(DENSE_FORMS), len(SPARSE_FORMS), len(NARROW_FORMS)) == (46, 18, 38)
     assert len({each.mnemonic for each in FORMS}) == len(FORMS)
+
+
+@pytest.mark.parametrize("name", ["mma", "mma.sp"])
+def test_every_combination_of_block_scales_is_a_row(name):
+    words = re.compile(r".*[.]kind::(\w+)[.]block_scale[.]scale_vec::(\d)X[.]f32[.](\w+)[.](\w+)[.]f32[.](\w+)")
+    forms = [each for each in (*FORMS, *mixed()) if each.name == name and "block_scale" in each.mnemonic]
+    found = [words.fullmatch(each.mnemonic).groups() for each in forms]
+    assert sorted(found) == sorted(
+        (kind, count, a, b, scale) for kind, types, scale, count in SCALED for a, b in product(types, types)
+    )
+    for form in forms:
+        assert form.types["SFA"] == form.types["SFB"] == words.fullmatch(form.mnemonic)[5]
 
 
 def test_registers_and_slots_are_those_of_the_document(documented):

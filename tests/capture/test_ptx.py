@@ -7,7 +7,7 @@ import pytest
 from lanemap.capture import ptx
 from lanemap.capture.kernels import kernels
 from lanemap.db.forms import every
-from lanemap.db.instructions import DENSE_FORMS, NARROW_FORMS
+from lanemap.db.instructions import DENSE_FORMS, NARROW_FORMS, VERSION
 
 
 def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -40,6 +40,16 @@ def test_every_kernel_assembles_where_its_form_is_supported(target, tmp_path):
 def test_the_assembler_refuses_what_is_not_supported(form, target, tmp_path):
     assert not form.supports(target)
     assert ptxas(ptx.module(kernels(form), target), target, tmp_path).returncode != 0
+
+
+@pytest.mark.parametrize("form", [each for each in every() if each.version > VERSION], ids=str)
+def test_no_earlier_version_has_a_form_that_needs_a_later_one(form, tmp_path):
+    major, minor = form.version
+    text = ptx.module(kernels(form), form.target)
+    assert text.startswith(f".version {major}.{minor}\n")
+    assert ptxas(text, form.target, tmp_path).returncode == 0
+    earlier = text.replace(f".version {major}.{minor}\n", f".version {major}.{minor - 1}\n")
+    assert "PTX ISA .version" in ptxas(earlier, form.target, tmp_path).stderr
 
 
 def test_entries_are_all_different():

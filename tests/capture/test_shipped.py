@@ -44,9 +44,12 @@ def test_it_was_made_on_the_card(h200):
 
 
 def test_every_form_is_accounted_for(h200):
+    """But for those that need a later version of PTX than the kernels of the run asked for."""
     status = {result["instruction"]: result["status"] for result in h200.provenance["instructions"]}
-    captured = [each for each in every() if each.supports("sm_90a")]
-    assert status == {str(each): "captured" if each in captured else "unsupported" for each in every()}
+    version = tuple(map(int, h200.provenance["device"]["ptx_version"].split(".")))
+    forms = [each for each in every() if each.version <= version or str(each) in status]
+    captured = [each for each in forms if each.supports("sm_90a")]
+    assert status == {str(each): "captured" if each in captured else "unsupported" for each in forms}
     there = Counter(fragment.key for fragment in h200.fragments)
     assert set(there.values()) == {1}
     assert set(there) == {key for form in captured for kernel in kernels(form) for key in keys(kernel)}
