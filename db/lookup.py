@@ -212,7 +212,8 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
         there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
         others = [each for each in there if each != first.type]
         choice = f"; it may be {' or '.join(others)}" if others else ""
-        lines.append(f"{what} {asked['type']} has the type {first.type}{choice}")
+        types = " or ".join(dict.fromkeys(each.type for each in found))
+        lines.append(f"{what} {asked['type']} has the type {types}{choice}")
     if asked["instruction"] is None and instruction(first.instruction).sparse:
         lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
     if first.instruction == "wmma":

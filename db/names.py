@@ -175,13 +175,14 @@ class Query:
     def of_accumulator(self) -> Query | None:
         """The same for C, D or block scales where the type is that of A; None where it cannot be."""
         asked = self.parameters()
+        named = replace(self, shape=asked["shape"], instruction=asked["instruction"])
         if asked["role"] in ("SFA", "SFB"):
             scaled = any(form.scale and asked["type"] == form.a for form in self.forms)
-            return replace(self, type=None) if scaled else None
+            return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
         found = accumulators(asked["instruction"], asked["shape"], asked["type"])
-        return replace(self, shape=asked["shape"], instruction=asked["instruction"], type=found[0]) if found else None
+        return replace(named, type=found[0]) if found else None
 
 
 def operand(words: Sequence[str], **more: Any) -> Query:

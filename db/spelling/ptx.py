@@ -17,6 +17,8 @@ _SEPARATOR = re.compile(r"[\s.]+")
 _IGNORED = {"sync", "aligned", "shared", "shared::cta", "global", "satfinite", "b6x16_p32", "b4x16_p64"}
 _SPARSE = ("sp", "sp::ordered_metadata")
 _MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc")
+#: How many block scales a kind has that does not say it (9.7.14.5.14).
+_SCALES = {"kind::mxf8f6f4": "scale_vec::1x", "kind::mxf4": "scale_vec::2x"}
 _QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
 
 
@@ -73,7 +75,9 @@ def read(words: str) -> Name:
             found["modifiers"] += [more] if more else []
     if len(found["shape"]) > 1:
         raise LanemapError(f"{words} has {len(found['shape'])} shapes: name one instruction")
-    types = found["types"]
+    types, modifiers = found["types"], found["modifiers"]
+    if "block_scale" in modifiers and not any(each.startswith("scale_vec") for each in modifiers):
+        modifiers += [_SCALES[each] for each in modifiers if each in _SCALES]
     return Name(
         instruction=head or None,
         shape=next(iter(found["shape"]), None),
@@ -82,7 +86,7 @@ def read(words: str) -> Name:
         types=_by_role(types, head, words),
         layouts=tuple(found["layouts"]),
         qualifiers=".".join(found["qualifiers"]) or None,
-        modifiers=frozenset(found["modifiers"]),
+        modifiers=frozenset(modifiers),
     )
 
 

@@ -21,8 +21,12 @@ _TENSOR_MEMORY = re.compile(r"(?<![\w.])(LDT|STT)M(?:\.16dp(64|128|256)bit)?(?:\
 _NO_REGISTERS = re.compile(r"(?<![\w.])UT(?:C?[HQIO]MMA|(CCP))(?!\w)", re.IGNORECASE)
 
 _DIGITS = re.compile(r"(16|8)(8)(\d{1,3})")
-_QUALIFIERS = {"e8": "ue8m0", "ue4m3": "ue4m3", "4x": "scale_vec::4x", "and": "and", "xor": "xor", "popc": "popc"}
-_IGNORED = {"sf", "sat", "step0", "step1", "step2", "step3"}
+_QUALIFIERS = {each: each for each in ("ue4m3", "and", "xor", "popc")}
+_QUALIFIERS |= {"sf": "block_scale", "e8": "ue8m0", "4x": "scale_vec::4x"}
+_IGNORED = {"sat", "step0", "step1", "step2", "step3"}
+
+#: How many block scales there are where an opcode has them without a number.
+_SCALES = {"O": "scale_vec::2x", "Q": "scale_vec::1x"}
 
 #: The multiplied type where an opcode gives none, and the accumulator where it never does.
 _MULTIPLIED = {"H": "f16", "I": "s8", "Q": "e4m3", "O": "e2m1", "B": "b1", "D": "f64"}
@@ -64,6 +68,8 @@ def _product(opcode: re.Match[str]) -> list[str]:
             qualifiers.append(_QUALIFIERS[word])
         elif word not in _IGNORED and word != "sp":
             types.append(known_type(word)[0])
+    if "sf" in words and "4x" not in words:
+        qualifiers.append(_SCALES.get(letter, ""))
     if not shape:
         raise LanemapError(f"{opcode[0]} does not name a shape: write it like HMMA.16816.F32.BF16")
     name = ["wgmma.mma_async" if group else "mma", "sp" if "sp" in words else "", shape]

@@ -11,7 +11,7 @@ from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
 from lanemap.db.connection import connect
 from lanemap.db.forms import warpgroup, wmma
-from lanemap.db.instructions import FORMS, Key, products
+from lanemap.db.instructions import FORMS, NARROW_FORMS, Key, products
 from lanemap.db.location import locate
 from lanemap.db.names import Query, accumulators, forms, operand
 
@@ -94,6 +94,18 @@ def test_a_product_without_block_scales_has_none():
     assert Query("m16n8k32 e4m3").includes(key)
     for other in ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "m16n8k32 s8", "IMMA.16832.S8.S8"):
         assert not Query(other).includes(key)
+
+
+@pytest.mark.parametrize("form", [each for each in NARROW_FORMS if each.scale is not None], ids=str)
+def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has(form):
+    """All kinds but .kind::mxf4nvf4 may leave it out."""
+    said = form.kind.split(".")[-1]
+    short = form.mnemonic.replace(f".{said}", "")
+    for mnemonic in [form.mnemonic] if "mxf4nvf4" in form.kind else [form.mnemonic, short]:
+        for count in (1, 2, 4):
+            scales = f"scale_vec::{count}X"
+            key = Key(form.name, form.shape, form.types["SFA"], "SFA", qualifiers=f"{scales}.byte_id::0.thread_id::0")
+            assert Query(mnemonic).includes(key) == (scales == said)
 
 
 @given(st.data())
