@@ -82,13 +82,17 @@ def _field(name: str, digit: Digit, part: range, known: Mapping[tuple[str, int, 
     top = digit.step * digit.size >= part.stop
     if part.start == 0 and (name, digit.step, digit.size) in known:
         return known[name, digit.step, digit.size], digit.weight
-    if (digit.step & (digit.step - 1)) or (digit.size & (digit.size - 1)):
-        return f"({name} / {digit.step} % {digit.size})", digit.weight
-    if digit.weight == digit.step > 1:
+    if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
+        return f"({name} / {digit.step}" + ("" if top else f" % {digit.size}") + ")", digit.weight
+    if digit.weight == digit.step > 1 and _power_of_two(digit.size):
         return f"({name} & 0x{(digit.size - 1) * digit.step:X})", 1
     shift = digit.step.bit_length() - 1
     shifted = f"({name} >> {shift})" if shift else name
     return (shifted if top else f"({shifted} & 0x{digit.size - 1:X})"), digit.weight
+
+
+def _power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _one_pair(text: str) -> bool:

@@ -14,15 +14,19 @@ from lanemap.db.notation import identifier
 
 
 @pytest.fixture(scope="session")
-def everything(built) -> list[tuple[str, Fragment]]:
-    """Every fragment with rows of every source, with the name of its source; of wgmma those of a few widths."""
+def every_width(built) -> list[Fragment]:
+    """Every fragment with rows of every source."""
     with lanemap.open(str(built)) as database:
-        return [
-            (each.source, each)
-            for each in read_fragments(database.reader, Query())
-            if each.elements is not None
-            and (not each.instruction.startswith("wgmma") or re.match("m64n(8|24|256)k", each.shape))
-        ]
+        return [each for each in read_fragments(database.reader, Query()) if each.elements is not None]
+
+
+@pytest.fixture(scope="session")
+def everything(every_width) -> list[tuple[str, Fragment]]:
+    """The same with the name of its source, but of wgmma only those of a few widths."""
+    few = re.compile("m64n(8|24|256)k")
+    return [
+        (each.source, each) for each in every_width if not each.instruction.startswith("wgmma") or few.match(each.shape)
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def made(registers, slots, row, col):
     [
         (made(1, 4, lambda lane, _: lane // 8, lambda lane, i: np.where(lane < 16, i, 3 - i)), "if %laneid < 16"),
         (made(3, 1, lambda lane, _: lane // 4, lambda lane, i: lane % 4 + i * 4), "row = groupID"),
-        (made(3, 2, lambda _, i: i // 2, lambda _, i: i % 2), "row = i / 2 % 3"),
+        (made(6, 2, lambda _, i: i // 2 % 3, lambda _, i: i % 2 + i // 6 * 2), "row = i / 2 % 3"),
         (made(1, 2, lambda lane, _: lane // 4, lambda lane, i: np.where(i, lane // 4, lane % 4)), "for a1"),
         (made(2, 4, lambda _, i: 7 - i, lambda lane, _: lane), "row = i * -1 + 7"),
     ],
