@@ -375,7 +375,7 @@ class Database:
 
         with self.reader.snapshot():
             if known := self._name(name):
-                return read_sources(self.reader, [known])[0]
+                return read_sources(self.reader, known)[0]
         raise LanemapError(f"no source {name}: choose from {', '.join(self._names())}")
 
     def chain(

@@ -86,6 +86,7 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
     The operands of an instruction have a say in each other's verdicts: give all of them, and choose from the results.
     """
     mine, theirs = ({each.key: each for each in side} for side in (left, right))
+    there = {each.key for each in (*left, *right) if each.has_rows}
     differences: dict[tuple[str | None, str | None], Difference] = {}
 
     def looked_at(one: Fragment, other: Fragment) -> Difference:
@@ -94,8 +95,7 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
             differences[digests] = difference(one, other)
         return differences[digests]
 
-    keys = [key for key in {**mine, **theirs} if _has_elements(mine.get(key)) or _has_elements(theirs.get(key))]
-    results = [_result(key, mine.get(key), theirs.get(key), looked_at) for key in keys]
+    results = [_result(key, mine.get(key), theirs.get(key), looked_at) for key in {**mine, **theirs} if key in there]
     results = _relabelled(results, looked_at)
     return _taken_from_elsewhere(results, right)
 
@@ -103,15 +103,11 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
 LookedAt = Callable[[Fragment, Fragment], Difference]
 
 
-def _has_elements(fragment: Fragment | None) -> bool:
-    return fragment is not None and fragment.digest is not None
-
-
 def _result(key: Key, left: Fragment | None, right: Fragment | None, looked_at: LookedAt) -> Result:
     """Everything but what takes the other operands to see."""
-    if left is None or left.digest is None:
+    if left is None or not left.has_rows:
         return Result(key, Verdict.RIGHT_ONLY, left, right)
-    if right is None or right.digest is None:
+    if right is None or not right.has_rows:
         return Result(key, Verdict.LEFT_ONLY, left, right)
     if left.digest == right.digest:
         return Result(key, Verdict.IDENTICAL, left, right)

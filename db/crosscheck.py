@@ -176,11 +176,10 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
 _ALONE = "no other source has any fragment of it: its instructions, shapes or types may be misspelt"
 
 
-def read_sources(reader: Reader, names: Sequence[str] | None = None) -> list[Source]:
-    """Sources of a database with all their fragments: those of some names, or all."""
-    queries = [Query()] if names is None else [Query(source=name) for name in names]
+def read_sources(reader: Reader, name: str | None = None) -> list[Source]:
+    """The sources of a database with all their fragments, or the one of a name."""
     with reader.snapshot():
-        fragments = [each for query in queries for each in read_fragments(reader, query)]
+        fragments = read_fragments(reader, Query(source=name))
         records = lookup.sources(reader).records()
     return [
         Source(
@@ -191,7 +190,7 @@ def read_sources(reader: Reader, names: Sequence[str] | None = None) -> list[Sou
             json.loads(each["provenance"]),
         )
         for each in records
-        if names is None or each["name"] in names
+        if name in (None, each["name"])
     ]
 
 
@@ -202,8 +201,7 @@ def read_findings(reader: Reader) -> list[Finding]:
 
 
 def _first(source: Source) -> str:
-    there = [each for each in source.fragments if each.digest is not None]
-    return f"{source.name} has " + (f"{there[0]}, ..." if there else "no elements")
+    return f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
 
 
 def _compared(left: Source, right: Source) -> Comparison:
@@ -230,7 +228,7 @@ def _alone(sources: Sequence[Source], comparisons: Sequence[Comparison], against
     asked = {side.name for each in comparisons for side in (each.left, each.right)}
     for each in sources:
         wanted = each.name in (against or asked)
-        if wanted and each.name not in shared and any(one.digest is not None for one in each.fragments):
+        if wanted and each.name not in shared and each.with_rows:
             yield each.name
 
 

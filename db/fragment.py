@@ -226,6 +226,11 @@ class Source:
     fragments: Sequence[Fragment]
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def with_rows(self) -> list[Fragment]:
+        """The fragments that it gives the elements of."""
+        return [each for each in self.fragments if each.has_rows]
+
 
 def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fragment, Fragment]]]:
     """The first fragment of each key, and every later one of the same key after the first."""

@@ -98,7 +98,7 @@ def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
         LanemapError: a query matches none; names which part of it is unknown, and what there is.
     """
     with reader.snapshot():
-        return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in _found(reader, queries)]
+        return _lazy(reader, _found(reader, queries))
 
 
 def listed(reader: Reader, query: Query) -> Rows:
@@ -136,9 +136,13 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _matching(reader: Reader, query: Query) -> list[Fragment]:
-    records = _records(reader, query)
-    return [_fragment(record, partial(_read, reader, record["mapping_id"])) for record in records]
+def _lazy(reader: Reader, records: Iterable[Mapping[str, Any]]) -> list[Fragment]:
+    """Fragments whose elements are read when somebody asks for them."""
+
+    def read(mapping: int) -> bytes:
+        return reader.packed([mapping])[mapping]
+
+    return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
 
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
@@ -157,10 +161,6 @@ def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
     return Fragment(elements=elements, **{name: record[name] for name in _STORED})  # type: ignore[arg-type]
 
 
-def _read(reader: Reader, mapping: int) -> bytes:
-    return reader.packed([mapping])[mapping]
-
-
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
 
@@ -172,9 +172,9 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """
     if query.parameters()["role"] is None:
         raise LanemapError(f"say which role of {query.name}: A, B, C, D, or E of a sparse one")
-    found = densest(_matching(reader, query))
+    found = densest(_lazy(reader, _records(reader, query)))
     if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
-        everywhere = densest(_matching(reader, replace(query, source=None)))
+        everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
         sources = [each.source for each in everywhere if each.has_rows]
         found = [each for each in everywhere if each.source == sources[0]] if sources else found
         query = query if found else replace(query, source=None)

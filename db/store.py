@@ -99,12 +99,11 @@ def remove(location: Location, name: str) -> None:
 def _engine(location: Location) -> Engine:
     """An engine whose transactions exclude other writers from their first statement on."""
     try:
-        made = _sqlite(location) if location.file is not None else _postgresql(location)
+        return _sqlite(location) if location.file is not None else _postgresql(location)
     except ImportError:
         raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
     except (ValueError, ArgumentError):
         raise LanemapError(f"cannot read the database address {location}: write postgresql://USER@HOST/NAME") from None
-    return made
 
 
 def _postgresql(location: Location) -> Engine:

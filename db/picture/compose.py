@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from ..errors import LanemapError
 from ..fragment import Fragment
 from . import Picture
-from .grid import Cell, Grid, by_element, heading, name, selector, sheets, size
+from .grid import Grid, by_element, heading, name, selector, sheets, size
 from .layout import Block, beside, panels, picture, product, titled
 from .view import PLAIN, View
 
@@ -73,7 +74,7 @@ def difference(
             marked = [one.compared(other), other.compared(one)]
             drawn += marked
             part = _joined(_part(pair[0], [each for each, _ in pairs]), one.title)
-            blocks.append(beside(panels([grid.only(_differs) for grid in marked], names), part))
+            blocks.append(beside(panels([grid.only(attrgetter("differs")) for grid in marked], names), part))
     found = [elements_that_differ(*pair) for pair in pairs]
     count, total = sum(each.count for each in found), sum(each.total for each in found)
     differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
@@ -157,7 +158,3 @@ def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
 
 def _joined(*parts: str) -> str:
     return ", ".join(filter(None, parts))
-
-
-def _differs(cell: Cell) -> bool:
-    return cell.differs

@@ -23,7 +23,7 @@ def render(check: Check, *, everything: bool = True) -> str:  # noqa: ARG001 - i
         "unexplained": check.unexplained,
         "known": check.known,
         "made": dict(check.made),
-        "sources": {each.name: sum(one.digest is not None for one in each.fragments) for each in check.sources},
+        "sources": {each.name: len(each.with_rows) for each in check.sources},
         "findings": [
             {"source": each.source, **_named(each.key), "words": each.words, "known": each.known}
             for each in check.findings

@@ -19,8 +19,9 @@ from .words import (
     groups,
     one_sided,
     origins,
-    permutations,
     provenance,
+    renumberings,
+    sources,
     summary,
     verdict,
 )
@@ -112,8 +113,7 @@ def contents(check: Check, *, everything: bool = False) -> str:
 
 def _sources(check: Check) -> Iterator[str]:
     if check.sources:
-        counted = [(clean(each.name), sum(one.digest is not None for one in each.fragments)) for each in check.sources]
-        yield "<h2>Sources</h2>" + _table(Rows(("source", "fragments with rows"), counted))
+        yield "<h2>Sources</h2>" + _table(sources(check))
     if check.findings:
         yield "<h2>Structure</h2><ul>"
         for source in check.sources:
@@ -130,8 +130,7 @@ def _group(group: Group, everything: bool, drawn: bool) -> Iterator[str]:
     yield f"<details{' open' * result.disagrees}><summary>{label}</summary><p>{escape(group.words)}</p>"
     if group.known:
         yield f"<p>Known: {escape(group.known)}</p>"
-    for axis, permutation in permutations(group).items():
-        yield f"<p>{axis} 0-{len(permutation) - 1} of the left is on the right: {' '.join(map(str, permutation))}</p>"
+    yield from (f"<p>{sentence}</p>" for sentence in renumberings(group))
     if result.verdict is Verdict.DIFFERENT:
         yield from (f"<p>{escape(each)}</p>" for each in origins(group))
         if drawn:

@@ -17,8 +17,9 @@ from .words import (
     groups,
     one_sided,
     origins,
-    permutations,
     provenance,
+    renumberings,
+    sources,
     summary,
     verdict,
 )
@@ -35,8 +36,7 @@ def render(check: Check, *, everything: bool = False) -> str:
     lines = ["# Cross-check", "", f"**{verdict(check)}**", ""]
     lines += [f"- {_text(name)}: {_text(value)}" for name, value in check.made.items()]
     if check.sources:
-        counted = [(each.name, sum(one.digest is not None for one in each.fragments)) for each in check.sources]
-        lines += ["", "## Sources", "", *_table(Rows(("source", "fragments with rows"), counted)), ""]
+        lines += ["", "## Sources", "", *_table(sources(check)), ""]
     for source in check.sources:
         for each in findings(source.name, check.findings):
             known = f" (known: {_text(each.known)})" if each.known else ""
@@ -70,22 +70,17 @@ def defects(report: Report) -> str:
 
 def _group(group: Group, everything: bool) -> Iterator[str]:
     result = group.first
-    yield f"### {_text(group.sides)}: {_text(group.name)}"
-    yield ""
+    yield from (f"### {_text(group.sides)}: {_text(group.name)}", "")
     yield f"**{result.verdict}**: {_text(group.words)}" + (f" (known: {_text(group.known)})" if group.known else "")
-    for axis, permutation in permutations(group).items():
-        yield ""
-        yield f"{axis} 0-{len(permutation) - 1} of the left is on the right: {' '.join(map(str, permutation))}"
+    for sentence in renumberings(group):
+        yield from ("", sentence)
     if result.verdict is Verdict.DIFFERENT:
         if said := origins(group):
-            yield ""
-            yield _text("; ".join(said))
+            yield from ("", _text("; ".join(said)))
         rows, more = elements(result, everything=everything)
-        yield ""
-        yield from _table(rows)
+        yield from ("", *_table(rows))
         if more:
-            yield ""
-            yield f"and {more} more elements"
+            yield from ("", f"and {more} more elements")
 
 
 def _table(rows: Rows) -> Iterator[str]:

@@ -10,7 +10,7 @@ from ..crosscheck import Check
 from ..fragment import Source
 from ..reader import Rows
 from .columns import table
-from .words import Group, clean, elements, findings, groups, one_sided, permutations, summary, verdict
+from .words import Group, clean, elements, findings, groups, one_sided, renumberings, summary, verdict
 
 _WIDTH = 80
 
@@ -46,7 +46,7 @@ def _sources(check: Check) -> Iterator[str]:
     for name, sets in libraries.items():
         found = [each for each in check.findings if each.source in {source.name for source in sets}]
         known = sum(each.known is not None for each in found)
-        count = sum(each.digest is not None for source in sets for each in source.fragments)
+        count = sum(len(source.with_rows) for source in sets)
         words = "sound" if not found else f"{len(found)} finding{'s' * (len(found) > 1)}"
         words += f", {known} known" if known else ""
         several = f"{len(sets)} claim sets, " if len(sets) > 1 else ""
@@ -106,11 +106,8 @@ def _the_rest(check: Check, everything: bool) -> Iterator[str]:
             yield from ("", *_wrapped(f"{sides}, {kind}:"))
             for group in found:
                 yield from _wrapped(f"{group.name}: {group.words}", "  ")
-            for axis, permutation in dict.fromkeys(
-                (axis, to) for each in found for axis, to in permutations(each).items()
-            ):
-                numbers = " ".join(map(str, permutation))
-                yield from _wrapped(f"{axis} 0-{len(permutation) - 1} of the left is on the right: {numbers}", "  ")
+            for sentence in dict.fromkeys(each for group in found for each in renumberings(group)):
+                yield from _wrapped(sentence, "  ")
     for sentence, names in one_sided(check, everything=everything):
         yield from ("", *_wrapped(sentence + (":" if names else "")))
         for name in names:

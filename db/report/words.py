@@ -12,7 +12,6 @@ from ..difference import Cell
 from ..errors import printable
 from ..fragment import Source
 from ..instructions import name_of
-from ..permutation import Permutation
 from ..reader import Rows
 
 #: How many elements of a fragment that differs a report lists, unless it is asked for all.
@@ -98,6 +97,11 @@ def findings(source: str, every: Iterable[Finding]) -> list[Found]:
     ]
 
 
+def sources(check: Check) -> Rows:
+    """One row for each source: how many of its fragments have rows."""
+    return Rows(("source", "fragments with rows"), [(clean(each.name), len(each.with_rows)) for each in check.sources])
+
+
 def summary(comparisons: Sequence[Comparison]) -> Rows:
     """One row for two sources: how many fragments have each verdict."""
     rows = []
@@ -152,12 +156,13 @@ def one_sided(check: Check, *, everything: bool) -> Iterator[tuple[str, list[str
                 )
 
 
-def permutations(group: Group) -> Mapping[str, Permutation]:
-    """How each dimension of a relabelled group is renumbered, by what is renumbered."""
-    return {
-        ("computation" if axis == "computation" else axis[0].upper() + axis[1:]): to
+def renumberings(group: Group) -> list[str]:
+    """How each dimension of a relabelled group is renumbered, a sentence for each."""
+    return [
+        f"{axis if axis == 'computation' else axis[0].upper() + axis[1:]} 0-{len(to) - 1} of the left is on the right: "
+        + " ".join(map(str, to))
         for axis, to in group.first.permutations.items()
-    }
+    ]
 
 
 def elements(result: Result, *, everything: bool) -> tuple[Rows, int]:

@@ -67,7 +67,7 @@ print(f"{sum(len(each.elements) for each in sides[0].fragments if each.elements 
 
 def ours() -> None:
     reader = connect(location)
-    crosscheck.diff(*crosscheck.read_sources(reader, ["left", "right"]))
+    crosscheck.diff(*(crosscheck.read_sources(reader, name)[0] for name in ("left", "right")))
     reader.close()
 
 

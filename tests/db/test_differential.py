@@ -146,7 +146,7 @@ def test_random_corruptions(built, tmp_path, sources, new_database, built_on_ser
             store.load(locate(place), [source])
             with lanemap.open(place) as database:
                 names = (document.name, "corrupted")
-                left, right = (crosscheck.read_sources(database.reader, [name])[0] for name in names)
+                left, right = (crosscheck.read_sources(database.reader, name)[0] for name in names)
                 known = {each.key for each in right.fragments}
                 results = [each for each in crosscheck.diff(left, right).comparisons[0].results if each.key in known]
                 findings = database.reader.select("SELECT words FROM finding ORDER BY id", {}).rows

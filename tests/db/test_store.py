@@ -107,6 +107,20 @@ def test_loading_again_replaces_and_leaves_nothing_behind(own, fragments, shippe
     assert rows(own, "SELECT name FROM source ORDER BY name") == sorted((name,) for name in [*shipped, "mine"])
 
 
+def test_the_first_registers_of_a_larger_layout_share_its_rows(own, fragments):
+    whole = next(each for each in fragments if each.has_rows and each.registers > 2)
+    changed = whole.elements.copy()
+    changed["row"] = 1 + changed["row"]
+    larger = replace(whole, elements=changed)
+    smaller = replace(whole, elements=changed[changed["reg"] < 2], registers=2, qualifiers="part")
+    (before,) = rows(own, "SELECT COUNT(*) FROM element")[0]
+    store.load(locate(own), [Source("mine", "import", "a test", [smaller, larger])])
+    assert rows(own, "SELECT COUNT(*) FROM element") == [(before + len(changed),)]
+    for each, of in ((larger, "IS NULL"), (smaller, "= 'part'")):
+        query = f"SELECT {', '.join(Element._fields)} FROM layout WHERE source = 'mine' AND qualifiers {of}"
+        assert sorted(rows(own, query)) == each.elements.tolist()
+
+
 def test_a_source_can_be_removed(own, fragments, shipped):
     before = rows(own, "SELECT COUNT(*) FROM element")
     changed = fragments[0].elements.copy()
