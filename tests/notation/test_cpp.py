@@ -81,8 +81,10 @@ BY_HAND = {
         "return {(row >> 4) * 32 + (row & 7) * 4 + (col >> 1 & 3), (row >> 2 & 2) + (col & 1) + (col >> 3) * 4, 0};",
     ),
     "E of wgmma.sp m64n8k32 f16 selector 0": (
-        "int c = (lane & 1) * 16 + (slot & 6) * 2 + (slot & 1);"
-        + "return {(lane >> 5) * 16 + (lane >> 2 & 7) + (slot & 8), c, c + 2};",
+        (
+            "int c = (lane & 1) * 16 + (slot & 6) * 2 + (slot & 1);"
+            " return {(lane >> 5) * 16 + (lane >> 2 & 7) + (slot & 8), c, c + 2};"
+        ),
         "return {(row >> 4) * 32 + (row & 7) * 4 + (col >> 4), 0, (row & 8) + (col >> 2 & 3) * 2 + nth};",
     ),
     "D of wgmma m64n256k16 f16": (
