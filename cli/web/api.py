@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE
 from ...db import lookup
+from ...db.fragment import Fragment
 from ...db.names import Which
 from ...db.reader import Rows
 from ..decode import word
@@ -26,9 +27,8 @@ from ..numbers import integer
 from ..options import Format
 from ..output import encoded
 from . import tasks
-from .database import Opened
 from .formats import REPORT, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, described
-from .held import Holding
+from .held import Held, Opened
 from .problem import RESPONSES
 from .work import Working
 
@@ -69,34 +69,32 @@ Reg = Annotated[_Integer | None, Query(description="Index in the operand's regis
 Slot = Annotated[_Integer | None, Query(description="Element in the register, low bits first, from 0.")]
 Computation = Annotated[_Integer | None, Query(description="Which of several products or matrices, from 1.")]
 Selector = Annotated[_Integer | None, Query(description="The sparsity selector, for E.")]
-Shape = Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")]
-Type = Annotated[str | None, Query(description="The operand's own, as in bf16.")]
-Role = Annotated[str | None, Query(description="A, B, C, D, E, SFA or SFB; r or p of a matrix move.")]
 
 
-async def which(
+async def operand(
+    request: Request,
+    shape: Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")],
+    type: Annotated[str | None, Query(description="The operand's own, as in bf16.")] = None,  # noqa: A002 - PTX's word
+    role: Annotated[str | None, Query(description="A, B, C, D, E, SFA or SFB; r or p of a matrix move.")] = None,
     instruction: Annotated[str | None, Query(description="As in mma.sp, where several have it.")] = None,
     major: Annotated[str | None, Query(description="row or col, where there are both.")] = None,
     selector: Selector = None,
     qualifiers: Annotated[str | None, Query(description="What else the layout depends on, as in x4.trans.")] = None,
     source: Annotated[str, Query(description="Where the layout comes from, or all.")] = DEFAULT_SOURCE,
-) -> Which:
-    """What tells operands apart that have shape, type and role in common."""
-    return Which(instruction=instruction, major=major, selector=selector, qualifiers=qualifiers, source=source)
+) -> Sequence[Fragment]:
+    """The fragments with elements of the operand that a request names."""
+    which = Which(instruction=instruction, major=major, selector=selector, qualifiers=qualifiers, source=source)
+    held: Held = request.app.state.held
+    return await held.operand(request, shape, type, role, which)
 
 
-Apart = Annotated[Which, Depends(which)]
+Operand = Annotated[Sequence[Fragment], Depends(operand)]
 
 
 @router.get("/find", responses=described(ROWS))
 async def find(
-    request: Request,
-    held: Holding,
+    operand: Operand,
     form: RowsFormat,
-    apart: Apart,
-    shape: Shape,
-    type: Type = None,  # noqa: A002 - PTX's word
-    role: Role = None,
     row: Row = None,
     col: Row = None,
     lane: Lane = None,
@@ -105,27 +103,17 @@ async def find(
     computation: Computation = None,
 ) -> Response:
     """The elements at a cell, in a place, or at any part of these."""
-    found = await held.operand(request, shape, type, role, apart)
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
     if form is Format.JSON and any(value is not None for value in where.values()):
         # A few rows cost less than going to a thread and back.
-        return _rows(lookup.rows(found, **where), form)
-    return await run_sync(lambda: _rows(lookup.rows(found, **where), form))
+        return _rows(lookup.rows(operand, **where), form)
+    return await run_sync(lambda: _rows(lookup.rows(operand, **where), form))
 
 
 @router.get("/layout", responses=described(ROWS))
-async def layout(
-    request: Request,
-    held: Holding,
-    form: RowsFormat,
-    apart: Apart,
-    shape: Shape,
-    type: Type = None,  # noqa: A002 - PTX's word
-    role: Role = None,
-) -> Response:
+async def layout(operand: Operand, form: RowsFormat) -> Response:
     """All elements of one operand, by lane, register and slot."""
-    found = await held.operand(request, shape, type, role, apart)
-    return await run_sync(lambda: _rows(lookup.rows(found), form))
+    return await run_sync(lambda: _rows(lookup.rows(operand), form))
 
 
 @router.get("/fragments", responses=described(ROWS))
@@ -193,7 +181,8 @@ async def only(
     instruction: Text = None,
 ) -> dict[str, str | None]:
     """The operands to compare."""
-    return {"shape": shape, "type": type, "role": role, "instruction": instruction}
+    # The fields of a form are there, even if nobody has filled them in.
+    return {"shape": shape or None, "type": type or None, "role": role or None, "instruction": instruction or None}
 
 
 Only = Annotated[dict[str, str | None], Depends(only)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 from ...db.fragment import Fragment
 from ...db.instructions import instruction
@@ -17,20 +19,10 @@ _MOST = 6000
 _KEPT = 512
 
 
-class Layout(NamedTuple):
-    """What a drawing depends on: equal layouts have the same one, whatever they are called."""
-
-    digest: str | None
-    role: str
-    axes: str
-    product: bool
-    windowed: bool
-    registers: int
-    register_bits: int
-    slots: int
-    threads: int
-    dimensions: tuple[int, int]
-    computations: int
+#: What a drawing depends on, whatever the fragment is called.
+_LAYOUT = attrgetter(
+    *("digest", "role", "windowed", "registers", "register_bits", "slots", "threads", "dimensions", "computations")
+)
 
 
 class Alike:
@@ -40,32 +32,15 @@ class Alike:
     """
 
     def __init__(self, fragment: Fragment, *also: str | None) -> None:
+        axes = instruction(fragment.instruction).axes
         self.fragment = fragment
-        self.facts = layout(fragment), also
+        self.facts = _LAYOUT(fragment), axes[fragment.role], "D" in axes, also
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Alike) and self.facts == other.facts
 
     def __hash__(self) -> int:
         return hash(self.facts)
-
-
-def layout(fragment: Fragment) -> Layout:
-    """What its drawing depends on."""
-    axes = instruction(fragment.instruction).axes
-    return Layout(
-        fragment.digest,
-        fragment.role,
-        axes[fragment.role],
-        "D" in axes,
-        fragment.windowed,
-        fragment.registers,
-        fragment.register_bits,
-        fragment.slots,
-        fragment.threads,
-        fragment.dimensions,
-        fragment.computations,
-    )
 
 
 def matrix(fragment: Fragment, lane: int | None = None) -> list[str]:
@@ -101,8 +76,6 @@ def _register_file(drawn: Alike, lane: int | None) -> str:
 def held(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     """What one lane holds: register and slots, and the rows and columns in them."""
     assert fragment.elements is not None
-    from dataclasses import replace
-
     mine = replace(fragment, elements=fragment.elements[fragment.elements["lane"] == lane])
     grid = by_lane(mine, View(whole=True))
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]

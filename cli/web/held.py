@@ -1,4 +1,4 @@
-"""What the database holds, as a digest, and the operands that were looked at last, in memory."""
+"""The open database, what it holds as a digest, and the operands that were looked at last, in memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 
+from ... import Database
 from ...db import lookup
 from ...db.fragment import Fragment
 from ...db.names import Which, of_one_operand
@@ -73,11 +74,11 @@ class Held:
             return found
 
 
-async def held(request: Request) -> Held:
-    """That of the application."""
-    made: Held = request.app.state.held
-    return made
+async def opened(request: Request) -> Database:
+    """The one that the application was made with. It serves any number of threads."""
+    database: Database = request.app.state.database
+    return database
 
 
 #: A parameter of a route.
-Holding = Annotated[Held, Depends(held)]
+Opened = Annotated[Database, Depends(opened)]

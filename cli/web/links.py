@@ -62,9 +62,9 @@ def operand_page(survey: Survey, key: Key, source: str | None = None, lane: int 
     return page(*key[:4], **apart, source=source, lane=lane)
 
 
-def product_page(product: Product, accumulator: str | None = None) -> Page:
+def product_page(product: Product, accumulator: str | None = None, lane: int | None = None) -> Page:
     """The page of an instruction."""
-    return page(*product, accumulator=accumulator)
+    return page(*product, accumulator=accumulator, lane=lane)
 
 
 def site_links(here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:

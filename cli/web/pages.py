@@ -24,9 +24,10 @@ from ...db.picture import FORMATS
 from ...db.survey import Product, Survey, survey
 from ..options import Format
 from . import tasks, views
-from .database import Opened
+from .api import Only
+from .held import Opened
 from .links import Links, operand_page
-from .problem import without_place
+from .problem import invalid, without_place
 from .render import describe, layouts_css, render, selection
 from .search import find, near
 from .work import Working
@@ -47,13 +48,10 @@ class _PageRoute(APIRoute):
                 raise HTTPException(404, f"there is no {request.url.path}: /openapi.json says what there is")
             try:
                 return await handler(request)
-            except (LanemapError, RequestValidationError) as error:
-                words = (
-                    str(error)
-                    if isinstance(error, LanemapError)
-                    else f"{error.errors()[0]['loc'][-1]}: {error.errors()[0]['msg']}"
-                )
-                return _refused(request, 400, words)
+            except LanemapError as error:
+                return _refused(request, 400, str(error))
+            except RequestValidationError as error:
+                return _refused(request, 400, ": ".join(invalid(error)))
             except HTTPException as error:
                 return _refused(request, error.status_code, error.detail)
 
@@ -134,7 +132,7 @@ def made_style() -> Response:
 @router.get("/")
 def home(known: Known) -> Response:
     """What is covered."""
-    return _page("home", {"title": "Fragment layouts of tensor-core instructions"} | views.home(known, links()))
+    return _page("home", views.home(known, links()))
 
 
 @router.get("/search")
@@ -154,61 +152,51 @@ def search(request: Request, database: Opened, known: Known, q: str = "") -> Res
 async def check(working: Working) -> Response:
     """The cross-check of everything."""
     report = (await working(tasks.check, "page", [])).decode()
-    return _page("check", {"title": "Check"} | views.report(report))
+    return _page("check", views.report("Check", report))
 
 
 @router.get("/defects")
 def defects(known: Known) -> Response:
     """What is wrong in documents and libraries."""
-    return _page("defects", {"title": "Defects"} | views.defects(known, links()))
+    return _page("defects", views.defects(known, links()))
 
 
 @router.get("/sources")
 def sources(known: Known) -> Response:
     """Where layouts come from."""
-    return _page("sources", {"title": "Sources"} | views.sources(known))
+    return _page("sources", views.sources(known))
 
 
 @router.get("/api")
 def api(request: Request) -> Response:
     """What programs can ask."""
-    return _page("api", {"title": "API"} | views.api(request.app.openapi()))
+    return _page("api", views.api(request.app.openapi()))
 
 
 @router.get("/fleet")
 def fleet(database: Opened, known: Known) -> Response:
     """Forms against cards and drivers, and where captures differ."""
-    return _page("fleet", {"title": "Fleet"} | views.fleet(database.fleet(), known, links()))
+    return _page("fleet", views.fleet(database.fleet(), known, links()))
 
 
 @router.get("/compare")
 async def compare(
     known: Known,
     working: Working,
+    only: Only,
     left: Text = None,
     right: Text = None,
-    shape: Text = None,
-    type: Text = None,  # noqa: A002 - PTX's word
-    role: Text = None,
-    instruction: Text = None,
 ) -> Response:
     """Two sources, or a dropped file and a source."""
-    which = {"shape": shape or None, "type": type or None, "role": role or None, "instruction": instruction or None}
     report, refused = "", ""
     if left and right:
         try:
-            report = (await working(tasks.diff, "page", left, right, which)).decode()
+            report = (await working(tasks.diff, "page", left, right, only)).decode()
         except LanemapError as error:
             refused = str(error)
-    names = list(known.sources)
-    facts: dict[str, Any] = {
-        "left": left,
-        "right": right or DEFAULT_SOURCE,
-        "names": names,
-        "refused": refused,
-        "which": which,
-    }
-    return _page("compare", {"title": "Compare"} | facts | views.report(report), 400 if refused else 200)
+    chosen = {"left": left, "right": right or DEFAULT_SOURCE, "names": list(known.sources), "which": only}
+    facts = views.report("Compare", report) | chosen | {"refused": refused}
+    return _page("compare", facts, 400 if refused else 200)
 
 
 @router.post("/compare")
@@ -234,7 +222,7 @@ async def sql(working: Working, query: str = "") -> Response:
         except LanemapError as error:
             refused = str(error)
     facts = views.sql(query, rows, refused, links()) | {"limit": _ROWS, "seconds": _SECONDS}
-    return _page("sql", {"title": "SQL"} | facts, 400 if refused else 200)
+    return _page("sql", facts, 400 if refused else 200)
 
 
 @router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")

@@ -68,12 +68,17 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    where, words = invalid(error)
+    return problem(400, f"{where}: {words}", where.partition(".")[0])
+
+
+def invalid(error: RequestValidationError) -> tuple[str, str]:
+    """The first parameter or part of a body that is wrong, and why."""
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"][1:]] or [str(first["loc"][0])]
-    words = first["msg"].removeprefix("Value error, ")
+    where = ".".join(map(str, first["loc"][1:] or first["loc"]))
     if first["type"] == "enum":
-        words = f"{first['input']!r} is not one of {first['ctx']['expected']}"
-    return problem(400, f"{'.'.join(where)}: {words}", where[0])
+        return where, f"{first['input']!r} is not one of {first['ctx']['expected']}"
+    return where, first["msg"].removeprefix("Value error, ")
 
 
 def _failed(request: Request, error: Exception) -> Response:

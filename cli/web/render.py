@@ -14,6 +14,7 @@ from ...db.fragment import Fragment
 from ...db.instructions import Key
 from ...db.picture.html import stylesheet
 from ...db.report.html import STYLE
+from ...db.survey import Known
 from .links import Links
 
 _FOLDER = Path(__file__).parent
@@ -27,20 +28,31 @@ NAVIGATION = (
     ("fleet", "Fleet"),
     ("sql", "SQL"),
 )
-#: Style sheets that are made, not written, by their names among the static files.
+#: How each state looks besides its colour.
+_SIGNS = {
+    Known.AGREED: "✓",
+    Known.DOCUMENTED: "§",
+    Known.MEASURED: "◆",
+    Known.IMPORTED: "↓",
+    Known.DRAWN: "◇",
+    Known.CONTRADICTED: "≠",
+    Known.ERROR: "!",
+}
 _DESCRIPTION = "Which lane, register and slot of a tensor-core instruction holds which matrix element."
 
 
 @cache
 def environment() -> Environment:
     """The templates, with everything escaped."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["signs"] = _SIGNS
+    return made
 
 
 def render(name: str, links: Links, facts: dict[str, Any]) -> str:

@@ -119,11 +119,10 @@ def _alike(one: Fragment, other: Fragment) -> bool:
 
 def _pages(known: Survey, database: Database, same: Mapping[Page, Page]) -> Iterator[tuple[Page, str, _Facts]]:
     """Each page with its template and what makes its facts."""
-    title = {"title": "Fragment layouts of tensor-core instructions"}
-    yield page(), "home", lambda links: title | views.home(known, links)
-    yield page("check"), "check", lambda _: {"title": "Check"} | views.report(_report(database))
-    yield page("defects"), "defects", lambda links: {"title": "Defects"} | views.defects(known, links)
-    yield page("sources"), "sources", lambda _: {"title": "Sources"} | views.sources(known)
+    yield page(), "home", partial(views.home, known)
+    yield page("check"), "check", lambda _: views.report("Check", _report(database))
+    yield page("defects"), "defects", partial(views.defects, known)
+    yield page("sources"), "sources", lambda _: views.sources(known)
     for product in known.products:
         for accumulator in (None, *dict.fromkeys(form.d for form in forms_of(product))):
             each = product_page(product, accumulator)

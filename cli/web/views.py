@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,6 @@ from .links import Links, operand_page, product_page
 
 _ROOT = Path(__file__).parents[2]
 
-#: How each state looks besides its colour.
-SIGNS = {
-    Known.AGREED: "✓",
-    Known.DOCUMENTED: "§",
-    Known.MEASURED: "◆",
-    Known.IMPORTED: "↓",
-    Known.DRAWN: "◇",
-    Known.CONTRADICTED: "≠",
-    Known.ERROR: "!",
-}
 _MEANING = {
     Known.AGREED: "a formula in the document, and a measurement that agrees with it",
     Known.DOCUMENTED: "a formula in the document; nobody has measured it",
@@ -71,11 +61,12 @@ def home(survey: Survey, links: Links) -> dict[str, Any]:
     ]
     every = [survey.of_operand(each) for each in survey.operands]
     legend = [
-        {"known": known, "sign": SIGNS[known], "meaning": _MEANING[known], "count": every.count(known)}
-        for known in (*SIGNS,)
+        {"known": known, "meaning": meaning, "count": every.count(known)}
+        for known, meaning in _MEANING.items()
         if known in every
     ]
     return {
+        "title": "Fragment layouts of tensor-core instructions",
         "columns": max((len(each["columns"]) for each in families), default=0),
         "families": families,
         "legend": legend,
@@ -119,7 +110,6 @@ def _line(survey: Survey, links: Links, products: Sequence[Product], columns: Se
             {
                 "name": name,
                 "known": known,
-                "sign": SIGNS[known],
                 "href": links.page(operand_page(survey, operand_key(survey, operand))),
             }
         )
@@ -158,11 +148,8 @@ def instruction(
     of = {each.role: each for each in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [each for each in there if not (both and each.role == "C") and each.role in ("A", "B", "C", "D", "E")]
-    threads = max((each.threads for each in there), default=0)
-    if lane is not None and not 0 <= lane < threads:
-        raise LanemapError(f"lane {lane} is outside {product}: it goes from 0 to {threads - 1}")
     said = said_of(survey, operands)
-    return {
+    return _lanes(product, there, lane, lambda number: links.page(product_page(product, accumulator, number))) | {
         "product": product,
         "title": str(product),
         "forms": [form for form in forms if form.d == chosen] or forms,
@@ -170,15 +157,6 @@ def instruction(
         "accumulator": chosen,
         "pictures": drawing.product(drawn, lane) if drawn else [],
         "both": both,
-        "lane": lane,
-        "lanes": range(min(threads, 32)),
-        "threads": threads,
-        "lane_page": lambda number: links.page(
-            product_page(product, accumulator)._replace(
-                parameters=(*product_page(product, accumulator).parameters, ("lane", str(number)))
-            )
-        ),
-        "held": [(each, drawing.held(each, lane)) for each in there] if lane is not None else [],
         "operands": [_operand_line(survey, links, key, said) for each in operands for key in survey.operands[each]],
         "sources": [name for name in survey.sources if any(name in there for there in said.values())],
         "missing": [each for each in shown if not each.has_rows],
@@ -186,18 +164,32 @@ def instruction(
     }
 
 
+def _lanes(
+    of: object, fragments: Sequence[Fragment], lane: int | None, page: Callable[[int], str | None]
+) -> dict[str, Any]:
+    """The lanes to choose from, each with its page, and what the chosen one holds.
+
+    Raises:
+        LanemapError: there is no such lane.
+    """
+    threads = max((each.threads for each in fragments), default=0)
+    if lane is not None and not 0 <= lane < threads:
+        raise LanemapError(f"lane {lane} is outside {of}: it goes from 0 to {threads - 1}")
+    held = [(each, drawing.held(each, lane)) for each in fragments if each.has_rows] if lane is not None else []
+    return {"lane": lane, "lanes": range(min(threads, 32)), "threads": threads, "lane_page": page, "held": held}
+
+
 def _operand_line(
     survey: Survey, links: Links, key: Key, said: Mapping[Key, Mapping[str, summary.Said]]
 ) -> dict[str, Any]:
-    fragment, known = survey.shown(key), survey.known[key]
+    fragment = survey.shown(key)
     return {
         "key": key,
         "name": key.role,
         "apart": variant(key) if len(survey.operands[operand_of(key)]) > 1 else "",
         "size": size(fragment),
         "fragment": fragment,
-        "known": known,
-        "sign": SIGNS[known],
+        "known": survey.known[key],
         "said": said[key],
         "href": links.page(operand_page(survey, key)),
     }
@@ -234,12 +226,10 @@ def operand(
 ) -> dict[str, Any]:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
     fragment = survey.shown(key, source)
-    if lane is not None and not 0 <= lane < fragment.threads:
-        raise LanemapError(f"lane {lane} is outside {fragment}: it goes from 0 to {fragment.threads - 1}")
     product = next(each for each, operands in survey.products.items() if operand_of(key) in operands)
     said = said_of(survey, survey.products[product])[key]
     rows = fragment.has_rows
-    return {
+    return _lanes(fragment, [fragment], lane, lambda number: links.page(operand_page(survey, key, source, number))) | {
         "key": key,
         "product": product,
         "product_page": links.page(product_page(product)),
@@ -247,18 +237,12 @@ def operand(
         "fragment": fragment,
         "size": size(fragment),
         "known": survey.known[key],
-        "sign": SIGNS[survey.known[key]],
         "variants": [
             (variant(each), links.page(operand_page(survey, each)), each == key)
             for each in survey.operands[operand_of(key)]
         ],
         "matrices": drawing.matrix(fragment, lane) if rows else [],
         "registers": drawing.register_file(fragment, lane) if rows else "",
-        "lane": lane,
-        "lanes": range(min(fragment.threads, 32)),
-        "threads": fragment.threads,
-        "lane_page": lambda number: links.page(operand_page(survey, key, source, number)),
-        "held": [(fragment, drawing.held(fragment, lane))] if rows and lane is not None else [],
         "said": [
             {
                 "source": name,
@@ -365,14 +349,15 @@ def _stays(first: drawing.Alike, second: drawing.Alike, transposed: bool) -> boo
     return stays(first.fragment, second.fragment, transposed=transposed)
 
 
-def report(html: str) -> dict[str, Any]:
+def report(title: str, html: str) -> dict[str, Any]:
     """A report that is made already, and escaped."""
-    return {"report": Markup(html)}  # noqa: S704 - by db.report.html
+    return {"title": title, "report": Markup(html)}  # noqa: S704 - by db.report.html
 
 
 def sql(query: str, rows: Sequence[Mapping[str, Any]] | None, refused: str, links: Links) -> dict[str, Any]:
     """A query and its result, with examples."""
     return {
+        "title": "SQL",
         "query": query,
         "rows": None if rows is None else Rows(tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows]),
         "refused": refused,
@@ -394,7 +379,8 @@ def defects(survey: Survey, links: Links) -> dict[str, Any]:
             if each.erratum or (each.slip and each.source == DEFAULT_SOURCE)
         ]
     page = MarkdownIt("js-default").enable("table").render((_ROOT / "DEFECTS.md").read_text("utf-8"))
-    return {"errata": errata, "libraries": Markup(page.partition("</h1>")[2])}  # noqa: S704 - HTML in it is escaped
+    libraries = Markup(page.partition("</h1>")[2])  # noqa: S704 - HTML in it is escaped
+    return {"title": "Defects", "errata": errata, "libraries": libraries}
 
 
 def fleet(found: Fleet, survey: Survey, links: Links) -> dict[str, Any]:
@@ -407,22 +393,22 @@ def fleet(found: Fleet, survey: Survey, links: Links) -> dict[str, Any]:
         for each in found.disagreements
         if each.key in survey.fragments
     ]
-    return {"captures": found.captures, "alike": alike, "differ": differ}
+    return {"title": "Fleet", "captures": found.captures, "alike": alike, "differ": differ}
 
 
 def api(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Every route of an OpenAPI description, with its parameters."""
+    """Every route of an OpenAPI description, with its parameters, those first that it needs."""
     routes = []
     for path, methods in description["paths"].items():
         for method, said in methods.items():
             parameters = [
                 (each["name"], "needed" if each["required"] else each["schema"].get("default"), each.get("description"))
-                for each in said.get("parameters", [])
+                for each in sorted(said.get("parameters", []), key=lambda each: not each["required"])
             ]
             body = " or ".join(said.get("requestBody", {}).get("content", {}))
             words = {"path": path, "method": method.upper(), "words": said["description"], "body": body}
             routes.append(words | {"parameters": [[_shown(each) for each in row] for row in parameters]})
-    return {"routes": routes}
+    return {"title": "API", "routes": routes}
 
 
 def _shown(value: object) -> str:
@@ -436,4 +422,4 @@ def sources(survey: Survey) -> dict[str, Any]:
         told = Source(record["name"], record["kind"], record["title"], (), json.loads(record["provenance"] or "{}"))
         facts = [(name, value) for name, value in provenance(told) if name not in ("source", "kind", "title")]
         found.append({**record, "facts": facts})
-    return {"sources": found}
+    return {"title": "Sources", "sources": found}
