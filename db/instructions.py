@@ -42,6 +42,9 @@ _PACKED = {("mma", "m16n8k64", "e2m1"), ("mma.sp", "m16n8k128", "e2m1")}
 #: Where each quad pair, a group of eight lanes, computes a product of its own (9.7.14.5.1). A and B have both majors.
 _QUAD_PAIRS = {("mma", "m8n8k4", "f16"), ("mma", "m8n8k4", "f32")}
 
+#: What the axes of Tensor Memory are called (9.7.16.1): unlike those of matrices, not by their letters.
+_MEMORY = {"l": "memory lane", "c": "column"}
+
 _SHAPE = re.compile(r"m([0-9]{1,5})n([0-9]{1,5})(?:k([0-9]{1,5}))?")
 #: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
@@ -55,8 +58,9 @@ class Instruction:
     """One instruction, as PTX spells its name.
 
     ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, ``m1`` is one
-    column, and ``s`` counts block scales. ``threads`` execute it together. Elements of the roles in ``windowed`` may
-    stand for a window of columns. ``mnemonic`` is how mnemonics begin, where not with the name.
+    column, ``s`` counts block scales, and ``lc`` lanes and columns of Tensor Memory. ``threads`` execute it together.
+    Elements of the roles in ``windowed`` may stand for a window of columns. ``mnemonic`` is how mnemonics begin, where
+    not with the name.
     """
 
     name: str
@@ -89,8 +93,8 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
         Instruction("ldmatrix", {"r": "mn", "p": "m1"}),
         Instruction("stmatrix", {"r": "mn", "p": "m1"}),
         Instruction("movmatrix", {"A": "mn", "D": "nm"}),
-        Instruction("tcgen05.ld", {"r": "mn"}),
-        Instruction("tcgen05.st", {"r": "mn"}),
+        Instruction("tcgen05.ld", {"r": "lc"}),
+        Instruction("tcgen05.st", {"r": "lc"}),
     )
 }
 
@@ -98,6 +102,15 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
 def instruction(name: str) -> Instruction:
     """The row of an instruction. One that is not in the table is taken for a product that a warp computes."""
     return INSTRUCTIONS.get(name) or Instruction(name, _SPARSE)
+
+
+def axis_name(axis: str) -> str:
+    """What one of the axes of an instruction is called.
+
+    >>> axis_name("m"), axis_name("l")
+    ('M', 'memory lane')
+    """
+    return _MEMORY.get(axis, axis.upper())
 
 
 @cache
@@ -120,7 +133,8 @@ def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | No
         lacking = missing.pop()
         if lacking == "s":
             raise LanemapError(f"{role} of {name} {shape} needs its number of scales: write scale_vec::2X")
-        raise LanemapError(f"shape {shape} of {name} has no {lacking.upper()}: write m16n8k16")
+        example = "16x256b" if lacking in _MEMORY else "m16n8k16"
+        raise LanemapError(f"shape {shape} of {name} has no {axis_name(lacking)}: write {example}")
     if not all(0 < extent <= _LARGEST for extent in extents.values()):
         raise LanemapError(f"invalid shape {shape}: each dimension is 1 to {_LARGEST}")
     return extents[axes[role][0]], extents[axes[role][1]]
@@ -133,7 +147,7 @@ def _extents(shape: str, qualifiers: str) -> dict[str, int]:
     if memory := _TENSOR_MEMORY.fullmatch(shape):
         count = _COUNT.match(qualifiers)
         columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
-        return known | {"m": int(memory[1]), "n": columns}
+        return known | {"l": int(memory[1]), "c": columns}
     if matched := _SHAPE.fullmatch(shape):
         return known | {axis: int(each) for axis, each in zip("mnk", matched.groups(), strict=True) if each}
     raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from ..fragment import Fragment
-from ..instructions import WARP, instruction
+from ..instructions import WARP, axis_name, instruction
 from .repeat import in_words, repeat
 from .runs import Held, Run, Spans, Table, join_columns, join_rows, join_slots, matrices, run, span_words, turned
 from .view import View, letter
@@ -142,9 +142,9 @@ def _outside(fragment: Fragment, computation: int) -> tuple[str, ...]:
     return (f"{count} element{'s' * (count > 1)} outside the matrix cannot be drawn.",) if count else ()
 
 
-def axes(fragment: Fragment) -> str:
-    """What the rows and the columns of the matrix count: M, N or K."""
-    return instruction(fragment.instruction).axes[fragment.role].upper()
+def axes(fragment: Fragment) -> list[str]:
+    """What the rows and the columns of the matrix count: M, N or K; lanes and columns of Tensor Memory."""
+    return [axis_name(axis) for axis in instruction(fragment.instruction).axes[fragment.role]]
 
 
 def heading(fragment: Fragment) -> str:
@@ -162,7 +162,7 @@ def selector(fragment: Fragment) -> str:
 def size(fragment: Fragment) -> str:
     """Rows and columns, with what they count."""
     counted = zip(fragment.dimensions, axes(fragment), strict=True)
-    return " x ".join(f"{extent} ({axis})" if axis.isalpha() else str(extent) for extent, axis in counted)
+    return " x ".join(f"{extent} ({axis})" if axis != "1" else str(extent) for extent, axis in counted)
 
 
 def name(fragment: Fragment) -> str:
@@ -309,7 +309,7 @@ def _grid(sheet: Sheet, view: View) -> Grid:
     starts = [
         [at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (sheet.step, fragment.chunk)
     ]
-    corner = "\\".join(axis for axis in axes(fragment) if axis.isalpha())
+    corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
     grid = Grid(sheet.title, corner, [span_words(span) for span in columns], body, sheet.notes, starts)
     return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
 

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from lanemap.db.errors import LanemapError
 from lanemap.db.fragment import Fragment, by_rule
 from lanemap.db.picture import FORMATS, compose, format_of
-from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, sheets
+from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, heading, sheets
+from lanemap.db.picture.html import table
 from lanemap.db.picture.repeat import Shift, repeat
 from lanemap.db.picture.runs import Run
 from lanemap.db.picture.view import PLAIN, View
@@ -201,6 +203,34 @@ def test_matrices_of_one_move_are_told_apart():
     titles = [f"matrix {number}" for number in (1, 2, 3, 4)]
     assert [sheet.title for (sheet,) in sheets([moved])] == titles
     assert by_lane(moved, PLAIN).columns == [f"{reg}.0-1 ({title})" for reg, title in enumerate(titles)]
+
+
+def in_tensor_memory(name):
+    """r of tcgen05.ld and tcgen05.st 32x32b: each lane has a lane of Tensor Memory (9.7.16.2.3.1)."""
+    lane, i = np.indices((32, 4))
+    return replace(fragment(name, "32x32b", "b32", "r", 1, by_rule(1, lane, i)), qualifiers="x4")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "down", "across"),
+    [
+        (in_tensor_memory("tcgen05.ld"), "memory lane", "column"),
+        (in_tensor_memory("tcgen05.st"), "memory lane", "column"),
+        (accumulator(8), "M", "N"),
+        (multiplicand("f16", 16), "M", "K"),
+        (matrices(1), "M", "N"),
+    ],
+    ids=str,
+)
+def test_axes_are_called_what_they_are_wherever_they_are_named(drawn, down, across):
+    rows, columns = drawn.dimensions
+    (grid,) = [grid for together in sheets([drawn]) for grid in by_element(together, PLAIN)]
+    assert grid.corner == f"{down}\\{across}"
+    assert heading(drawn).endswith(f": {rows} ({down}) x {columns} ({across})")
+    svg, page = drawn.draw().svg(), table(grid, {}, "")
+    for text in (svg, page):
+        assert f">{down}\\{across}<" in text
+    assert f"{rows} ({down}) x {columns} ({across})" in svg
 
 
 def test_what_does_not_repeat_is_drawn_whole():
