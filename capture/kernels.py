@@ -41,7 +41,7 @@ def kernels(form: Form | Move) -> list[Kernel]:
     """All kernels of a form: a product of a warp has one for each sparsity selector, everything else has one."""
     if isinstance(form, Move):
         return [move(form)]
-    if form.name in ("wgmma", "wgmma.sp"):
+    if form.threads == WARPGROUP:
         return [warpgroup(form)]
     return [product(form, selector) for selector in form.selectors]
 

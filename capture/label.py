@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..db.fragment import Fragment
 from ..db.instructions import DENSE, Form
 from .bench import captured, side
 from .probe import Measurement
-from .relations import Contradiction, Side, assignment, blocks, common, strands
+from .relations import Contradiction, Side, blocks, common, strands
 
 
 @dataclass(frozen=True)
@@ -142,35 +141,37 @@ def _depth_labels(
     if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
         raise Contradiction("slots of A and B that meet are in two computations of the documented D")
     base = np.empty(len(votes), np.int64)
-    orders = list(permutations(range(rule.group)))
     for each in np.unique(computation):
         chunks = depth.chunks[computation[depth.chunks[:, 0]] == each]
         if len(chunks) != total:
             raise Contradiction(f"computation {each} has {len(chunks)} chunks of K: the shape has {total}")
-        by_order = np.stack([votes[chunks, :, order].sum(axis=1) for order in orders])
-        chosen = assignment(by_order.max(axis=0))
-        best = by_order[:, np.arange(total), chosen].argmax(axis=0)
-        members = np.array(orders)[best]
-        base[chunks] = chosen[:, None] * rule.width + members
-        named = votes[chunks].sum(axis=(0, 1))[chosen[:, None], members]
-        _expect_majority(role, base[chunks], votes[chunks, chosen[:, None], members], named)
+        labels = np.arange(total)[:, None] * rule.width + np.arange(rule.group)
+        base[_strands_of(labels, role, chunks, votes)] = labels
     agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())
     return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(slots)} slots agree)"
 
 
-def _expect_majority(role: str, label: NDArray[Any], slots: NDArray[Any], named: NDArray[Any]) -> None:
-    """Refuse an order of K in which a label has not most of the slots that the document names it for.
+def _strands_of(labels: NDArray[Any], role: str, chunks: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
+    """The strand that has most of the slots which the document names for each label (chunk of columns, member).
 
-    Where each has, no other order agrees as well.
+    No other order of K agrees with the document as well. Where a label has no such strand, or shares it, or the strands
+    of a chunk are in several, the document orders nothing.
     """
-    few = 2 * slots <= named
-    if few.any():
-        at = np.unravel_index(np.argmax(few), few.shape)
-        one = "row" if role == "B" else "chunk of columns from"
+    by_strand = votes[chunks].reshape(chunks.size, *labels.shape)
+    most, slots, named = by_strand.argmax(axis=0), by_strand.max(axis=0), by_strand.sum(axis=0)
+    one = "row" if role == "B" else "chunk of columns from"
+    for at in np.argwhere(2 * slots <= named)[:1]:
+        label, count, together = labels[*at], named[*at], slots[*at]
         raise Contradiction(
-            f"of {named[at]} slots that the documented {role} gives {one} {label[at]} along K, "
-            f"no more than {slots[at]} are together as measured: that orders nothing"
+            f"of {count} slots that the documented {role} gives {one} {label} along K, "
+            f"no more than {together} are together as measured: that orders nothing"
         )
+    chunk = most // chunks.shape[1]
+    if len(np.unique(most)) < most.size or (chunk != chunk[:, :1]).any():
+        raise Contradiction(
+            f"the documented {role} divides K into chunks that are not those measured: it orders nothing"
+        )
+    return np.asarray(chunks.ravel()[most])
 
 
 def _in_slot_order(instruction: Form, table: NDArray[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Relations between numbered things: blocks, strands, and the assignment of labels that agrees most."""
+"""Relations between numbered things: their blocks and strands, and labels that all of a block share."""
 
 from __future__ import annotations
 
@@ -32,24 +32,21 @@ def blocks(left: NDArray[Any], right: NDArray[Any], lefts: Side, rights: Side) -
     """
     met = np.zeros((lefts.size, rights.size), bool)
     met[left, right] = True
-    left, right = np.nonzero(met)
-    first = np.full(lefts.size, rights.size)
-    np.minimum.at(first, left, right)
-    of_right = np.full(rights.size, rights.size)
-    np.minimum.at(of_right, right, first[left])
-    for side, found in ((lefts, first), (rights, of_right)):
-        if (found == rights.size).any():
-            raise Contradiction(f"{side.name(int(np.argmax(found)))} meets nothing")
-    names, block = np.unique(first, return_inverse=True)
-    right_block = np.searchsorted(names, of_right)
+    for side, meets in ((lefts, met.any(axis=1)), (rights, met.any(axis=0))):
+        if not meets.all():
+            raise Contradiction(f"{side.name(int(np.argmin(meets)))} meets nothing")
+    names, block = np.unique(met.argmax(axis=1), return_inverse=True)
+    right_block = np.full(rights.size, len(names))
+    np.minimum.at(right_block, right, block[left])
     pairs = np.bincount(block) * np.bincount(right_block, minlength=len(names))
+    if (block[left] == right_block[right]).all() and np.count_nonzero(met) == pairs.sum():
+        return block, right_block
+    left, right = np.nonzero(met)
     whole = (block[left] == right_block[right]) & (np.bincount(block[left], minlength=len(names)) == pairs)[block[left]]
-    if not whole.all():
-        at = int(np.argmin(whole))
-        raise Contradiction(
-            f"{lefts.name(int(left[at]))} meets {rights.name(int(right[at]))} but not all that others which meet it do"
-        )
-    return block, right_block
+    at = int(np.argmin(whole))
+    raise Contradiction(
+        f"{lefts.name(int(left[at]))} meets {rights.name(int(right[at]))} but not all that others which meet it do"
+    )
 
 
 def strands(left: NDArray[Any], right: NDArray[Any], lefts: int, rights: int) -> NDArray[Any]:
@@ -84,36 +81,3 @@ def common(labels: NDArray[Any], block: NDArray[Any], names: Side, what: str) ->
             f"in one by the documented D"
         )
     return of_block
-
-
-def assignment(votes: NDArray[Any]) -> NDArray[Any]:
-    """The label (column) of each row of a square matrix of votes such that the votes for them sum to the most.
-
-    The Hungarian method, with one shortest augmenting path for each row; ties go to low labels.
-    """
-    size = len(votes)
-    cost = -votes.astype(np.int64)
-    row_price, column_price = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    row_of = np.full(size, -1)
-    for row in range(size):
-        slack, reached_from = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
-        done = np.zeros(size, bool)
-        at, column = row, -1
-        while at >= 0:
-            reduced = cost[at] - row_price[at] - column_price
-            better = ~done & (reduced < slack)
-            slack[better], reached_from[better] = reduced[better], column
-            nearest = int(np.argmin(np.where(done, np.iinfo(np.int64).max, slack)))
-            step = slack[nearest]
-            row_price[[row, *row_of[done]]] += step
-            column_price[done] -= step
-            slack[~done] -= step
-            done[nearest] = True
-            at, column = int(row_of[nearest]), nearest
-        while column >= 0:
-            before = int(reached_from[column])
-            row_of[column] = row if before < 0 else row_of[before]
-            column = before
-    label = np.empty(size, np.intp)
-    label[row_of] = np.arange(size)
-    return label

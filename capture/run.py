@@ -14,7 +14,7 @@ from ..db.difference import difference
 from ..db.errors import LanemapError
 from ..db.forms import Move, every
 from ..db.fragment import Fragment, Source, merge
-from ..db.instructions import Form, Key
+from ..db.instructions import WARPGROUP, Form, Key
 from . import moves, ptx, warpgroup
 from .bench import Bench
 from .device import Description, Device, NotLoaded
@@ -104,13 +104,11 @@ def _load(device: Device, forms: Sequence[Form | Move], description: Description
 
 
 def _modules(forms: Iterable[Form | Move]) -> list[list[Form | Move]]:
-    """The forms whose kernels are loaded together: those of wgmma by types, all others by shape."""
+    """The forms whose kernels are loaded together: those of a family, or of wgmma, whose kernels are long, by types."""
     together: dict[tuple[str, ...], list[Form | Move]] = {}
     for form in forms:
-        alike: tuple[str, ...] = (form.shape,)
-        if isinstance(form, Form) and form.name in ("wgmma", "wgmma.sp"):
-            alike = (form.a, form.d)
-        together.setdefault((form.name, type(form).__name__, *alike), []).append(form)
+        types = (form.a, form.d) if isinstance(form, Form) and form.threads == WARPGROUP else ()
+        together.setdefault((form.name, *types), []).append(form)
     return list(together.values())
 
 
@@ -166,7 +164,7 @@ def _measure(
     """The fragments of a form by the way of its family, and in words what their labels are from."""
     if isinstance(form, Move):
         return moves.measure(bench, form)
-    if form.name in ("wgmma", "wgmma.sp"):
+    if form.threads == WARPGROUP:
         return warpgroup.measure(bench, form, known)
     if form.name == "wmma":
         return [], "operands as wmma.load and wmma.store move them"

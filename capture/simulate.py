@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..db import metadata
 from ..db.forms import Move
 from ..db.fragment import Fragment
-from ..db.instructions import Form, Key, operand
+from ..db.instructions import WARPGROUP, Form, Key, operand
 from . import memory, values
 from .device import Description, NotLoaded, Output, Probes
 from .kernels import in_registers
@@ -50,7 +50,7 @@ class SimulatedGroup:
         chosen = {port.name: picks[:, number] for number, port in enumerate(kernel.inputs)}
         if isinstance(kernel.form, Move):
             words = self._move(kernel.form, probes.patterns, chosen)
-        elif kernel.form.name in ("wgmma", "wgmma.sp"):
+        elif kernel.form.threads == WARPGROUP:
             words = self._warpgroup(kernel.form, probes.patterns, chosen)
         else:
             words = self._product(kernel.form, kernel.selector, probes.patterns, chosen)

@@ -388,6 +388,11 @@ class Form:
         return INSTRUCTIONS[self.name].sparse
 
     @property
+    def threads(self) -> int:
+        """The threads that execute it together: WARP or WARPGROUP."""
+        return INSTRUCTIONS[self.name].threads
+
+    @property
     def roles(self) -> str:
         """The operands that threads hold, but for E: that depends on the selector."""
         return "".join(role for role in INSTRUCTIONS[self.name].axes if role not in SUPPLIED)
@@ -405,7 +410,7 @@ class Form:
         if self.name == "wmma":
             types = (self.d, self.c) if self.a == "f16" else (self.d, self.a, self.b, self.c)
             return f"wmma.mma{self.suffix}.sync.aligned.{layouts}.{self.shape}.{'.'.join(types)}"
-        if self.name in ("wgmma", "wgmma.sp"):
+        if self.threads == WARPGROUP:
             return f"{name}.sync.aligned.{self.shape}.{self.d}.{self.a}.{self.b}{self.suffix}"
         types = (self.d, self.a, self.b, self.c)
         return f"{name}.sync.aligned.{self.shape}.{layouts}{self.kind}.{'.'.join(types)}{self.suffix}"
@@ -432,7 +437,7 @@ class Form:
         if self.sparsity is None:
             return (None,)
         m, _, k = self.dimensions
-        return tuple(range(INSTRUCTIONS[self.name].threads * 8 // (m * k // self.sparsity.width)))
+        return tuple(range(self.threads * 8 // (m * k // self.sparsity.width)))
 
     def operand(self, role: str) -> Operand:
         """The operand of a role."""

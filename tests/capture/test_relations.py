@@ -1,29 +1,13 @@
-from itertools import permutations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from lanemap.capture.relations import Contradiction, Side, assignment, blocks, common, strands
+from lanemap.capture.relations import Contradiction, Side, blocks, common, strands
 
 
 def side(size, kind):
     return Side(size, lambda number: f"{kind} {number}")
-
-
-@given(st.integers(1, 5).flatmap(lambda size: arrays(np.int64, (size, size), elements=st.integers(0, 4))))
-def test_no_assignment_has_more_votes(votes):
-    rows = np.arange(len(votes))
-    label = assignment(votes)
-    assert sorted(label) == list(rows)
-    assert votes[rows, label].sum() == max(votes[rows, list(each)].sum() for each in permutations(rows))
-
-
-@given(st.permutations(range(40)))
-def test_an_assignment_follows_the_only_votes(order):
-    assert list(assignment(np.eye(40, dtype=int)[list(order)])) == list(order)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.randoms())
