@@ -6,8 +6,7 @@ N x K, which is PTX's K x N turned over. Values fill a thread's registers in ord
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,33 +18,8 @@ from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, elements
 from ..db.instructions import WARP, Key
+from .mnemonic import Instruction
 from .shape_stride import Layout, indices, thread_value
-
-_WGMMA = re.compile(r"wgmma[.]mma_async([.]sp)?[.]sync[.]aligned[.](m\d+n\d+k\d+)[.](\w+)[.](\w+)[.](\w+)")
-_MNEMONIC = re.compile(
-    r"mma((?:[.]\w+(?:::\w+)?)*?)[.](m\d+n\d+k\d+)[.](row|col)[.](row|col)[.](\w+)[.](\w+)[.](\w+)[.](\w+)"
-)
-
-#: How many scales a row or a column has in a mnemonic with block scales, and their type.
-SCALED = re.compile(r"scale_vec::([124])X\S*[.](ue\dm\d)\b")
-
-
-def instruction(mnemonic: str) -> Instruction | None:
-    """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
-
-    >>> instruction("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32").types["A"]
-    'tf32'
-    """
-    if matched := _WGMMA.match(mnemonic):
-        sparse, shape, *types = matched.groups()
-        return Instruction("wgmma.sp" if sparse else "wgmma", shape, {}, dict(zip("DAB", types, strict=True)))
-    matched = _MNEMONIC.match(mnemonic)
-    if matched is None:
-        return None
-    modifiers, shape, row, col, *types = matched.groups()
-    sparse = any(modifier.split("::")[0] == "sp" for modifier in modifiers.split("."))
-    name = "mma.sp" if sparse else "mma"
-    return Instruction(name, shape, {"A": row, "B": col}, dict(zip("DABC", types, strict=True)))
 
 
 @cache
@@ -99,15 +73,12 @@ def fragment(
     )
 
 
-def scales(
-    of: Instruction, role: str, scaled: re.Match[str], layout: Layout, chosen: Sequence[int | None], origin: str
-) -> Fragment:
+def scales(of: Instruction, role: str, layout: Layout, chosen: Sequence[int | None], origin: str) -> Fragment:
     """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
 
     Args:
         of: the instruction.
         role: SFA or SFB.
-        scaled: what SCALED found in its mnemonic.
         layout: takes (thread, k) to an index into M x K, or N x K.
         chosen: byte-id and thread-id, which say where of the four bytes and four lanes the scales are (9.7.14.3).
         origin: where the layout was found.
@@ -116,9 +87,9 @@ def scales(
         LanemapError: the layout is another one, or the selectors are not there.
     """
     byte, thread = chosen
-    if byte is None or thread is None:
-        raise LanemapError("its byte-id and thread-id are not constants")
-    count = int(scaled[1])
+    if of.scales is None or byte is None or thread is None:
+        raise LanemapError("its mma has no block scales, or its byte-id and thread-id are not constants")
+    count, type_ = of.scales
     lines, depth = table.dimensions(of.shape, role[-1], of.name)[:: 1 if role == "SFA" else -1]
     index = thread_value(layout)
     line = index % lines
@@ -129,7 +100,7 @@ def scales(
     row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
     qualifiers = f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}"
     return Fragment(
-        **Key(of.name, of.shape, scaled[2], role, qualifiers=qualifiers)._asdict(),
+        **Key(of.name, of.shape, type_, role, qualifiers=qualifiers)._asdict(),
         registers=1,
         slots=4,
         elements=elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col}),
@@ -137,21 +108,6 @@ def scales(
         origin=origin,
         formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}",
     )
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """What a mnemonic says: ``mma`` or ``mma.sp``, the shape, the majors of A and B, the types of D, A, B and C."""
-
-    name: str
-    shape: str
-    majors: Mapping[str, str]
-    types: Mapping[str, str]
-
-    def key(self, role: str, selector: int | None = None) -> Key:
-        """What names the operand of a role."""
-        type_ = self.types["A" if role == "E" else role]
-        return Key(self.name, self.shape, type_, role, self.majors.get(role), selector)
 
 
 @dataclass(frozen=True)

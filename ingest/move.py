@@ -20,31 +20,9 @@ from ..db.fragment import Fragment, by_rule, elements
 from ..db.instructions import INSTRUCTIONS, Key, dimensions, operand
 from .shape_stride import LANE_BITS, Layout, indices, thread_value
 
-_MOVE = re.compile(r"(ldmatrix|stmatrix|movmatrix)[.]sync[.]aligned[.]([\w.]+?)(?:[.]shared)?[.](b\d+\w*)(?:[.]b\w+)?$")
-_TENSOR_MEMORY = re.compile(
-    r"(tcgen05[.](?:ld|st))[.]sync[.]aligned[.](\d+x\d+b(?:x2)?)[.](x\d+(?:[.](?:un)?pack::16b)?)[.](b32)$"
-)
 _ROW_BITS = 128
 _REGISTER_BITS = 32
 _LANES = 32
-
-
-def move(mnemonic: str) -> Key | None:
-    """The registers of the move that a PTX mnemonic names, or None where it is another instruction.
-
-    >>> move("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16").qualifiers
-    'x4.trans'
-    """
-    first = mnemonic.split(" ")[0]
-    if memory := _TENSOR_MEMORY.match(first):
-        name, shape, qualifiers, type_ = memory.groups()
-        return Key(name, shape, type_, "r", qualifiers=qualifiers)
-    matched = _MOVE.match(first)
-    if matched is None:
-        return None
-    words = matched[2].split(".")
-    shape = next((word for word in words if word.startswith("m")), "")
-    return Key(matched[1], shape, matched[3], "r", qualifiers=".".join(word for word in words if word != shape))
 
 
 def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator[Fragment]:

@@ -19,9 +19,10 @@ from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, Source
 from ..db.instructions import Key
-from .atom import Instruction, Operand, fragment, instruction
+from .atom import Operand, fragment
 from .imported import Imported, Skipped, claim_sets
-from .move import fragments, move
+from .mnemonic import Instruction, instruction, move
+from .move import fragments
 from .shape_stride import Layout, layout, size
 
 _TYPES = re.compile(r"_([FS]\d+)((?:BF|TF|F|S|U)\d+|E\dM\d)((?:BF|TF|F|S|U)\d+|E\dM\d)_[SR]S")

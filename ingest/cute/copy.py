@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
 from ..imported import Skipped
-from ..move import fragments, move, tensor_memory
+from ..mnemonic import move
+from ..move import fragments, tensor_memory
 from .header import Name, Struct
 from .operation import family, layout_of
 from .traits import Library

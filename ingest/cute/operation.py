@@ -7,14 +7,15 @@ inside the chunk that PTX names (9.7.14.6.1). So an element of A, and an index o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ...db import instructions as table
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
-from ..atom import SCALED, Instruction, Operand, fragment, instruction, scales
+from ..atom import Operand, fragment, scales
 from ..imported import Skipped
+from ..mnemonic import Instruction, instruction
 from ..shape_stride import Layout, NoLayoutError, size
 from .header import Name, Struct, parse_type
 from .traits import Library, Traits, Value
@@ -34,10 +35,11 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
         operation: its struct.
         called: what to call it in a Skipped.
     """
-    known = next(filter(None, map(instruction, operation.strings)), None)
-    if known is None:
+    every = [*filter(None, map(instruction, operation.strings))]
+    if not every:
         yield Skipped(called, _why(family(operation)))
         return
+    known = every[0]
     try:
         traits = library.traits(name)
         threads = layout_of(library, traits, "ThrID")
@@ -63,21 +65,20 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
     if library.has(traits, "SFALayout"):
-        yield from _scales(library, traits, operation, known, called)
+        yield from _scales(library, traits, operation, [each for each in every if each.scales], called)
 
 
 def _scales(
-    library: Library, traits: Traits, operation: Struct, known: Instruction, called: str
+    library: Library, traits: Traits, operation: Struct, scaled: Sequence[Instruction], called: str
 ) -> Iterator[Fragment | Skipped]:
     """The block scales of each of its mnemonics: an operation may have one for each number of scales."""
-    mnemonics = [*filter(None, map(SCALED.search, operation.strings))]
-    if not mnemonics:
+    if not scaled:
         yield Skipped(f"{called} SFA, SFB", "its mma has no block scales")
-    for scaled, role in product(mnemonics, ("SFA", "SFB")):
+    for known, role in product(scaled, ("SFA", "SFB")):
         try:
             chosen = [operation.numbers.get(f"{name}{role[-1]}") for name in ("bid", "tid")]
             layout = layout_of(library, traits, f"{role}Layout")
-            yield scales(known, role, scaled, layout, chosen, f"{traits.struct.where} {called}")
+            yield scales(known, role, layout, chosen, f"{traits.struct.where} {called}")
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
 

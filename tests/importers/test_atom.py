@@ -5,7 +5,8 @@ import pytest
 
 from lanemap import LanemapError
 from lanemap.db.structure import check
-from lanemap.ingest.atom import Operand, fragment, instruction, lanes
+from lanemap.ingest.atom import Operand, fragment, lanes
+from lanemap.ingest.mnemonic import instruction
 from lanemap.ingest.shape_stride import layout
 
 F16 = instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32")

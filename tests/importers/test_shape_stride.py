@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap import LanemapError
-from lanemap.ingest import atom, shape_stride
+from lanemap.ingest import mnemonic, shape_stride
 from lanemap.ingest.shape_stride import MAX_SIZE, indices, layout, size, thread_value
 
 LEAF = st.tuples(st.integers(1, 4), st.integers(0, 40))
@@ -79,6 +79,6 @@ def test_threads_and_values_need_two_modes(shape):
         thread_value(layout(shape))
 
 
-@pytest.mark.parametrize("module", [shape_stride, atom])
+@pytest.mark.parametrize("module", [shape_stride, mnemonic])
 def test_examples_in_docstrings_are_true(module):
     assert doctest.testmod(module).failed == 0
