@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fragment import Fragment
+from ..fragment import Fragment, elements
 from . import Notation, RefusedError
 from .arithmetic import bits, evaluate
 from .digits import Case, NotASumError, as_cases
-from .table import Inverse, by_lane, everywhere, holding, inverse, rows_of
+from .table import Inverse, by_lane, everywhere, holding, inverse
 
 Array = NDArray[Any]
 
 _BEFORE = """\
 // C++17, constexpr, no other header. Arguments must be in range.
 //
-// at(lane, reg, slot)          the cell of a slot, in a lane for which holds(lane) is true
+// holds(lane)                  whether a lane holds anything
+// holds(lane, reg, slot)       the same of a slot, where a lane holds something in some of its slots only
+// at(lane, reg, slot)          the cell of a slot that holds something
 // find(row, col)               the slot of a cell
 // find(row, col, computation)  the same, where a warp does several products
 // find(row, col, nth)          the same, where several slots hold a cell or, in sparse A and E, any of its chunk of
@@ -69,7 +71,7 @@ _KEPT = re.compile(r" kept = (\d+);")
 
 def compose(fragment: Fragment, name: str) -> str:
     """A namespace with constants, ``holds`` and ``at``, and ``find`` or a line that says why there is none."""
-    lanes, held = by_lane(fragment)
+    lanes, those, held = by_lane(fragment)
     rows, cols = fragment.dimensions
     sizes = f"rows = {rows}, cols = {cols}, registers = {fragment.registers}, slots = {fragment.slots}"
     try:
@@ -83,7 +85,7 @@ def compose(fragment: Fragment, name: str) -> str:
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\nnamespace {name} {{\n\n"
         f"inline constexpr int {sizes};\n\n"
-        f"{_holds(fragment, lanes)}\n{_at(fragment, everywhere(fragment, lanes, held))}\n{find}\n"
+        f"{_holds(fragment, lanes, those)}\n{_at(fragment, everywhere(fragment, lanes, those, held))}\n{find}\n"
         f"}}  // namespace {name}\n}}  // namespace {source}\n#endif\n"
     )
 
@@ -91,12 +93,13 @@ def compose(fragment: Fragment, name: str) -> str:
 def read(text: str, fragment: Fragment) -> Array:
     """The rows that ``holds`` and ``at`` say, as far as ``find``, if there is one, leads back to them."""
     functions = {match[1]: match.groupdict() for match in _FUNCTION.finditer(text)}
-    everyone, element = np.arange(fragment.threads), np.arange(fragment.registers * fragment.slots)
-    (holds,) = _call(functions["holds"], lane=everyone)
-    lanes = everyone[np.broadcast_to(holds, everyone.shape)]
-    place = {"lane": lanes[:, None], "reg": element // fragment.slots, "slot": element % fragment.slots}
+    lane, element = np.indices((fragment.threads, fragment.registers * fragment.slots), sparse=True)
+    place = {"lane": lane, "reg": element // fragment.slots, "slot": element % fragment.slots}
+    (holds,) = _call(functions["holds"], **place)
     cell = dict(zip(("row", "col", "col_last", "computation"), _call(functions["at"], **place), strict=False))
-    rows = rows_of(fragment, cell | {"computation": cell.get("computation", 1) - 1}, lanes)
+    columns = {"col_last": cell["col"], "computation": np.ones_like(lane)} | place | cell
+    held = np.broadcast_to(holds, (fragment.threads, element.size))
+    rows = elements({name: np.broadcast_to(each, held.shape)[held] for name, each in columns.items()})
     if "find" not in functions:
         return rows
     kept = _KEPT.search(text)
@@ -111,13 +114,28 @@ def read(text: str, fragment: Fragment) -> Array:
     return rows[agree]
 
 
-def _holds(fragment: Fragment, lanes: Array) -> str:
-    test = holding(fragment, lanes)
+def _holds(fragment: Fragment, lanes: Array, those: Array) -> str:
+    """Which lanes hold something and, where these leave out elements, in which slots."""
+    sizes = {"lane": fragment.threads, "reg": fragment.registers, "slot": fragment.slots}
+    found = {"lane": lanes, "reg": np.unique(those // fragment.slots), "slot": np.unique(those % fragment.slots)}
+    names = ["lane"] if len(those) == fragment.registers * fragment.slots else list(sizes)
+    tests = [_among(name, sizes[name], found[name]) for name in names]
+    if None in tests or len(found["reg"]) * len(found["slot"]) > len(those):
+        held = np.zeros((fragment.threads, fragment.registers * fragment.slots), bool)
+        held[np.ix_(lanes, those)] = True
+        table = held.reshape(*sizes.values()) if len(names) > 1 else held[:, those[0]]
+        return _function("bool", "holds", names, {}, f"{_literal(table, names)} == 1")
+    return _function("bool", "holds", names, {}, " && ".join(filter(None, tests)) or "true")
+
+
+def _among(name: str, count: int, numbers: Array) -> str | None:
+    """The test that one of ``count`` numbers is among these, empty where all are, None where bits do not tell."""
+    test = holding(count, numbers)
     if test is None:
-        result = f"{_literal(np.isin(np.arange(fragment.threads), lanes), ['lane'])} == 1"
-    else:
-        result = f"(lane & 0x{test[0]:X}) == {test[1]}" if test[0] else "true"
-    return _function("bool", "holds", ["lane"], {}, result)
+        return None
+    mask, value = test
+    field = name if mask == count - 1 else f"({name} & 0x{mask:X})"
+    return f"{field} == {value}" if mask else ""
 
 
 def _at(fragment: Fragment, held: Mapping[str, Array]) -> str:
@@ -190,14 +208,17 @@ def _call(function: Mapping[str, str], **arguments: Array) -> list[Array]:
 
 
 def _evaluate(text: str, known: Mapping[str, Any]) -> Any:
-    """The value of an expression with conditions, or of a comparison with an element of a string literal."""
+    """The value of an expression with conditions, of tests, or of a comparison with an element of a string literal."""
     *cases, last = text.split(" : ")
-    value = _element(last, known)
+    value = _tested(last, known) if " && " in last else _element(last, known)
     for case in reversed(cases):
         tests, result = case.split(" ? ")
-        holds = np.logical_and.reduce(np.broadcast_arrays(*(evaluate(test, known) for test in tests.split(" && "))))
-        value = np.where(holds, evaluate(result, known), value)
+        value = np.where(_tested(tests, known), evaluate(result, known), value)
     return value
+
+
+def _tested(text: str, known: Mapping[str, Any]) -> Any:
+    return np.logical_and.reduce(np.broadcast_arrays(*(evaluate(test, known) for test in text.split(" && "))))
 
 
 def _element(text: str, known: Mapping[str, Any]) -> Any:

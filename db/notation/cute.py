@@ -132,7 +132,7 @@ def _layout(fragment: Fragment, cells: Array) -> tuple[tuple[Digit, ...], ...]:
 
 def _computations(fragment: Fragment) -> Array:
     """The product that each lane works on."""
-    _, coordinates = by_lane(fragment)
+    *_, coordinates = by_lane(fragment)
     return coordinates["computation"][:, 0] + 1
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ..formula import coverage, evaluate_at, parse, value_at
 from ..fragment import Fragment, elements
 from ..instructions import WARP
-from . import Notation
+from . import Notation, RefusedError
 from .arithmetic import bits
 from .digits import Case
-from .table import by_lane, cases_of, everywhere, holding, located, refusal
+from .table import by_lane, cases_of, everywhere, holding
 
 Array = NDArray[Any]
 
@@ -37,10 +37,11 @@ def compose(fragment: Fragment, name: str) -> str:  # noqa: ARG001 - a formula h
     Raises:
         RefusedError: a coordinate takes more cases than a formula should have.
     """
-    lanes, coordinates = by_lane(fragment)
-    whole, test = everywhere(fragment, lanes, coordinates), _test(fragment, lanes)
+    lanes, those, coordinates = by_lane(fragment)
+    whole = everywhere(fragment, lanes, those, coordinates)
+    tests = _test(fragment, "%laneid", fragment.threads, lanes), _test(fragment, "i", whole["row"].shape[1], those)
     window = whole["col_last"] - whole["col"]
-    lines = _definition(fragment, "row", whole["row"], test)
+    lines = _definition(fragment, "row", whole["row"], tests)
     if window.any():
         even = (window == window[0, 0]).all()
         lines += ["col = [firstcol ... lastcol]", *_definition(fragment, "firstcol", whole["col"])]
@@ -71,39 +72,38 @@ def read(text: str, fragment: Fragment) -> Array:
     return elements(columns)
 
 
-def _test(fragment: Fragment, lanes: Array) -> str:
-    """The condition for a lane to hold anything, empty where all do."""
-    found = holding(fragment, lanes)
+def _test(fragment: Fragment, name: str, count: int, numbers: Array) -> str:
+    """The condition for one of ``count`` lanes or elements to be among these, empty where all are."""
+    found = holding(count, numbers)
     if found is None:
-        why = "is held by a lane that no bits of its number distinguish from those that hold nothing"
-        raise refusal(fragment, located(fragment, int(lanes[0]), 0), why)
+        raise RefusedError(f"{fragment}: no bits of {name} tell which of them hold something")
     mask, value = found
-    if not mask:
-        return ""
-    field = f"%laneid % {mask + 1}" if mask & (mask + 1) == 0 else f"(%laneid & 0x{mask:X})"
+    if not mask or mask == count - 1:
+        return f"{name} = {value}" if mask else ""
+    field = f"{name} % {mask + 1}" if mask & (mask + 1) == 0 else f"({name} & 0x{mask:X})"
     return f"{field} = {value}"
 
 
-def _definition(fragment: Fragment, name: str, values: Array, test: str = "") -> list[str]:
-    """The lines that define a coordinate over (lane, element), where ``test`` holds for the lane."""
+def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, str] = ("", "")) -> list[str]:
+    """The lines that define a coordinate over (lane, element), where these tests of the two hold."""
     cases = cases_of(fragment, name, values)
     texts = [bits(case, ("%laneid", "i"), _NAMES if fragment.threads == WARP else {}) for case in cases]
-    clauses = [_clauses(case, values.shape, _LETTER[fragment.role], test) for case in cases]
+    clauses = [_clauses(case, values.shape, _LETTER[fragment.role], *tests) for case in cases]
     width = max(map(len, texts)) if any(clauses) else 0
     lines = [f"{text:<{width}}{clause}" for text, clause in zip(texts, clauses, strict=True)]
     margin = " " * len(f"{name} = ")
     return [(margin if place else f"{name} = ") + line for place, line in enumerate(lines)]
 
 
-def _clauses(case: Case, shape: tuple[int, ...], letter: str, test: str) -> str:
+def _clauses(case: Case, shape: tuple[int, ...], letter: str, lane_test: str, element_test: str) -> str:
     """For which lanes and elements a case holds, as PTX says it."""
     (lanes, those), (threads, count) = case.parts, shape
-    element = _between("i", those, count)
+    element = " && ".join(filter(None, (_between("i", those, count), element_test)))
     clause = f"  for {letter}i where {element}" if element else ""
-    if len(those) == 1 < count:
+    if len(those) == 1 < count and not element_test:
         clause = f"  for {letter}{those.start}"
-    tests = [each for each in (_between("%laneid", lanes, threads), test) if each]
-    return clause + (f"  if {' && '.join(tests)}" if tests else "")
+    lane = " && ".join(filter(None, (_between("%laneid", lanes, threads), lane_test)))
+    return clause + (f"  if {lane}" if lane else "")
 
 
 def _between(name: str, part: range, count: int) -> str:

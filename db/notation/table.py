@@ -80,8 +80,9 @@ def inverse(fragment: Fragment) -> Inverse:
     Raises:
         RefusedError: not as many are stored of one chunk of columns as of another.
     """
-    lanes, held = by_lane(fragment)
-    inside(fragment, lanes, held)
+    values = fragment.registers * fragment.slots
+    lanes, those, held = by_lane(fragment)
+    inside(fragment, lanes, those, held)
     rows, cols = fragment.dimensions
     products = int(held["computation"].max()) + 1
     chunk = next(
@@ -89,14 +90,14 @@ def inverse(fragment: Fragment) -> Inverse:
         for width in range(1, cols + 1)
         if not cols % width and not (held["col"] // width < held["col_last"] // width).any()
     )
-    place = (lanes[:, None] * (fragment.registers * fragment.slots) + np.arange(held["row"].shape[1])).ravel()
+    place = (lanes[:, None] * values + those).ravel()
     block = (((held["computation"] * rows + held["row"]) * cols + held["col"]) // chunk).ravel()
     order = np.lexsort((place, held["col_last"].ravel(), held["col"].ravel(), block))
     counts = np.bincount(block, minlength=products * rows * cols // chunk)
     if len(few := np.flatnonzero(counts < counts.max())):
         again = np.sort(place[order[1:]][np.diff(block[order]) == 0])
         if chunk == 1 and len(again):
-            raise refusal(fragment, located(fragment, *divmod(int(again[0]), held["row"].shape[1])), _SHARED)
+            raise refusal(fragment, located(fragment, *divmod(int(again[0]), values)), _SHARED)
         some = "some cell" if chunk == 1 else f"as many elements of some {chunk} columns as of others"
         raise RefusedError(f"{fragment}: no slot holds {some} of row {few[0] // (cols // chunk) % rows}")
     extents = {"computation": products, "row": rows, "col": cols, "nth": int(counts.max())}
@@ -116,43 +117,47 @@ def table(fragment: Fragment) -> Table:
     if len(wide := rows[rows["col_last"] != rows["col"]]):
         first = wide[0]
         raise refusal(fragment, first, f"can stand for any column from {first['col']} to {first['col_last']}")
-    lanes, coordinates = by_lane(fragment)
-    if len(lanes) < fragment.threads:
-        idle = np.setdiff1d(np.arange(fragment.threads), lanes)
-        raise refusal(fragment, located(fragment, int(idle[0]), 0), "holds nothing")
+    lanes, those, coordinates = by_lane(fragment)
+    idle = np.setdiff1d(np.arange(fragment.threads), lanes)
+    unused = np.setdiff1d(np.arange(fragment.registers * fragment.slots), those)
+    if len(idle) or len(unused):
+        first = (int(idle[0]), 0) if len(idle) else (0, int(unused[0]))
+        raise refusal(fragment, located(fragment, *first), "holds nothing")
     extents = dict(zip(("row", "col"), fragment.dimensions, strict=True))
     cells = {name: coordinates[name] for name in extents}
     if (products := int(coordinates["computation"].max()) + 1) > 1:
         cells = {"computation": coordinates["computation"]} | cells
         extents = {"computation": products} | extents
-    inside(fragment, lanes, coordinates)
+    inside(fragment, lanes, those, coordinates)
     return Table(fragment, cells, extents)
 
 
-def by_lane(fragment: Fragment) -> tuple[Array, dict[str, Array]]:
-    """The lanes that hold anything, and row, col, col_last and computation, from 0, over these and all elements.
+def by_lane(fragment: Fragment) -> tuple[Array, Array, dict[str, Array]]:
+    """The lanes that hold anything, the elements that they hold, and row, col, col_last and computation, from 0.
+
+    These are arrays over such lanes and elements.
 
     Raises:
-        RefusedError: such a lane leaves an element out, or has one twice.
+        RefusedError: such a lane leaves out an element that another one holds, or has one twice.
     """
     rows = fragment.elements
     assert rows is not None
-    values = fragment.registers * fragment.slots
-    lanes = np.unique(rows["lane"]).astype(np.int64)
-    place = (np.searchsorted(lanes, rows["lane"]) * fragment.registers + rows["reg"]) * fragment.slots + rows["slot"]
-    expected = np.arange(len(lanes) * values)
+    element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
+    lanes, those = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
+    place = np.searchsorted(lanes, rows["lane"]) * len(those) + np.searchsorted(those, element)
+    expected = np.arange(len(lanes) * len(those))
     if not np.array_equal(place, expected):
         odd = np.setxor1d(place, expected)
         first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
-        element = located(fragment, int(lanes[first // values % len(lanes)]), first % values)
-        raise refusal(fragment, element, "does not hold one thing, as others of its lane do")
+        at = located(fragment, int(lanes[first // len(those)]), int(those[first % len(those)]))
+        raise refusal(fragment, at, "does not hold one thing, as those of other lanes do")
     names = ("row", "col", "col_last", "computation")
-    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), values) for name in names}
+    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(those)) for name in names}
     arrays["computation"] -= 1
-    return lanes, arrays
+    return lanes, those, arrays
 
 
-def inside(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -> None:
+def inside(fragment: Fragment, lanes: Array, those: Array, coordinates: Mapping[str, Array]) -> None:
     """Refuse a fragment with cells outside the matrix."""
     rows, cols = fragment.dimensions
     extents = {"computation": int(coordinates["computation"].max()) + 1, "row": rows, "col": cols, "col_last": cols}
@@ -160,23 +165,31 @@ def inside(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -
         values = coordinates[name]
         if values.min() < 0 or values.max() >= extent:
             lane, element = np.argwhere((values < 0) | (values >= extent))[0].tolist()
-            raise refusal(fragment, located(fragment, int(lanes[lane]), element), f"has a {name} outside the matrix")
+            at = located(fragment, int(lanes[lane]), int(those[element]))
+            raise refusal(fragment, at, f"has a {name} outside the matrix")
 
 
-def holding(fragment: Fragment, lanes: Array) -> tuple[int, int] | None:
-    """The mask and value with ``lane & mask == value`` for these lanes and no other, None where there are none."""
-    first = int(lanes[0])
-    varying = int(np.bitwise_or.reduce(lanes ^ first))
-    mask = (fragment.threads - 1) & ~varying
-    return (mask, first & mask) if len(lanes) == 1 << varying.bit_count() else None
+def holding(count: int, numbers: Array) -> tuple[int, int] | None:
+    """The mask and value with ``number & mask == value`` for these of ``count`` numbers and no other, None if none."""
+    if len(numbers) == count:
+        return 0, 0
+    first = int(numbers[0])
+    varying = int(np.bitwise_or.reduce(numbers ^ first))
+    mask = (1 << (count - 1).bit_length()) - 1 & ~varying
+    return (mask, first & mask) if len(numbers) == 1 << varying.bit_count() else None
 
 
-def everywhere(fragment: Fragment, lanes: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
-    """Coordinates of ``lanes`` extended to all lanes: one that holds nothing is given what a similar one holds."""
-    mask, value = holding(fragment, lanes) or (0, 0)
-    similar = np.arange(fragment.threads) & ~mask | value
-    nearest = np.searchsorted(lanes, similar, side="right") - 1
-    return {name: values[np.maximum(nearest, 0)] for name, values in coordinates.items()}
+def everywhere(fragment: Fragment, lanes: Array, those: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
+    """Coordinates extended to all lanes and elements: one that holds nothing is given what a similar one holds."""
+    near = np.ix_(_similar(fragment.threads, lanes), _similar(fragment.registers * fragment.slots, those))
+    return {name: values[near] for name, values in coordinates.items()}
+
+
+def _similar(count: int, numbers: Array) -> Array:
+    """For each of ``count`` numbers the place in ``numbers`` of one that is like it where these vary."""
+    mask, value = holding(count, numbers) or (0, 0)
+    nearest = np.searchsorted(numbers, np.arange(count) & ~mask | value, side="right") - 1
+    return np.maximum(nearest, 0)
 
 
 def rows_of(

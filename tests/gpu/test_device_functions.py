@@ -28,7 +28,7 @@ extern "C" __global__ void find{n}(const int4* cell, int4* slot, int count) {{
   if (i >= count) return;
   [[maybe_unused]] const int row = cell[i].x, col = cell[i].y, computation = cell[i].z, nth = cell[i].w;
   const lanemap::place p = {find};
-  slot[i] = make_int4(p.lane, p.reg, p.slot, lanemap::layout{n}::holds(p.lane));
+  slot[i] = make_int4(p.lane, p.reg, p.slot, lanemap::layout{n}::holds({holds}));
 }}
 """
 
@@ -60,7 +60,8 @@ def build(folder):
         parameters = re.search(r"place find\((.*)\)", text)
         called = ", ".join(re.findall(r"int (?:/\*)?(\w+)", parameters[1])) if parameters else ""
         find = f"lanemap::layout{n}::find({called})" if parameters else "{row, col, computation}"
-        parts.append(KERNELS.format(n=n, find=find))
+        holds = "p.lane, p.reg, p.slot" if "holds(int lane, " in text else "p.lane"
+        parts.append(KERNELS.format(n=n, find=find, holds=holds))
         kept = re.search(r"kept = (\d+)", text)
         rows[f"kept{n}"] = np.array(int(kept[1]) if kept else bool(parameters))
     source, ptx = folder / "functions.cu", folder / "functions.ptx"

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from lanemap.db.fragment import Fragment, elements
-from lanemap.db.instructions import SUPPLIED
-from lanemap.db.notation import RefusedError, cpp
+from lanemap.db.notation import cpp
 from lanemap.db.notation.export import express
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
@@ -43,8 +42,11 @@ template <class Find> constexpr bool places(const short (*rows)[8], int count, F
   }
   return true;
 }
-template <class Holds> constexpr bool lanes(const char* held, int count, Holds holds) {
-  for (int lane = 0; lane < count; ++lane) if (holds(lane) != (held[lane] == '1')) return false;
+template <class Holds> constexpr bool held(const char* all, int lanes, int registers, int slots, Holds holds) {
+  for (int lane = 0; lane < lanes; ++lane)
+    for (int reg = 0; reg < registers; ++reg)
+      for (int slot = 0; slot < slots; ++slot)
+        if (holds(lane, reg, slot) != (*all++ == '1')) return false;
   return true;
 }
 """
@@ -126,17 +128,10 @@ extern "C" __global__ void find_{name}(int* out, int row, int col, int computati
 
 @pytest.fixture(scope="module")
 def distinct(every_width):
-    """Every layout of every source once: its text and fragment under a name of its own.
-
-    Block scales of which a lane supplies one byte or two of its four are not among them: the functions refuse those.
-    """
+    """Every layout of every source once: its text and fragment under a name of its own."""
     found = {}
     for each in every_width:
         found.setdefault((each.digest, each.registers, each.slots, each.dimensions), each)
-    for identity, each in list(found.items()):
-        if each.role in SUPPLIED and len(set(each.elements["slot"].tolist())) < each.slots:
-            with pytest.raises(RefusedError, match="does not hold one thing"):
-                cpp.compose(found.pop(identity), "refused")
     return {f"layout{n}": (cpp.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
 
 
@@ -164,9 +159,9 @@ def header(texts):
     return cpp.NOTATION.before + "\n".join(texts) + cpp.NOTATION.after
 
 
-def arguments(text):
-    """What the ``find`` of a namespace takes of row, col, computation and nth; None where there is no ``find``."""
-    parameters = re.search(r"place find\((.*)\)", text)
+def arguments(text, function="place find"):
+    """What a function of a namespace takes, as find does of row, col, computation and nth; None if there is none."""
+    parameters = re.search(rf"{function}\((.*?)\)", text)
     return parameters and ", ".join(re.findall(r"int (?:/\*)?(\w+)", parameters[1]))
 
 
@@ -186,10 +181,13 @@ def assertions(name, text, fragment):
     count = len(fragment.elements)
     yield f"constexpr short {name}_rows[][8] = {{{rows}}};"
     yield f"static_assert(cells({name}_rows, {count}, lanemap::{name}::at));"
-    if "bool holds(" in text:
-        held = set(fragment.elements["lane"].tolist())
-        listed = "".join(str(int(lane in held)) for lane in range(fragment.threads))
-        yield f'static_assert(lanes("{listed}", {fragment.threads}, lanemap::{name}::holds));'
+    if called := arguments(text, "bool holds"):
+        sizes = (fragment.threads, fragment.registers, fragment.slots)
+        held = np.zeros(sizes, int)
+        held[tuple(fragment.elements[column] for column in ("lane", "reg", "slot"))] = 1
+        holds = f"[](int lane, int reg, int slot) {{ (void)reg; (void)slot; return lanemap::{name}::holds({called}); }}"
+        listed = "".join(map(str, held.ravel().tolist()))
+        yield f'static_assert(held("{listed}", {", ".join(map(str, sizes))}, {holds}));'
     if called := arguments(text):
         unused = "".join(f"(void){each}; " for each in ("computation", "nth"))
         find = f"[](int row, int col, int computation, int nth) {{ {unused}return lanemap::{name}::find({called}); }}"
@@ -220,16 +218,15 @@ def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions
     assert done.returncode == 0, done.stderr[:2000]
 
 
-def test_gxx_sees_a_wrong_element(distinct, tmp_path):
+def test_gxx_sees_a_wrong_element_and_one_that_is_not_there(distinct, tmp_path):
     name, (text, fragment) = next(iter(distinct.items()))
-    rows = fragment.elements.copy()
-    for column in ("col", "col_last"):
-        rows[column][-1] ^= 1
+    rows = fragment.elements[1:].copy()
+    rows["row"][-1] ^= 1
     lines = assertions(name, text, replace(fragment, elements=rows))
     file = tmp_path / "wrong.cpp"
     file.write_text("\n".join([header([text]), CHECKS, *lines]) + "\n")
     done = compiled("g++", file)
-    assert done.stderr.count("static assertion failed") == 2, done.stderr[:2000]
+    assert done.stderr.count("static assertion failed") == 3, done.stderr[:2000]
 
 
 def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_path):

@@ -1,5 +1,6 @@
 """Every notation over every fragment of every source: it says just what the rows say, or refuses by name."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -122,6 +123,25 @@ def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(form):
             express(NOTATIONS[form].load(), fragment)
     else:
         assert "x4" in express(NOTATIONS[form].load(), fragment) or form in ("ptx-formula", "tikz")
+
+
+@st.composite
+def supplied(draw):
+    """A of m16n8k16 f16, of which some lanes hold some elements."""
+    lane, i = np.indices((32, 8))
+    rows = by_rule(2, lane // 4 + i // 2 % 2 * 8, lane % 4 * 2 + i % 2 + i // 4 * 8)
+    lanes, those = (draw(st.sets(st.integers(0, count - 1), min_size=1)) for count in (32, 8))
+    held = np.isin(rows["lane"], list(lanes)) & np.isin(rows["reg"] * 2 + rows["slot"], list(those))
+    return Fragment("mma", "m16n8k16", "f16", "A", 4, 2, rows[held])
+
+
+@given(fragment=supplied())
+def test_what_some_lanes_hold_in_some_elements_is_a_function_and_a_formula_where_bits_tell_them(fragment):
+    express(NOTATIONS["cpp"].load(), fragment)
+    try:
+        express(NOTATIONS["ptx-formula"].load(), fragment)
+    except RefusedError as error:
+        assert re.search("no bits of (i|%laneid) tell which of them hold something", str(error))
 
 
 @forms
