@@ -60,8 +60,6 @@ def fragment(
     Raises:
         LanemapError: the layout does not fit the atom's threads or registers.
     """
-    if of.name not in table.INSTRUCTIONS:
-        raise LanemapError(f"{of.name} is not among the instructions that Lanemap has")
     return Fragment(
         **of.key(role, selector)._asdict(),
         registers=operand.registers,

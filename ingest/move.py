@@ -8,7 +8,6 @@ address for each bit instead.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +16,11 @@ from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, by_rule, elements
-from ..db.instructions import INSTRUCTIONS, Key, dimensions, operand
+from ..db.instructions import Key, computations, dimensions, operand
 from .shape_stride import LANE_BITS, Layout, indices, thread_value
 
 _ROW_BITS = 128
-_REGISTER_BITS = 32
-_LANES = 32
+_COLUMN_BITS = 32
 
 
 def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator[Fragment]:
@@ -33,8 +31,6 @@ def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator
     Raises:
         LanemapError: the layouts are not those of the instruction.
     """
-    if key.instruction not in INSTRUCTIONS:
-        raise LanemapError(f"{key.instruction} is not among the instructions that Lanemap has")
     sides = thread_value(source), thread_value(target)
     if key.instruction == "movmatrix":
         for role, bits in zip("AD", sides, strict=True):
@@ -43,12 +39,12 @@ def fragments(key: Key, source: Layout, target: Layout, origin: str) -> Iterator
     held, memory = reversed(sides) if key.instruction == "ldmatrix" else sides
     yield _held(key, held, origin, memory)
     if (memory[:8, 0] == _ROW_BITS * np.arange(8)).all():
-        rows = _extents(key)[0]
-        lanes = np.arange(rows * _matrices(key))
+        (rows, _), count = _tile(key)
+        lanes = np.arange(rows * count)
         row = memory[lanes, 0] // _ROW_BITS
         columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
         zero = dict.fromkeys(("reg", "slot", "col"), 0 * lanes)
-        yield _made(key._replace(role="p"), elements({**columns, **zero}), 1, 1, origin)
+        yield _made(key._replace(role="p"), elements({**columns, **zero}), origin)
 
 
 def tensor_memory(key: Key, held: Layout, values: Layout, origin: str) -> Fragment:
@@ -66,50 +62,49 @@ def tensor_memory(key: Key, held: Layout, values: Layout, origin: str) -> Fragme
     Raises:
         LanemapError: the layouts are not those of the instruction.
     """
-    said = operand(key)
-    bits = indices(values)[thread_value(held)]
-    if bits.shape != (_LANES, said.registers * _REGISTER_BITS):
-        raise LanemapError(f"its layout is for {bits.shape[1]} bits of {len(bits)} threads, not for {key}")
-    start = bits[:, :: said.slot_bits]
-    whole = np.repeat(start, said.slot_bits, axis=1) + np.tile(np.arange(said.slot_bits), start.shape[1])
-    if (bits != whole).any() or (start % _REGISTER_BITS).any():
+    start = _starts(key, indices(values)[thread_value(held)])
+    if (start % _COLUMN_BITS).any():
         raise LanemapError("its layout does not keep the bits of a column together")
-    columns = dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1]
-    column = start % LANE_BITS // _REGISTER_BITS
-    made = by_rule(said.slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
-    return _made(key, made, said.registers, said.slots, origin)
+    (_, columns), _ = _tile(key)
+    column = start % LANE_BITS // _COLUMN_BITS
+    slots = operand(key).slots
+    made = by_rule(slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
+    return _made(key, made, origin)
 
 
 def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:
     """What the registers hold, where memory's bytes are in the order of the tile, or each thread names its own."""
-    (rows, columns), bits = _extents(key), int(re.findall(r"\d+", key.type)[0])
-    registers = rows * columns * bits * _matrices(key) // (_LANES * _REGISTER_BITS)
-    if columns * bits != _ROW_BITS:
-        raise LanemapError(f"a row of {key.shape} has {columns * bits // 8} bytes, and an address is that of 16")
-    if held.shape != (_LANES, registers * _REGISTER_BITS):
-        raise LanemapError(f"its layout is for {held.shape[1]} bits of {held.shape[0]} threads, not for {key}")
-    start = held[:, ::bits]
-    if (held != np.repeat(start, bits, axis=1) + np.tile(np.arange(bits), start.shape[1])).any():
-        raise LanemapError(f"its layout does not keep the {bits} bits of an element together")
+    ((rows, columns), _), of = _tile(key), operand(key)
+    if (size := columns * of.slot_bits) != _ROW_BITS:
+        raise LanemapError(f"a row of {key.shape} has {size // 8} bytes, and an address is that of 16")
+    start = _starts(key, held)
     named = _ROW_BITS * np.arange(held.size // _ROW_BITS) if memory is None else memory[: held.size // _ROW_BITS, 0]
     giver = np.argsort(named)[np.searchsorted(np.sort(named), start, side="right") - 1]
-    row, col = giver % rows, (start - named[giver]) // bits
+    row, col = giver % rows, (start - named[giver]) // of.slot_bits
     if key.role == "D":
         row, col = col, row
-    slots = _REGISTER_BITS // bits
-    return _made(key, by_rule(slots, row, col, computation=giver // rows + 1), registers, slots, origin)
+    return _made(key, by_rule(of.slots, row, col, computation=giver // rows + 1), origin)
 
 
-def _made(key: Key, made: NDArray[Any], registers: int, slots: int, origin: str) -> Fragment:
-    return Fragment(**key._asdict(), registers=registers, slots=slots, elements=made, status="imported", origin=origin)
+def _starts(key: Key, bits: NDArray[Any]) -> NDArray[Any]:
+    """Where the first bit of each element is; the others follow it. Both are arrays (threads, ...)."""
+    of = operand(key)
+    if bits.shape != (of.threads, of.registers * of.register_bits):
+        raise LanemapError(f"its layout is for {bits.shape[1]} bits of {len(bits)} threads, not for {key}")
+    start = bits[:, :: of.slot_bits]
+    if (bits != np.repeat(start, of.slot_bits, axis=1) + np.tile(np.arange(of.slot_bits), start.shape[1])).any():
+        raise LanemapError(f"its layout does not keep the {of.slot_bits} bits of an element together")
+    return start
 
 
-def _extents(key: Key) -> tuple[int, int]:
-    rows, columns = map(int, re.findall(r"\d+", key.shape))
-    return rows, columns
+def _made(key: Key, made: NDArray[Any], origin: str) -> Fragment:
+    of = operand(key)
+    return Fragment(
+        **key._asdict(), registers=of.registers, slots=of.slots, elements=made, status="imported", origin=origin
+    )
 
 
-def _matrices(key: Key) -> int:
-    """How many matrices a move has: the number after x."""
-    counted = re.match(r"x(\d)", key.qualifiers or "")
-    return int(counted[1]) if counted else 1
+def _tile(key: Key) -> tuple[tuple[int, int], int]:
+    """Rows and columns of a matrix, and how many there are."""
+    extents = dimensions(key.shape, key.role, key.instruction, key.qualifiers)
+    return extents, computations(key.instruction, key.shape, key.type, key.qualifiers)

@@ -196,7 +196,7 @@ def by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
 def _by_element(drawn: Sequence[Sheet], view: View) -> list[Grid]:
     folded = not view.whole and any(sheet.fragment.threads > WARP for sheet in drawn)
     if folded:
-        drawn = _together(drawn, 0, _fold_rows)
+        drawn = _together(drawn, 0, partial(_fold_sheets, kind="row"))
     drawn = _together(drawn, 1, partial(_join_columns, folded=folded))
     drawn = _together(drawn, 0, _join_rows)
     return [_grid(sheet, view) for sheet in drawn]
@@ -257,18 +257,12 @@ def _together(
     return [changed[at] for at in range(len(drawn))]
 
 
-def _fold_rows(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
-    tables, words = _fold([sheet.table for sheet in drawn], "row")
+def _fold_sheets(drawn: Sequence[Sheet], kind: str) -> Sequence[Sheet]:
+    """The sheets with their first rows, or columns, where the others repeat them."""
+    turn = turned if kind == "column" else list
+    tables, words = _fold([turn(sheet.table) for sheet in drawn], kind)
     return [
-        replace(sheet, table=table, notes=(*sheet.notes, *more))
-        for sheet, table, more in zip(drawn, tables, words, strict=True)
-    ]
-
-
-def _fold_columns(drawn: Sequence[Sheet]) -> Sequence[Sheet]:
-    tables, words = _fold([turned(sheet.table) for sheet in drawn], "column")
-    return [
-        replace(sheet, table=turned(table), notes=(*sheet.notes, *more))
+        replace(sheet, table=turn(table), notes=(*sheet.notes, *more))
         for sheet, table, more in zip(drawn, tables, words, strict=True)
     ]
 
@@ -289,7 +283,7 @@ def _fold(tables: Sequence[Table], kind: str, unit: int = 1) -> tuple[list[Table
 def _join_columns(drawn: Sequence[Sheet], *, folded: bool) -> Sequence[Sheet]:
     columns, tables = join_columns([sheet.table for sheet in drawn])
     if folded and len(columns) > _WIDE:
-        return _join_columns(_fold_columns(drawn), folded=False)
+        return _join_columns(_fold_sheets(drawn, "column"), folded=False)
     found = repeat([turned(sheet.table) for sheet in drawn])
     step = found[0] if found else drawn[0].fragment.chunk
     return [replace(sheet, table=table, columns=columns, step=step) for sheet, table in zip(drawn, tables, strict=True)]

@@ -176,19 +176,13 @@ def _flow(blocks: Sequence[Block]) -> Block:
 
 
 def _beside(blocks: Sequence[Block]) -> Block:
-    placed, x = [], 0.0
-    for block in blocks:
-        placed.append(_moved(block, x, 0))
-        x += block.width + _GAP
-    return _union(placed)
+    starts = accumulate((block.width + _GAP for block in blocks), initial=0.0)
+    return _union(_moved(block, x, 0) for block, x in zip(blocks, starts, strict=False))
 
 
 def _below(blocks: Sequence[Block], gap: float) -> Block:
-    placed, y = [], 0.0
-    for block in blocks:
-        placed.append(_moved(block, 0, y))
-        y += block.height + gap
-    return _union(placed)
+    starts = accumulate((block.height + gap for block in blocks), initial=0.0)
+    return _union(_moved(block, 0, y) for block, y in zip(blocks, starts, strict=False))
 
 
 def _moved(block: Block, x: float, y: float) -> Block:
