@@ -423,13 +423,15 @@ class Database:
             taken = replace(second or Query(), source=given.source)
             return chains(given, lookup.read_fragments(self.reader, taken))
 
-    def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row") -> Recipe:
+    def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
 
         Args:
             move: the registers of the move, as in ``"ldmatrix m8n8 b16 r"``, or a Query.
             operand: what is loaded or stored, as in ``"m16n8k16 f16 A"``.
             major: ``row`` or ``col``, how the tile lies in memory.
+            count: how many neighbours are moved together: of A along M, else along N. Their registers follow each
+                other, so that one ``ldmatrix.x4`` loads two B of two registers.
 
         Returns:
             The address that each lane passes to each move, as ``addresses`` and ``frame()``.
@@ -440,7 +442,7 @@ class Database:
         from .db.recipe import pairs, recipe
 
         with self.reader.snapshot():
-            return recipe(pairs(self.reader, _query(move)), self._with_rows(_query(operand))[0], major)
+            return recipe(pairs(self.reader, _query(move)), self._with_rows(_query(operand))[0], major, count)
 
     def draw(
         self,

@@ -39,6 +39,9 @@ def chain(  # over 40 lines: most of them are its options
     major: Annotated[
         str | None, typer.Option("--major", "-m", help="row or col: of m8n8k4 f16, or of the tile in memory.")
     ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", help="Neighbours to load or store together: A along M, others along N.")
+    ] = 1,
     source: Source = DEFAULT_SOURCE,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
@@ -63,8 +66,10 @@ def chain(  # over 40 lines: most of them are its options
     d = names.operand(given, instruction=first, source=source)
     if taken and (moved := _moved(d, names.operand(taken[0], instruction=second, source=source))):
         with open_database(db) as database:
-            _write_recipes(database, *moved, [major] if major else ["row", "col"], format)
+            _write_recipes(database, *moved, [major] if major else ["row", "col"], count, format)
         return
+    if count != 1:
+        raise LanemapError("--count is for what a matrix move loads or stores: write m8n8 b16 r for ldmatrix")
     with open_database(db) as database:
         if not taken:
             every = Query(instruction=second, major=major, source=source)
@@ -90,7 +95,9 @@ def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
     return None
 
 
-def _write_recipes(database: Database, move: Query, operand: Query, majors: Sequence[str], form: Format) -> None:
+def _write_recipes(
+    database: Database, move: Query, operand: Query, majors: Sequence[str], count: int, form: Format
+) -> None:
     """What each lane passes for a tile of each major, or why there is no recipe for one of them.
 
     Raises:
@@ -101,7 +108,7 @@ def _write_recipes(database: Database, move: Query, operand: Query, majors: Sequ
     found, failed = [], []
     for major in majors:
         try:
-            found.append(database.recipe(move, operand, major=major))
+            found.append(database.recipe(move, operand, major=major, count=count))
         except LanemapError as error:
             failed.append(error)
     if not found:
@@ -127,6 +134,9 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
     named = f"what is kept of {found.operand}" if found.operand.windowed else str(found.operand)
     yield f"{named} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
     yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (found.operand, *found.moves)))}"
+    if found.count > 1:
+        along = "along M" if found.operand.role == "A" else "along N"
+        yield f"count:   {found.count} neighbours {along}; registers of each follow those of the one before"
     if found.packed:
         yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
     packed, matrices = "packed " if found.packed else "", []

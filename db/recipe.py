@@ -28,12 +28,16 @@ MAJORS = ("row", "col")
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
 
+#: The most operands that are moved together.
+_MOST = 16
+
 
 class Address(NamedTuple):
     """The address that one lane passes to one move.
 
     ``line`` and ``byte`` count in the tile in memory, whose lines are the rows of the matrix where it is row-major and
-    else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand.
+    else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand, and then
+    those of its neighbours.
     """
 
     step: int
@@ -57,7 +61,8 @@ class Recipe:
     """The moves that bring an operand from memory to registers, or back.
 
     Every lane passes an address to every move. Those of which the move takes no notice are repeated ones. ``packed``
-    says that the lanes first convert the elements to 16 bits and put each two into one register.
+    says that the lanes first convert the elements to 16 bits and put each two into one register. ``count`` operands
+    are moved together, see ``neighbours``.
     """
 
     operand: Fragment
@@ -65,12 +70,16 @@ class Recipe:
     moves: Sequence[Fragment]
     addresses: Sequence[Address]
     packed: bool = False
+    count: int = 1
 
     @property
     def tile(self) -> tuple[int, int]:
         """Lines of the tile in memory, and bytes of a line."""
         rows, columns = self.operand.dimensions
-        lines, places = _in_memory(rows, columns // 2 if self.operand.windowed else columns, self.major)
+        down, across = _apart(self.operand)
+        columns = columns // 2 if self.operand.windowed else columns
+        more = self.count - 1
+        lines, places = _in_memory(rows + more * down, columns + more * across, self.major)
         return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
 
     def rows(self) -> Rows:
@@ -101,19 +110,22 @@ def pairs(reader: Reader, query: Query) -> list[Pair]:
     return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
 
 
-def recipe(known: Sequence[Pair], operand: Fragment, major: str) -> Recipe:
+def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
     """The moves of an operand from a tile in memory, or to it.
 
     Args:
         known: the moves that there are, see ``pairs``.
         operand: what they load or store.
         major: ``row`` or ``col``, how the tile lies in memory.
+        count: how many neighbours to move together, so that one move has the registers of several.
 
     Raises:
         LanemapError: no such move can do it; says why.
     """
     if major not in MAJORS:
         raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
+    if not 1 <= count <= _MOST:
+        raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
     if operand.role not in ("A", "B", "C", "D"):
         raise LanemapError(f"{operand} is not a matrix operand: name an A, B, C or D")
     if lacking := [each for each in (known[0].r, operand) if not each.has_rows]:
@@ -131,11 +143,11 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str) -> Recipe:
         for transposing in (False, True):
             alike = [pair for pair in known if ("trans" in str(pair.r.qualifiers)) == transposing]
             try:
-                used, addresses = _addresses(alike, each, major)
+                used, addresses = _addresses(alike, neighbours(each, count), major)
             except LanemapError as error:
                 failed.append(error)
                 continue
-            return Recipe(operand, major, used, addresses, each is not dense)
+            return Recipe(operand, major, used, addresses, each is not dense, count)
     raise failed[0]
 
 
@@ -181,6 +193,30 @@ def packed(operand: Fragment) -> Fragment | None:
     columns: dict[str, Any] = {name: operand.elements[name] for name in operand.elements.dtype.names or ()}
     columns |= {"reg": columns["reg"] // 2, "slot": columns["reg"] % 2}
     return replace(operand, registers=operand.registers // 2, slots=2, elements=elements(columns))
+
+
+def neighbours(operand: Fragment, count: int) -> Fragment:
+    """Several operands as one, side by side as in a matrix of more columns, or below each other for A.
+
+    The registers of one follow those of the one before.
+    """
+    if count == 1:
+        return operand
+    import numpy as np
+
+    table: Any = operand.elements
+    down, across = _apart(operand)
+    apart = {"reg": operand.registers, "row": down, "col": across, "col_last": across}
+    columns = {
+        name: np.concatenate([table[name] + at * apart.get(name, 0) for at in range(count)]) for name in Element._fields
+    }
+    return replace(operand, registers=count * operand.registers, elements=elements(columns))
+
+
+def _apart(operand: Fragment) -> tuple[int, int]:
+    """Rows and columns from an operand to its neighbour: along M for A, which has no N, else along N."""
+    rows, columns = operand.dimensions
+    return (rows, 0) if operand.role == "A" else (0, columns)
 
 
 def kept(operand: Fragment) -> Fragment:

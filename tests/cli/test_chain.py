@@ -36,6 +36,7 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
         "m8n8 b16 r m64n64k8 tf32 A --major row",
         "m16n8k16 f32 D m8n8 b16 r --major col",
         "m64n40k16 f16 D m8n8 b16 r --major row",
+        "m8n8 b16 r m16n8k16 f16 B --count 2",
     ],
 )
 def test_a_recipe_says_what_each_lane_passes(run, snapshot, arguments):
@@ -97,6 +98,8 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "not side by side")),
         ("m8n8 b16 r m16n8k64 s8 A --second mma.sp", ("chunk of 4 columns", "another source")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
+        ("m8n8 b16 r m16n8k16 f16 B --count 0", ("invalid count 0", "1 to 16")),
+        ("m16n8k16 f32 D m16n8k16 f16 A --count 2", ("--count", "m8n8 b16 r")),
         ("m8n8 b16 r", ("ldmatrix needs a recipe", "name r with the operand")),
         ("m8n8 b16 r m8n8 b16 r", ("r of ldmatrix m8n8", "name an A, B, C or D")),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),

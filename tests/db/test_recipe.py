@@ -36,18 +36,25 @@ def operands(database):
     return list({(each.instruction, each.digest, each.dimensions, each.slot_bits): each for each in few}.values())
 
 
-def numbered(operand, major):
-    """A tile in memory of which every bit is a number of its own, and the bits that each register should hold."""
+def numbered(operand, major, count=1):
+    """A tile in memory of which every bit is a number of its own, and the bits that each register should hold.
+
+    It holds several operands, A below each other and the others side by side.
+    """
     rows, cols = operand.dimensions
-    lines, places = (rows, cols) if major == "row" else (cols, rows)
-    memory = np.arange(lines * places * operand.slot_bits).reshape(lines, -1)
+    whole = (count * rows, cols) if operand.role == "A" else (rows, count * cols)
+    lines, places = whole if major == "row" else whole[::-1]
     table, width = operand.elements, operand.slot_bits
-    registers = np.full((operand.threads, operand.registers * operand.register_bits), -1)
-    line, place = (table["row"], table["col"]) if major == "row" else (table["col"], table["row"])
-    for bit in range(width):
-        at = table["reg"] * operand.register_bits + table["slot"] * width + bit
-        registers[table["lane"], at] = memory[line, place * width + bit]
-    return memory, registers
+    memory = np.arange(lines * places * width).reshape(lines, -1)
+    registers = np.full((count, operand.threads, operand.registers * operand.register_bits), -1)
+    for number in range(count):
+        row = table["row"] + (number * rows if operand.role == "A" else 0)
+        col = table["col"] + (0 if operand.role == "A" else number * cols)
+        line, place = (row, col) if major == "row" else (col, row)
+        for bit in range(width):
+            at = table["reg"] * operand.register_bits + table["slot"] * width + bit
+            registers[number, table["lane"], at] = memory[line, place * width + bit]
+    return memory, np.hstack(registers)
 
 
 def places(move, warp):
@@ -71,16 +78,16 @@ def followed(known, found):
         first += 32 * used.registers
 
 
-def found(known, operand, major):
+def found(known, operand, major, count=1):
     try:
-        return recipe(known, operand, major)
+        return recipe(known, operand, major, count)
     except lanemap.LanemapError:
         return None
 
 
-def possible(known, operand, major):
+def possible(known, operand, major, count):
     """Whether trying every address finds rows of memory that make every register, all with or all without .trans."""
-    memory, registers = numbered(operand, major)
+    memory, registers = numbered(operand, major, count)
     starts = {tuple(line[at : at + 128]) for line in memory for at in range(0, len(line) - 127, 128)}
     words = registers.shape[1] // 32
 
@@ -97,15 +104,16 @@ def possible(known, operand, major):
     return any(makes(move) for move in known if move.r.registers == 1)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("major", MAJORS)
-def test_loading_by_a_recipe_makes_the_operand(known, operands, major):
+def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
     made = []
     for operand in operands:
-        loaded = found(known["ldmatrix"], operand, major)
-        assert (loaded is not None) == possible(known["ldmatrix"], operand, major), operand
+        loaded = found(known["ldmatrix"], operand, major, count)
+        assert (loaded is not None) == possible(known["ldmatrix"], operand, major, count), operand
         if loaded is None:
             continue
-        memory, right = numbered(operand, major)
+        memory, right = numbered(operand, major, count)
         registers = np.full_like(right, -1)
         for lane, bit, line, at in followed(known["ldmatrix"], loaded):
             registers[lane, bit] = memory[line, at]
@@ -118,18 +126,20 @@ def test_loading_by_a_recipe_makes_the_operand(known, operands, major):
         assert {("B", bits) for bits in (1, 4, 8, 16, 32)} | {("A", 16), ("D", 16)} <= {*made}
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("major", MAJORS)
-def test_storing_by_a_recipe_makes_the_matrix(known, operands, major):
+def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
     made = set()
     for operand in [each for each in operands if each.role == "D" and each.slot_bits in (16, 32)]:
-        stored = recipe(known["stmatrix"], operand, major)
+        stored = recipe(known["stmatrix"], operand, major, count)
         assert stored.packed == (operand.slot_bits == 32)
         held = packed(operand) if stored.packed else operand
-        right, registers = numbered(held, major)
+        right, registers = numbered(held, major, count)
         memory = np.full_like(right, -1)
         for lane, bit, line, at in followed(known["stmatrix"], stored):
             memory[line, at] = registers[lane, bit]
         assert np.array_equal(memory, right)
+        assert stored.tile == (len(memory), memory.shape[1] // 8)
         made.add((operand.instruction, operand.slot_bits))
     assert {("mma", 16), ("mma", 32), ("wgmma", 16), ("wgmma", 32)} <= made
 
@@ -184,6 +194,29 @@ def test_what_is_known(database, move, operand, major, qualifiers):
 
 
 @pytest.mark.parametrize(
+    ("move", "operand", "major", "count", "qualifiers"),
+    [
+        ("ldmatrix m8n8 b16 r", "m16n8k16 f16 B", "col", 2, ["x4"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k16 f16 B", "row", 2, ["x4.trans"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 B", "col", 2, ["x4"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k8 f16 A", "row", 2, ["x4"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k8 bf16 B", "col", 7, ["x4", "x2", "x1"]),
+        ("stmatrix m8n8 b16 r", "m16n8k16 f32 D", "row", 2, ["x4"]),
+    ],
+)
+def test_neighbours_share_a_move(database, move, operand, major, count, qualifiers):
+    """As in every kernel that loads two B with one ldmatrix.x4."""
+    made = database.recipe(move, operand, major=major, count=count)
+    assert [each.qualifiers for each in made.moves] == qualifiers
+
+
+@pytest.mark.parametrize("count", [0, -1, 17])
+def test_neighbours_are_a_few(database, count):
+    with pytest.raises(lanemap.LanemapError, match=f"invalid count {count}: 1 to 16 neighbours"):
+        database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 B", count=count)
+
+
+@pytest.mark.parametrize(
     ("sparse", "dense"),
     [
         ("mma.sp m16n8k16 f16 A", "mma m16n8k8 f16 A"),
@@ -202,13 +235,9 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, d
     """Half of K is stored, and registers hold it as they hold a dense A of that K."""
     card = {"role": "A", "source": "h200-sm_90a"}
     fragments = {name: database.fragment(name.removesuffix(" A"), **card) for name in (sparse, dense)}
-    for major in MAJORS:
-        made = []
-        for fragment in fragments.values():
-            try:
-                made.append(recipe(pairs(database.reader, Query("m8n8", "b16", "r", "ldmatrix")), fragment, major))
-            except lanemap.LanemapError:
-                made.append(None)
+    known = pairs(database.reader, Query("m8n8", "b16", "r", "ldmatrix"))
+    for major, count in product(MAJORS, (1, 2)):
+        made = [found(known, fragment, major, count) for fragment in fragments.values()]
         assert (made[0] is None) == (made[1] is None)
         if made[0]:
             assert (made[0].addresses, made[0].tile) == (made[1].addresses, made[1].tile)

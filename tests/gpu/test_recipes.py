@@ -16,14 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-#: Shape, type of A and B, and how A, B and D lie in memory: of 8 and 32 bits only as loads can be.
+#: Shape, type of A and B, how A, B and D lie in memory, and how many neighbours of B and D are moved together: of 8
+#: and 32 bits only as loads can be.
 CASES = [
-    *(("m16n8k16", type_, *majors) for type_, *majors in product(("f16",), *[("row", "col")] * 3)),
-    *(("m16n8k8", "bf16", a, b, "row") for a, b in product(("row", "col"), repeat=2)),
-    ("m16n8k32", "e4m3", "row", "col", "row"),
-    ("m16n8k32", "e5m2", "row", "col", "col"),
-    ("m16n8k8", "tf32", "row", "col", "row"),
-    ("m16n8k4", "tf32", "row", "col", "col"),
+    *(("m16n8k16", "f16", *majors, count) for *majors, count in product(*[("row", "col")] * 3, (1, 2))),
+    *(("m16n8k8", "bf16", a, b, "row", 1) for a, b in product(("row", "col"), repeat=2)),
+    ("m16n8k32", "e4m3", "row", "col", "row", 2),
+    ("m16n8k32", "e5m2", "row", "col", "col", 1),
+    ("m16n8k8", "tf32", "row", "col", "row", 1),
+    ("m16n8k4", "tf32", "row", "col", "col", 2),
 ]
 
 KERNEL = """
@@ -92,15 +93,16 @@ def kernel(n, case, database):
     """The text of one kernel, what it is given, and what it must give."""
     from lanemap.db.forms import select
 
-    shape, type_, *majors = case
+    shape, type_, *majors, count = case
     form = next(form for form in select("mma", shape, type_) if (form.b, form.c, form.d) == (type_, "f32", "f32"))
     loaded = [
-        database.recipe("ldmatrix m8n8 b16 r", f"mma {shape} {type_} {role}", major=major)
-        for role, major in zip("AB", majors, strict=False)
+        database.recipe("ldmatrix m8n8 b16 r", f"mma {shape} {type_} {role}", major=major, count=each)
+        for role, major, each in zip("AB", majors, (1, count), strict=False)
     ]
-    stored = database.recipe("stmatrix m8n8 b16 r", f"mma {shape} f32 D", major=majors[2])
+    stored = database.recipe("stmatrix m8n8 b16 r", f"mma {shape} f32 D", major=majors[2], count=count)
     random = np.random.default_rng(n)
-    a, b = (random.integers(-2, 3, made.operand.dimensions) for made in loaded)
+    (rows, depth), (_, columns) = (made.operand.dimensions for made in loaded)
+    a, b = random.integers(-2, 3, (rows, depth)), random.integers(-2, 3, (depth, count * columns))
     tiles = [tile(encoded(each, type_), major).tobytes() for each, major in zip((a, b), majors, strict=False)]
     tables = [offsets(made).tobytes() for made in (*loaded, stored)]
     right = tile((a @ b).astype(np.float16), majors[2])
@@ -111,13 +113,14 @@ def kernel(n, case, database):
         lines += [f"ld.global.b32 %t, [%in+{at}];", f"st.shared.b32 [%own+{at}], %t;"]
     lines.append("bar.sync 0;")
     lines += [*moves(loaded[0], "a", 0, starts[2]), *moves(loaded[1], "b", starts[1], starts[3])]
-    vectors = {
-        role: ", ".join(f"%{role}{reg}" for reg in range(made.operand.registers))
-        for role, made in zip("abd", (*loaded, stored), strict=True)
-    }
-    zeros = ", ".join(["0f00000000"] * stored.operand.registers)
-    lines.append(f"{form.mnemonic} {{{vectors['d']}}}, {{{vectors['a']}}}, {{{vectors['b']}}}, {{{zeros}}};")
-    lines += [f"cvt.rn.f16x2.f32 %h{reg}, %d{2 * reg + 1}, %d{2 * reg};" for reg in range(2)]
+    for number in range(count):
+        vectors = [
+            ", ".join(f"%{role}{at * made.operand.registers + reg}" for reg in range(made.operand.registers))
+            for role, made, at in zip("dab", (stored, *loaded), (number, 0, number), strict=True)
+        ]
+        zeros = ", ".join(["0f00000000"] * stored.operand.registers)
+        lines.append(f"{form.mnemonic} {{{'}, {'.join(vectors)}}}, {{{zeros}}};")
+    lines += [f"cvt.rn.f16x2.f32 %h{reg}, %d{2 * reg + 1}, %d{2 * reg};" for reg in range(2 * count)]
     lines += [*moves(stored, "h", starts[2], starts[4]), "bar.sync 0;"]
     for at in range(0, right.nbytes, 128):
         lines += [f"ld.shared.b32 %t, [%own+{starts[2] + at}];", f"st.global.b32 [%out+{at}], %t;"]
