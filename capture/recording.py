@@ -182,20 +182,10 @@ def _fragments(columns: Mapping[str, NDArray[Any]], rows: Sequence[tuple[Key, in
             raise LanemapError(f"{key} has layout {number}: there are {len(starts) - 1}")
         found = table[starts[number] : starts[number + 1]]
         each = Fragment(**key._asdict(), registers=registers, slots=slots, elements=found, status="captured")
-        height, width = each.dimensions
-        bounds = {
-            "lane": range(each.threads),
-            "reg": range(registers),
-            "slot": range(slots),
-            "row": range(height),
-            "col": range(width),
-            "col_last": range(width),
-            "computation": range(1, each.computations + 1),
-        }
-        for name, bound in bounds.items():
+        for name, known in each.ranges.items():
             for value in (least[name][number], greatest[name][number]):
-                if value not in bound:
-                    raise LanemapError(f"{name} {value} of {each} is outside {bound.start}..{bound.stop - 1}")
+                if value not in known:
+                    raise LanemapError(f"{name} {value} of {each} is outside {known.start}..{known.stop - 1}")
         if (found["col_last"] < found["col"]).any():
             raise LanemapError(f"a window of columns of {each} ends before it begins")
         fragments.append(each)

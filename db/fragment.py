@@ -129,6 +129,14 @@ class Fragment:
         return instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)
 
     @property
+    def ranges(self) -> dict[str, range]:
+        """What each field of an element can be."""
+        rows, cols = self.dimensions
+        counts = (self.threads, self.registers, self.slots, rows, cols, cols)
+        computations = range(1, self.computations + 1)
+        return dict(zip(Element._fields, (*map(range, counts), computations), strict=True))
+
+    @property
     def threads(self) -> int:
         """How many threads hold it."""
         return instructions.instruction(self.instruction).threads

@@ -306,12 +306,10 @@ def elements(fragment: Fragment, **where: int | None) -> list[Element]:
         LanemapError: a coordinate is outside the fragment; names its range.
     """
     asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
-    rows, cols = fragment.dimensions
-    count = {"lane": fragment.threads, "reg": fragment.registers, "slot": fragment.slots, "row": rows, "col": cols}
+    ranges = fragment.ranges if asked else {}
     for name, value in asked.items():
-        least, most = (1, fragment.computations) if name == "computation" else (0, count[name] - 1)
-        if not least <= value <= most:
-            goes = f"it goes from {least} to {most}" if least < most else f"there is only {least}"
+        if value not in (known := ranges[name]):
+            goes = f"it goes from {known[0]} to {known[-1]}" if len(known) > 1 else f"there is only {known[0]}"
             raise LanemapError(f"{name} {value} is outside {fragment}: {goes}")
     found = fragment.tuples()
     if (col := asked.pop("col", None)) is not None:

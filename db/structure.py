@@ -27,23 +27,10 @@ def check(fragment: Fragment) -> list[str]:
 
 
 def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
-    rows, cols = fragment.dimensions
-    limits = {
-        "lane": range(fragment.threads),
-        "reg": range(fragment.registers),
-        "slot": range(fragment.slots),
-        "row": range(rows),
-        "col": range(cols),
-        "col_last": range(cols),
-        "computation": range(1, fragment.computations + 1),
-    }
-    outside = {
-        name: table[name][(table[name] < limit.start) | (table[name] >= limit.stop)] for name, limit in limits.items()
-    }
     found = [
-        f"{name} {spans(np.unique(values).tolist())} is outside {limits[name].start}..{limits[name].stop - 1}"
-        for name, values in outside.items()
-        if len(values)
+        f"{name} {spans(np.unique(outside).tolist())} is outside {known.start}..{known.stop - 1}"
+        for name, known in fragment.ranges.items()
+        if len(outside := table[name][(table[name] < known.start) | (table[name] >= known.stop)])
     ]
     if (table["col_last"] < table["col"]).any():
         found.append("a window of columns ends before it begins")
