@@ -40,7 +40,7 @@ def quotients(total: Sum, names: Sequence[str]) -> str:
     'lane // 4 + value // 2 * 8'
     """
     terms = [
-        _quotient(digit, name, math.prod(each.size for each in digits))
+        _quotient(digit, name, math.prod(each.size for each in digits), "//") + _factor(digit.weight)
         for name, digits in zip(names, total.axes, strict=True)
         for digit in digits
         if digit.weight
@@ -48,10 +48,10 @@ def quotients(total: Sum, names: Sequence[str]) -> str:
     return _added(terms, total.constant)
 
 
-def _quotient(digit: Digit, name: str, length: int) -> str:
-    quotient = f" // {digit.step}" if digit.step > 1 else ""
+def _quotient(digit: Digit, name: str, length: int, sign: str) -> str:
+    quotient = f" {sign} {digit.step}" if digit.step > 1 else ""
     remainder = f" % {digit.size}" if digit.step * digit.size < length else ""
-    return name + quotient + remainder + _factor(digit.weight)
+    return name + quotient + remainder
 
 
 def bits(case: Case, names: Sequence[str], known: Mapping[tuple[str, int, int], str] | None = None) -> str:
@@ -83,7 +83,7 @@ def _field(name: str, digit: Digit, part: range, known: Mapping[tuple[str, int, 
     if part.start == 0 and (name, digit.step, digit.size) in known:
         return known[name, digit.step, digit.size], digit.weight
     if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
-        return f"({name} / {digit.step}" + ("" if top else f" % {digit.size}") + ")", digit.weight
+        return f"({_quotient(digit, name, part.stop, '/')})", digit.weight
     if digit.weight == digit.step > 1 and _power_of_two(digit.size):
         return f"({name} & 0x{(digit.size - 1) * digit.step:X})", 1
     shift = digit.step.bit_length() - 1

@@ -60,6 +60,12 @@ def test_both_expressions_are_worth_their_sum(total):
         assert np.array_equal(np.broadcast_to(evaluate(text, indices), table.shape), table)
 
 
+def test_the_highest_digit_takes_no_remainder():
+    total = Sum(0, ((Digit(1, 4, 1), Digit(4, 7, 8)), (Digit(1, 3, 1), Digit(3, 2, 8))))
+    parts = (range(28), range(6))
+    assert bits(Case(total, parts), "xy") == "(x & 0x3) + (x >> 2) * 8 + (y % 3) + (y / 3) * 8"
+
+
 @st.composite
 def patchworks(draw):
     """A table whose halves along any axis, and halves of these, are different sums of digits; or any small table."""

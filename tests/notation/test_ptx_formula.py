@@ -1,5 +1,7 @@
 """Closed forms in PTX's notation: short, readable, and what PTX's own evaluator makes of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,12 @@ def made(registers, slots, row, col):
 )
 def test_layouts_that_nobody_has_yet(fragment, expected):
     assert expected in express(NOTATION, fragment)
+
+
+def test_cases_are_of_the_elements_that_lanes_hold_and_of_no_other():
+    whole = made(1, 4, lambda lane, i: np.where(i % 2, lane // 4, lane % 4), lambda lane, _: lane)
+    held = replace(whole, elements=whole.elements[whole.elements["slot"] >= 2])
+    assert " threadID_in_group  for ai where i = 2 && (i & 0x2) = 2" in express(NOTATION, held)
 
 
 def test_a_layout_without_rule_is_refused_where_a_sum_first_fails():
