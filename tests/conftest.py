@@ -91,6 +91,13 @@ def built(tmp_path_factory) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def database(built):
+    """The same, open."""
+    with lanemap.open(str(built)) as database:
+        yield database
+
+
 @pytest.fixture
 def file(built, tmp_path) -> Path:
     """A database of one's own."""

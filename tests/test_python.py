@@ -11,12 +11,6 @@ import lanemap
 HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark", "PIL", "reportlab"}
 
 
-@pytest.fixture(scope="module")
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
 def test_layout_is_a_frame(database):
     frame = database.layout("m16n8k16", "f16", "A")
     assert isinstance(frame, pd.DataFrame)

@@ -16,12 +16,6 @@ from lanemap.db.lookup import Query, read_fragments
 SOURCE = lanemap.DEFAULT_SOURCE
 
 
-@pytest.fixture(scope="module")
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
 def distinct(database, role, **query):
     """One operand of a role for each different layout."""
     found = [each for each in read_fragments(database.reader, Query(role=role, source=SOURCE, **query)) if each.digest]

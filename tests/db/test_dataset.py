@@ -25,12 +25,6 @@ README = (Path(__file__).parent.parent.parent / "README.md").read_text()
 CONTRADICTED = [["m16n8k256", "b1", "A", 1024]]
 
 
-@pytest.fixture(scope="module")
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
 def export(database, query, folder):
     found = with_rows(database.reader, read_fragments(database.reader, query))
     write_dataset(database.reader, found, folder, "9.9")

@@ -18,12 +18,6 @@ from lanemap.db.files import atomically
 from lanemap.db.lookup import COLUMNS, Query, read_fragments
 
 
-@pytest.fixture
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
 def written(table, form):
     stream = io.BytesIO()
     WRITERS[form](table, stream)

@@ -14,12 +14,6 @@ MAJORS = ("row", "col")
 
 
 @pytest.fixture(scope="module")
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
-@pytest.fixture(scope="module")
 def known(database):
     """ldmatrix and stmatrix with each of their qualifiers."""
     names = ("ldmatrix", "stmatrix")

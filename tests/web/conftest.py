@@ -27,12 +27,6 @@ def serving(database, **options):
 
 
 @pytest.fixture(scope="session")
-def database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
-@pytest.fixture(scope="session")
 def client(database):
     """Asks a server on the built database, in which nothing can be written."""
     with serving(database) as address, httpx.Client(base_url=address, timeout=300) as client:

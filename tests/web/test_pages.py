@@ -2,16 +2,12 @@
 
 import gc
 import re
-import threading
-import time
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import numpy as np
 import pytest
-import uvicorn
 from starlette.testclient import TestClient
 
 import lanemap
@@ -31,6 +27,8 @@ from lanemap.db.picture.view import View
 from lanemap.db.report.html import STYLE
 from lanemap.db.survey import Known, Product, forms_of, survey
 
+from .conftest import serving
+
 OPERAND = "/mma/m16n8k16/bf16/A"
 PAGES = [
     *("/", "/check", "/defects", "/sources", "/fleet", "/compare", "/sql", "/api", "/search?q=m16n8k16"),
@@ -49,21 +47,15 @@ PAGES = [
 
 
 @pytest.fixture(scope="module")
-def open_database(built):
-    with lanemap.open(str(built)) as database:
-        yield database
-
-
-@pytest.fixture(scope="module")
-def reader(open_database):
+def reader(database):
     """Reads pages without a browser."""
-    with TestClient(create_app(open_database), "http://localhost") as client:
+    with TestClient(create_app(database), "http://localhost") as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def known(open_database):
-    return survey(open_database.reader)
+def known(database):
+    return survey(database.reader)
 
 
 class _Elements(HTMLParser):
@@ -111,7 +103,7 @@ def test_every_link_leads_somewhere(reader, address):
         assert answer.status_code == 200, (each, answer.text)
 
 
-def test_the_matrix_in_a_page_is_what_find_says(reader, open_database):
+def test_the_matrix_in_a_page_is_what_find_says(reader, database):
     """Each cell of each table, read as the script reads it, against the elements."""
     for names in (
         ("m16n8k16", "bf16", "A"),
@@ -119,7 +111,7 @@ def test_the_matrix_in_a_page_is_what_find_says(reader, open_database):
         ("m16n8k16", "f32", "D"),
         ("m16n8k32", "s8", "B"),
     ):
-        fragment = open_database.fragment(*names)
+        fragment = database.fragment(*names)
         made = _tables(reader.get(f"/mma/{'/'.join(names)}").text)
         expected = {tuple(map(int, each)) for each in fragment.elements.tolist()}
         for by_lane, cells in made.items():
@@ -171,11 +163,11 @@ def test_a_lane_in_the_address_is_shown_without_scripts(reader):
     assert ' aria-current="true">13</a>' in picked
 
 
-def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, open_database):
+def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     text = reader.get("/wgmma/m64n16k16/f32/D?lane=77").text
     held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)[0]
     told = re.findall(r"<code>(\d+)\.0</code> <span[^>]*>→</span> <code>(\d+),(\d+)</code>", held)
-    found = open_database.find("m64n16k16", "f32", "D", instruction="wgmma", lane=77)
+    found = database.find("m64n16k16", "f32", "D", instruction="wgmma", lane=77)
     assert [tuple(map(int, each)) for each in told] == list(zip(found.reg, found.row, found.col, strict=True))
 
 
@@ -387,9 +379,9 @@ def test_the_examples_of_queries_work(reader):
         assert "<h2>0 rows" not in answer.text
 
 
-def test_a_file_is_compared_and_not_kept(reader, open_database, tmp_path):
-    before = len(open_database.sources())
-    table = open_database.layout("m16n8k16", "f16", "A").drop(columns="source")
+def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
+    before = len(database.sources())
+    table = database.layout("m16n8k16", "f16", "A").drop(columns="source")
     table.to_csv(tmp_path / "good.csv", index=False)
     table["col"] = table["col"] ^ 8
     table["col_last"] = table["col"]
@@ -401,7 +393,7 @@ def test_a_file_is_compared_and_not_kept(reader, open_database, tmp_path):
     wrong = reader.post("/compare", content=b"\x00\x01 no table")
     assert (wrong.status_code, wrong.headers["content-type"]) == (400, "text/plain; charset=utf-8")
     assert str(tmp_path) not in wrong.text
-    assert len(open_database.sources()) == before
+    assert len(database.sources()) == before
 
 
 def test_a_preview_of_a_link_has_a_picture(reader):
@@ -520,21 +512,9 @@ def test_names_of_files_are_unlike_and_stay_in_the_folder():
 # --- In a browser
 
 
-@contextmanager
-def _serving(database):
-    server = uvicorn.Server(uvicorn.Config(create_app(database), port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture(scope="module")
-def address(open_database):
-    with _serving(open_database) as address:
+def address(database):
+    with serving(database) as address:
         yield address
 
 
@@ -607,15 +587,15 @@ def test_enter_alone_finds_what_the_command_line_would(visit):
     assert urlsplit(tab.url).path == "/mma/m16n8k16/f16/B"
 
 
-def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, open_database):
+def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, database):
     tab = visit("/mma/m16n8k16/bf16")
-    found = open_database.find("m16n8k16", "f32", "D", row=11, col=6).iloc[0]
+    found = database.find("m16n8k16", "f32", "D", row=11, col=6).iloc[0]
     tab.get_by_role("cell", name=f"{found.lane}:{found.reg}.{found.slot}", exact=True).and_(
         tab.locator(".at-D td")
     ).hover()
     lit = {role: sorted(map(str.strip, tab.locator(f".at-{role} td.meets").all_text_contents())) for role in "AB"}
     for role, where in {"A": {"row": 11}, "B": {"col": 6}}.items():
-        rows = open_database.find("m16n8k16", "bf16", role, **where)
+        rows = database.find("m16n8k16", "bf16", role, **where)
         expected = {f"{lane}:{reg}.0-1" for lane, reg in zip(rows.lane, rows.reg, strict=True)}
         assert lit[role] == sorted(expected)
     assert tab.locator(".at-D td.on").all_inner_texts() == [f"{found.lane}:{found.reg}.{found.slot}"]
@@ -626,11 +606,11 @@ def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, open_datab
     )
 
 
-def test_pointing_at_a_lane_lights_all_that_it_holds(visit, open_database):
+def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
     tab = visit("/mma/m16n8k16/bf16")
     tab.locator("a[data-lane='13']").hover()
     for role, type_ in {"A": "bf16", "B": "bf16", "D": "f32"}.items():
-        rows = open_database.find("m16n8k16", type_, role, lane=13)
+        rows = database.find("m16n8k16", type_, role, lane=13)
         texts = tab.locator(f".at-{role} td.on").all_text_contents()
         assert {each.split(".")[0] for each in texts} == {f"13:{reg}" for reg in rows.reg}
         assert not tab.locator(f".at-{role} td.meets").count()
@@ -661,7 +641,7 @@ def test_the_picture_by_touch(visit):
     assert "lane=7" in tab.url
 
 
-def test_a_notation_is_chosen_and_copied_by_keyboard(visit, open_database):
+def test_a_notation_is_chosen_and_copied_by_keyboard(visit, database):
     tab = visit(OPERAND)
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.get_by_role("tab").first.focus()
@@ -671,14 +651,14 @@ def test_a_notation_is_chosen_and_copied_by_keyboard(visit, open_database):
     shown.get_by_role("button", name="Copy").focus()
     tab.keyboard.press("Enter")
     shown.get_by_role("button", name="Copied").wait_for()
-    expected = express(notation("linear"), open_database.fragment("m16n8k16", "bf16", "A"))
+    expected = express(notation("linear"), database.fragment("m16n8k16", "bf16", "A"))
     assert tab.evaluate("navigator.clipboard.readText()") == expected
 
 
-def test_a_dropped_file_is_judged(visit, open_database, tmp_path):
+def test_a_dropped_file_is_judged(visit, database, tmp_path):
     hostile = tmp_path / "<img src=x onerror=alert(1)>.csv"
     hostile.write_text("shape,type\nm16n8k16")
-    table = open_database.layout("m16n8k16", "f16", "A")
+    table = database.layout("m16n8k16", "f16", "A")
     table["col"] = table["col"] ^ 8
     table["col_last"] = table["col"]
     table["source"] = "mine"
@@ -767,9 +747,9 @@ def test_the_site_from_a_disk(visit, site):
     assert tab.url.endswith("f16.html?lane=3")
 
 
-def test_a_table_marks_what_differs_and_where_windows_end(open_database):
+def test_a_table_marks_what_differs_and_where_windows_end(database):
     """The classes of cells are those facts of the grid."""
-    fragment = open_database.fragment("m16n8k32", "f16", "A", instruction="mma.sp")
+    fragment = database.fragment("m16n8k32", "f16", "A", instruction="mma.sp")
     (sheet,) = sheets([fragment])
     (grid,) = by_element(sheet, View())
     text = table(grid, {}, "A")
@@ -780,10 +760,10 @@ def test_a_table_marks_what_differs_and_where_windows_end(open_database):
     assert forms_of(Product("mma.sp", "m16n8k32", "f16"))
 
 
-def test_search_gives_addresses_that_there_are(known, reader, open_database):
+def test_search_gives_addresses_that_there_are(known, reader, database):
     from lanemap.cli.web.pages import links
 
-    found, _ = find(known, open_database.reader, "m16n8k16 f16", links())
+    found, _ = find(known, database.reader, "m16n8k16 f16", links())
     for each in found[:8]:
         assert reader.get(each.href).status_code == 200
     assert operand_page(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
