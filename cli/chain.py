@@ -249,6 +249,4 @@ def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> R
     """Rows without the columns that count tiles of which there is one."""
     from ..db.reader import Rows
 
-    columns = list(zip(*rows, strict=True))
-    kept = [at for at, name in enumerate(names) if name not in _TILES or set(columns[at]) != {0}]
-    return Rows(tuple(names[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])
+    return Rows(names, rows).only(lambda name, values: name not in _TILES or set(values) != {0})

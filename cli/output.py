@@ -113,21 +113,16 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def without_empty(found: Rows) -> Rows:
     """Rows for reading: without the columns in which no row has a value."""
-    columns = list(zip(*found.rows, strict=True))
-    kept = [at for at, column in enumerate(columns) if any(value is not None for value in column)]
-    return Rows(tuple(found.columns[at] for at in kept), [tuple(row[at] for at in kept) for row in found.rows])
+    return found.only(lambda _, values: any(value is not None for value in values))
 
 
 def narrow(found: Rows) -> Rows:
     """Elements for reading: without the columns that tell nothing there, so that a line fits a terminal."""
-    if not found.rows:
-        return found
-    columns = dict(zip(found.columns, zip(*found.rows, strict=True), strict=True))
+    columns = dict(zip(found.columns, found.by_column(), strict=True))
     silent = {name for name in ("major", "selector", "qualifiers") if len(set(columns[name])) == 1}
     silent |= {"col_last"} if columns["col_last"] == columns["col"] else set()
     silent |= {"computation"} if set(columns["computation"]) == {1} else set()
-    kept = [name for name in found.columns if name not in silent]
-    return Rows(tuple(kept), list(zip(*(columns[name] for name in kept), strict=True)))
+    return found.only(lambda name, _: name not in silent)
 
 
 def remark(lines: Iterable[str]) -> None:
@@ -148,9 +143,8 @@ def _binary(rows: Rows, form: Format) -> bytes:
 
     from ..db.export import write_arrow, write_parquet
 
-    columns = list(zip(*rows.named().rows, strict=True)) or [()] * len(rows.columns)
     arrays = []
-    for name, column in zip(rows.columns, columns, strict=True):
+    for name, column in zip(rows.columns, rows.named().by_column(), strict=True):
         try:
             arrays.append(pa.array(column))
         except (pa.ArrowException, OverflowError, TypeError):

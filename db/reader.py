@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -50,6 +50,15 @@ class Rows:
             twice = next(name for name in self.columns if self.columns.count(name) > 1)
             raise LanemapError(f"two columns are called {twice!r}: name them apart, as in SELECT row AS a, col AS b")
         return self
+
+    def by_column(self) -> list[tuple[Any, ...]]:
+        """The values of each column."""
+        return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+
+    def only(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Rows:
+        """The rows with those columns alone whose name and values are wanted."""
+        kept = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
+        return Rows(tuple(self.columns[at] for at in kept), [tuple(row[at] for at in kept) for row in self.rows])
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries.

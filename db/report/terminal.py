@@ -76,11 +76,9 @@ def _counts(check: Check) -> Sequence[str]:
 
 def _narrow(counts: Rows) -> Rows:
     """What only one side has in one column, and no column for what nothing is."""
-    columns = dict(zip(counts.columns, zip(*counts.rows, strict=True), strict=True))
-    only = zip(columns.pop("left only"), columns.pop("right only"), strict=True)
-    columns["one side"] = tuple(f"{left} + {right}" for left, right in only)
-    kept = [name for name, values in columns.items() if name in ("identical", "different") or any(values)]
-    return Rows(tuple(kept), list(zip(*(columns[name] for name in kept), strict=True)))
+    rows = [(*most, f"{left} + {right}") for *most, left, right in counts.rows]
+    narrow = Rows((*counts.columns[:-2], "one side"), rows)
+    return narrow.only(lambda name, values: name in ("identical", "different") or any(values))
 
 
 def _different(group: Group, everything: bool) -> Iterator[str]:
