@@ -119,7 +119,6 @@ Operand = Annotated[
 ]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="A, B, C, D, E, SFA, SFB, r or p.", autocompletion=_roles)]
 
 SomeShape = Annotated[str | None, typer.Option("--shape", help="Only this shape.", autocompletion=_shapes)]
 SomeTypes = Annotated[

@@ -1,10 +1,10 @@
-"""The kinds of things that can be imported. A new one is a module and an entry here."""
+"""The kinds of things that can be imported. A new one is a module with a function ``load``, and an entry here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 from ..db.errors import LanemapError
@@ -13,14 +13,10 @@ from .imported import Imported
 
 @dataclass(frozen=True)
 class Importer:
-    """One kind: what it reads, what its path is where it needs one, and the function that reads it.
-
-    ``options`` are the arguments besides the path that it takes.
-    """
+    """One kind: what it reads, what its path is where it needs one, and the other arguments that it takes."""
 
     reads: str
     path: str | None
-    load: Callable[..., Sequence[Imported]]
     options: tuple[str, ...] = ()
 
 
@@ -46,7 +42,8 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     given = {option: value for option, value in options.items() if value is not None}
     if unknown := [option for option in given if option not in importer.options]:
         raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
-    found = importer.load(*([path] if importer.path else []), **given)
+    module = import_module(f".{kind.replace('-', '_')}", __package__)
+    found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
     if name is None:
         return found
     if len(found) > 1:
@@ -55,35 +52,12 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     return [replace(each, source=replace(each.source, name=name)) for each in found]
 
 
-def _cute(path: str) -> Sequence[Imported]:
-    from .cute import load
-
-    return load(Path(path))
-
-
-def _tensor_layouts() -> Sequence[Imported]:
-    from .tensor_layouts import load
-
-    return load()
-
-
-def _python(mapping: str, python: str | None = None) -> Sequence[Imported]:
-    from .python import load
-
-    return load(mapping, python)
-
-
-def _table(path: str) -> Sequence[Imported]:
-    from .table import read_table
-
-    return [Imported(source) for source in read_table(Path(path))]
-
-
+#: The name of each kind, and what it is. Its module is of this package, with _ for -.
 IMPORTERS: Mapping[str, Importer] = {
     "cute": Importer(
-        "CuTe's atoms in the headers of CUTLASS", "a CUTLASS source tree, its include folder, or a header of it", _cute
+        "CuTe's atoms in the headers of CUTLASS", "a CUTLASS source tree, its include folder, or a header of it"
     ),
-    "tensor-layouts": Importer("the atoms of the installed package", None, _tensor_layouts),
-    "python": Importer("layout functions of Python libraries", "a mapping", _python, ("python",)),
-    "table": Importer("anyone's rows, with the first eight columns of layout", "a CSV, Parquet or Arrow file", _table),
+    "tensor-layouts": Importer("the atoms of the installed package", None),
+    "python": Importer("layout functions of Python libraries", "a mapping", ("python",)),
+    "table": Importer("anyone's rows, with the first eight columns of layout", "a CSV, Parquet or Arrow file"),
 }

@@ -26,7 +26,7 @@ _CONFIRMED = {
 }
 
 
-def load(path: Path) -> list[Imported]:
+def load(path: str | Path) -> list[Imported]:
     """Every atom of CuTe's headers: one source, and one more for each atom that contradicts others.
 
     Args:
@@ -35,8 +35,8 @@ def load(path: Path) -> list[Imported]:
     Raises:
         LanemapError: nothing there can be read as CuTe's.
     """
-    tree = locate(path)
-    reading = _Reading(Path(tree.root))
+    tree = locate(Path(path))
+    reading = _Reading(tree.root)
     asked = [header for header in map(reading.header, tree.headers) if header]
     waiting = list(asked)
     while waiting:

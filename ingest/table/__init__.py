@@ -25,6 +25,7 @@ from ...db import instructions
 from ...db.errors import LanemapError
 from ...db.files import MANIFEST, written
 from ...db.fragment import Fragment, Source, elements
+from ..imported import Imported
 from .columns import Numbers, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
@@ -34,6 +35,11 @@ MAX_PARTS = 1000
 MAX_REGISTERS = 256
 MAX_DIMENSION = 1024
 _MAJORS = {"A": "row", "B": "col"}
+
+
+def load(path: str | Path) -> list[Imported]:
+    """The same as ``read_table``: nothing is left out of a table."""
+    return [Imported(source) for source in read_table(Path(path))]
 
 
 def read_table(path: Path) -> list[Source]:
