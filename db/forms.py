@@ -188,20 +188,21 @@ def select(
     Raises:
         LanemapError: none matches, or none has one of the types.
     """
+    shape = None if shape is None else word("shape", shape)
     found = [
         form
         for form in every()
         if (pattern is None or form.name == pattern or fnmatchcase(form.mnemonic, pattern))
-        and (shape is None or word("shape", shape) == form.shape)
+        and (shape is None or shape == form.shape)
     ]
-    types = one_or_several(type)
-    of_type = {each: [form for form in found if each is None or type_name(each)[0] == _type(form)] for each in types}
-    for each, forms in of_type.items():
-        if not forms:
+    names = {each: None if each is None else type_name(each)[0] for each in one_or_several(type)}
+    there = {None, *map(_type, found)} if found else ()
+    for each, name in names.items():
+        if name not in there:
             asked = {"instruction": pattern, "shape": shape, "type": each}
             given = " ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
             raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
-    return [form for form in found if any(form in forms for forms in of_type.values())]
+    return [form for form in found if not {None, _type(form)}.isdisjoint(names.values())]
 
 
 def _type(form: Form | Move) -> str:
