@@ -50,8 +50,12 @@ def rows_sum(elements: NDArray[Any]) -> int:
     return int(np.fmod(place * cell, _PRIME).sum())
 
 
-def problems(reader: Reader) -> Iterator[str]:
-    """What is damaged in a database, in words. Packed elements are not read."""
+def problems(reader: Reader, *, rows: bool = True) -> Iterator[str]:
+    """What is damaged in a database, in words.
+
+    Packed elements are not read: whoever reads them compares them with their digest. Nor are ``element`` and the rows
+    in it, which only queries in SQL and look-ups read, where ``rows`` says so.
+    """
     seals: dict[str, list[str]] = {}
     for record in reader.select(_FRAGMENTS, {}).records():
         seals.setdefault(record["source"], []).append(record["seal"])
@@ -64,6 +68,14 @@ def problems(reader: Reader) -> Iterator[str]:
         name = record["name"]
         if record["seal"] != source_seal(record, seals.get(name, ()), found.get(name, ())):
             yield f"the source {name}"
+    if reader.location.file is not None:
+        yield from _of_file(reader, rows=rows)
+    if rows:
+        yield from _of_rows(reader)
+
+
+def _of_rows(reader: Reader) -> Iterator[str]:
+    """What is damaged in ``element``."""
     sums: dict[int, dict[int, int]] = {}
     for mapping, register, total in reader.select(_SUMS, {}).rows:
         sums.setdefault(mapping, {})[register] = int(total)
@@ -71,15 +83,14 @@ def problems(reader: Reader) -> Iterator[str]:
         by_register = sums.get(number if rows_of is None else rows_of, {})
         if sum(total for register, total in by_register.items() if register < registers) != expected:
             yield f"the rows of mapping {number}"
-    if reader.location.file is not None:
-        yield from _of_file(reader)
 
 
-def _of_file(reader: Reader) -> Iterator[str]:
+def _of_file(reader: Reader, *, rows: bool) -> Iterator[str]:
     """What is damaged in a file of SQLite: its structure, its indexes, the text of its tables and of ``layout``."""
-    if (words := str(reader.select("PRAGMA integrity_check", {}).rows[0][0])) != "ok":
-        yield " ".join(words.split())
-    if reader.select(_MISTYPED, {}).rows:
+    for part in [""] if rows else ["(source)", "(fragment)", "(finding)", "(mapping)"]:
+        if (words := str(reader.select(f"PRAGMA integrity_check{part}", {}).rows[0][0])) != "ok":
+            yield " ".join(words.split())
+    if rows and reader.select(_MISTYPED, {}).rows:
         yield "the type of a row"
     if reader.select("SELECT value FROM meta WHERE key = 'tables'", {}).rows != [
         (tables(reader.select(TABLES, {}).rows),)

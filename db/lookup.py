@@ -82,7 +82,7 @@ def digest(reader: Reader) -> bytes:
 def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
-        reader.verify()
+        reader.verify(rows=False)
         there = {(each.source, *each.key) for each in fragments(reader, *queries)}
         found = reader.select(_FINDINGS, {})
     named = 1 + len(Key._fields)
@@ -118,7 +118,7 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     with reader.snapshot():
-        reader.verify()
+        reader.verify(rows=False)
         records = _found(reader, queries)
         packed = reader.packed({record["mapping_id"] for record in records} - {None})
         return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]

@@ -96,8 +96,16 @@ def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damag
     with sqlite3.connect(file) as connection:
         assert connection.execute(damage).rowcount > 0
     with lanemap.open(file) as database:
-        for ask in (lambda: database.sql("SELECT 1"), database.findings, lambda: database.diff("card", "card")):
-            with pytest.raises(lanemap.LanemapError, match="(is damaged|cannot read).*: restore it from a copy"):
+        refused = pytest.raises(lanemap.LanemapError, match="(is damaged|cannot read).*: restore it from a copy")
+        with refused:
+            database.sql("SELECT 1")
+        if "element" in damage.split() or "UPDATE mapping" in damage:  # only queries in SQL read rows
+            with lanemap.open(small) as sound:
+                held = [read_fragments(each.reader, Query()) for each in (database, sound)]
+            assert [each.records() for each in held[0]] == [each.records() for each in held[1]]
+            return
+        for ask in (database.findings, lambda: database.diff("card", "card")):
+            with refused:
                 ask()
 
 
