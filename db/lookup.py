@@ -83,7 +83,7 @@ def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
         reader.verify(rows=False)
-        there = {(each.source, *each.key) for each in fragments(reader, *queries)}
+        there = {(record["source"], *_key(record)) for record in _found(reader, queries)}
         found = reader.select(_FINDINGS, {})
     named = 1 + len(Key._fields)
     return Rows(found.columns, [row for row in found.rows if row[:named] in there])
@@ -136,8 +136,10 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _lazy(reader: Reader, records: Iterable[Mapping[str, Any]]) -> list[Fragment]:
-    """Fragments whose elements are read when somebody asks for them."""
+def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
+    """Fragments whose elements are read when somebody asks for them. The database need not be verified."""
+    if any(record["seal"] != seal(record) for record in records):
+        raise reader.damaged("what is said of a fragment")
 
     def read(mapping: int) -> bytes:
         return reader.packed([mapping])[mapping]
@@ -149,11 +151,13 @@ def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
     for each in filter(None, (query, query.of_accumulator())):
         records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
-        if found := [record for record in records if each.includes(Key(*(record[name] for name in Key._fields)))]:
-            if any(record["seal"] != seal(record) for record in found):
-                raise reader.damaged("what is said of a fragment")
+        if found := [record for record in records if each.includes(_key(record))]:
             return found
     return []
+
+
+def _key(record: Mapping[str, Any]) -> Key:
+    return Key(*(record[name] for name in Key._fields))
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
