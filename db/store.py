@@ -19,7 +19,7 @@ from .location import SCHEMA_VERSION, Location
 from .provenance import provenance
 from .schema import LAYOUT, finding, fragment, mapping, meta, metadata, source
 from .sqlite import busy, recover, wait_for_lock
-from .structure import check
+from .structure import check, expected
 
 Progress = Callable[[Source], object]
 
@@ -295,7 +295,7 @@ def _findings(fragments: Sequence[Fragment]) -> list[list[str]]:
     checked: dict[tuple[object, ...], list[str]] = {}
     found = []
     for each in fragments:
-        alike = (each.digest, each.registers, each.slots, *each.key[:4], each.qualifiers)
+        alike = (each.digest, expected(each))
         if alike not in checked:
             checked[alike] = check(each)
         found.append(checked[alike])

@@ -8,7 +8,7 @@ other chunks of columns.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,60 +18,80 @@ from .instructions import SUPPLIED, copies
 from .spans import spans
 
 
+class Expected(NamedTuple):
+    """What must hold for the layout of a fragment. Fragments of many types have the same, and the same layout.
+
+    ``ranges`` are those of the fields of an element. A cell is held ``copies`` times. ``windowed`` elements may name
+    several columns, of one ``chunk``. All slots of a ``whole`` operand stand for a cell.
+    """
+
+    ranges: tuple[tuple[str, range], ...]
+    copies: int
+    windowed: bool
+    chunk: int
+    whole: bool
+
+
+def expected(fragment: Fragment) -> Expected:
+    """What must hold for the layout of a fragment."""
+    often = copies(*fragment.key[:4])
+    return Expected(
+        tuple(fragment.ranges.items()), often, fragment.windowed, fragment.chunk, fragment.role not in SUPPLIED
+    )
+
+
 def check(fragment: Fragment) -> list[str]:
     """What is wrong with the fragment, each as one sentence; empty where nothing is, or where it has no elements."""
-    if fragment.elements is None:
+    if (table := fragment.elements) is None:
         return []
-    table = fragment.elements
-    return _out_of_range(fragment, table) or [*_slots(fragment, table), *_windows(fragment, table), *_cells(fragment)]
+    known = expected(fragment)
+    return _out_of_range(table, known) or [*_slots(table, known), *_windows(table, known), *_cells(table, known)]
 
 
-def _out_of_range(fragment: Fragment, table: NDArray[Any]) -> list[str]:
+def _out_of_range(table: NDArray[Any], known: Expected) -> list[str]:
     found = [
-        f"{name} {spans(np.unique(outside).tolist())} is outside {known.start}..{known.stop - 1}"
-        for name, known in fragment.ranges.items()
-        if len(outside := table[name][(table[name] < known.start) | (table[name] >= known.stop)])
+        f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
+        for name, inside in known.ranges
+        if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
     ]
     if (table["col_last"] < table["col"]).any():
         found.append("a window of columns ends before it begins")
     return found
 
 
-def _slots(fragment: Fragment, table: NDArray[Any]) -> list[str]:
-    count = np.zeros((fragment.threads, fragment.registers, fragment.slots), np.int64)
+def _slots(table: NDArray[Any], known: Expected) -> list[str]:
+    count = np.zeros([inside.stop for _, inside in known.ranges[:3]], np.int64)
     np.add.at(count, (table["lane"], table["reg"], table["slot"]), 1)
     found = []
     if (count > 1).any():
         lane, reg, slot = np.argwhere(count > 1)[0]
         found.append(f"{(count > 1).sum()} slots stand for several cells, first lane {lane} reg {reg} slot {slot}")
-    if fragment.role not in SUPPLIED and (count == 0).any():
+    if known.whole and (count == 0).any():
         lane, reg, slot = np.argwhere(count == 0)[0]
         found.append(f"{(count == 0).sum()} slots stand for no cell, first lane {lane} reg {reg} slot {slot}")
     return found
 
 
-def _windows(fragment: Fragment, table: NDArray[Any]) -> list[str]:
+def _windows(table: NDArray[Any], known: Expected) -> list[str]:
     wide = table["col_last"] > table["col"]
-    if wide.any() and not fragment.windowed:
+    if wide.any() and not known.windowed:
         return [f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can"]
     # A document may name a window of several chunks; an aligned block of columns holds the whole of it all the same.
-    block = max(fragment.chunk, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
+    block = max(known.chunk, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
     across = table["col"] // block != table["col_last"] // block
     return [f"{across.sum()} windows of columns lie across two chunks"] if across.any() else []
 
 
-def _cells(fragment: Fragment) -> list[str]:
-    table = fragment.elements
-    assert table is not None
-    rows, cols = fragment.dimensions
+def _cells(table: NDArray[Any], known: Expected) -> list[str]:
+    ranges = dict(known.ranges)
+    rows, cols, computations = ranges["row"].stop, ranges["col"].stop, ranges["computation"]
     dense = bool((table["col"] == table["col_last"]).all())
-    several, often = fragment.computations, copies(*fragment.key[:4])
     found = []
-    for computation in range(1, several + 1):
+    for computation in computations:
         held = coverage(table[table["computation"] == computation], rows, cols)
-        usual = often if dense else _usual(held, fragment.chunk)
+        usual = known.copies if dense else _usual(held, known.chunk)
         masks = {"too often": held > usual, "never": held == 0, "too seldom": (held < usual) & (held > 0)}
-        where = f"computation {computation}: " if several > 1 else ""
+        where = f"computation {computation}: " if len(computations) > 1 else ""
         found += [where + cells for how, mask in masks.items() if (cells := _in_words(mask, how))]
     return found
 
