@@ -91,12 +91,13 @@ def write_catalogue(readings: Sequence[Reading], folder: Path) -> None:
 def _words(reading: Reading, *, slips: bool) -> str:
     from collections import Counter
 
+    from ..db.fragment import count_elements
     from ..db.reader import Rows
     from ..ingest.document.report import Kind
     from .output import table
 
     fragments = reading.source.fragments
-    rows = sum(len(each.elements) for each in fragments if each.elements is not None)
+    rows = count_elements(fragments)
     sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
     lines = [f"{reading.source.name}: {len(sections)} sections, {len(fragments)} fragments, {rows} rows", ""]
     if sections:

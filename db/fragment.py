@@ -240,6 +240,11 @@ class Source:
         return [each for each in self.fragments if each.has_rows]
 
 
+def count_elements(fragments: Iterable[Fragment]) -> int:
+    """How many elements fragments have together."""
+    return sum(len(each.elements) for each in fragments if each.elements is not None)
+
+
 def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fragment, Fragment]]]:
     """The first fragment of each key, and every later one of the same key after the first."""
     first: dict[Key, Fragment] = {}

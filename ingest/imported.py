@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..db.fragment import Fragment, Source
-    from ..db.instructions import Key
+from ..db.fragment import Fragment, Source, count_elements
+from ..db.instructions import Key
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Imported:
     @property
     def rows(self) -> int:
         """How many elements the source has."""
-        return sum(len(each.elements) for each in self.source.fragments if each.elements is not None)
+        return count_elements(self.source.fragments)
 
 
 def wrong(found: Iterable[Skipped]) -> list[dict[str, Any]]:

@@ -13,10 +13,9 @@ from .imported import Imported
 
 @dataclass(frozen=True)
 class Importer:
-    """One kind: what it reads, what its path is where it needs one, and the other arguments that it takes."""
+    """One kind: what its path is where it needs one, and the other arguments that it takes."""
 
-    reads: str
-    path: str | None
+    path: str | None = None
     options: tuple[str, ...] = ()
 
 
@@ -54,10 +53,8 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
 
 #: The name of each kind, and what it is. Its module is of this package, with _ for -.
 IMPORTERS: Mapping[str, Importer] = {
-    "cute": Importer(
-        "CuTe's atoms in the headers of CUTLASS", "a CUTLASS source tree, its include folder, or a header of it"
-    ),
-    "tensor-layouts": Importer("the atoms of the installed package", None),
-    "python": Importer("layout functions of Python libraries", "a mapping", ("python",)),
-    "table": Importer("anyone's rows, with the first eight columns of layout", "a CSV, Parquet or Arrow file"),
+    "cute": Importer("a CUTLASS source tree, its include folder, or a header of it"),
+    "tensor-layouts": Importer(),
+    "python": Importer("a mapping", ("python",)),
+    "table": Importer("a CSV, Parquet or Arrow file"),
 }

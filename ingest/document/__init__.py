@@ -109,15 +109,15 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     parts = _without_contents([read_section(place, about, mendings) for place, about in found])
     remarks = Remarks(remark for part in parts for remark in part.remarks)
     sheets = Sheets(parts, stored, remarks)
-    evaluated = evaluate(sheets, remarks)
+    fragments, counted = evaluate(sheets, remarks)
     _remark_on_others(places, remarks)
     order = {each.name: index for index, each in enumerate(documents)}
     remarks.sort(key=lambda remark: (order[remark.file], remark.line))
-    counts = [(part.place, *evaluated.counts[key]) for key, part in sheets.sections.items()]
+    counts = [(part.place, *counted[key]) for key, part in sheets.sections.items()]
     what = f"Parallel Thread Execution ISA {version}" if version else "PTX documentation"
     what += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
     provenance = {"version": version, "documents": {each.name: each.sha256 for each in documents}}
-    source = Source(name, "document", what, list(evaluated.fragments.values()), provenance)
+    source = Source(name, "document", what, fragments, provenance)
     return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ....db.errors import LanemapError
 from ....db.formula import Formula, FormulaError, coverage, parse
-from ....db.fragment import Fragment
+from ....db.fragment import Fragment, count_elements
+from ....db.instructions import Key
 from ....db.structure import check
 from ... import catalogue
 from ..blocks import at_most
@@ -22,33 +23,27 @@ MAX_FRAGMENTS = 2_000
 MAX_ELEMENTS = 100_000
 
 
-@dataclass
-class Evaluated:
-    """Fragments, the first of each key; by name of the sheet, how many there are and how many rows."""
+def evaluate(sheets: Sheets, remarks: Remarks) -> tuple[list[Fragment], dict[str, tuple[int, int]]]:
+    """The first fragment of each key; by name of the sheet, how many there are and how many rows.
 
-    fragments: dict[object, Fragment] = field(default_factory=dict)
-    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-def evaluate(sheets: Sheets, remarks: Remarks) -> Evaluated:
-    """Every fragment of every sheet. A formula that leaves an element without a place costs only its own fragments.
+    A formula that leaves an element without a place costs only its own fragments.
 
     Raises:
         LanemapError: there are more elements than in any document of PTX.
     """
-    made = Evaluated()
+    kept: dict[Key, Fragment] = {}
+    counts: dict[str, tuple[int, int]] = {}
     fragments = elements = 0
     for name, section in sheets.sections.items():
-        made.counts[name] = (0, 0)
+        found = []
         for fragment in _fragments(sheets, name, section, remarks):
             fragments, elements = fragments + 1, elements + fragment.registers * fragment.slots
             at_most(MAX_FRAGMENTS, fragments, "fragments")
             at_most(MAX_ELEMENTS, elements, "elements in each lane")
-            count, rows = made.counts[name]
-            rows += 0 if fragment.elements is None else len(fragment.elements)
-            made.counts[name] = (count + 1, rows)
-            _merge(made.fragments, fragment, section, remarks)
-    return made
+            found.append(fragment)
+            _merge(kept, fragment, section, remarks)
+        counts[name] = len(found), count_elements(found)
+    return list(kept.values()), counts
 
 
 def _fragments(sheets: Sheets, name: str, section: FragmentSection, remarks: Remarks) -> Iterator[Fragment]:
@@ -73,7 +68,7 @@ def _fragments(sheets: Sheets, name: str, section: FragmentSection, remarks: Rem
                     remarks.add(kind, section.place, line, text, reason)
 
 
-def _merge(found: dict[object, Fragment], fragment: Fragment, section: FragmentSection, remarks: Remarks) -> None:
+def _merge(found: dict[Key, Fragment], fragment: Fragment, section: FragmentSection, remarks: Remarks) -> None:
     """Keep the first fragment of a key; another section that says the same of it is named, one that differs is not."""
     first = found.setdefault(fragment.key, fragment)
     if first.digest != fragment.digest:
