@@ -12,7 +12,7 @@ import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
 from .app import DISAGREES, app, open_database
-from .options import Db, Format, Output, Source
+from .options import Db, Format, Output, Source, chain_word
 
 if TYPE_CHECKING:
     from .. import Database, Query
@@ -28,6 +28,7 @@ def chain(  # over 40 lines: most of them are its options
         typer.Argument(
             metavar="OPERAND [OPERAND]",
             help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name. Or m8n8 b16 r of a matrix move.",
+            autocompletion=chain_word,
         ),
     ],
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,

@@ -10,15 +10,13 @@ import typer
 from .. import DEFAULT_SOURCE, LanemapError
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Exported, Major, Selector, SomeInstruction, SomeRole, SomeShape, SomeTypes, Source
+from .options import Db, Exported, Major, Selector, SomeInstruction, SomeOperand, SomeRole, SomeShape, SomeTypes, Source
 from .output import binary_stdout, remark
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
 def export(
-    operand: Annotated[
-        list[str] | None, typer.Argument(metavar="[SHAPE TYPE ROLE]", help="An instruction, or one operand of it.")
-    ] = None,
+    operand: SomeOperand = None,
     format: Exported = None,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     source: Source = DEFAULT_SOURCE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..db.names import is_role, operands
 from ..db.notation import NOTATIONS
 from ..db.picture import FORMATS
 from ..db.report import FORMATS as REPORTS
@@ -93,12 +94,19 @@ _roles = _names("role", tuple("ABCDE"))
 source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
 
 
-def _operand(context: typer.Context, incomplete: str) -> list[str]:
+def operand_word(context: typer.Context, incomplete: str) -> list[str]:
     """A completer for the words of an operand: a shape, then types that it has, then roles that they have."""
     from ..db.lookup import following
 
     words = context.params.get("operand") or []
     return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(context, incomplete)
+
+
+def chain_word(context: typer.Context, incomplete: str) -> list[str]:
+    """The same for several operands, one after the other."""
+    *_, last = [[], *operands(context.params.get("operand") or [])]
+    context.params["operand"] = [] if last and is_role(last[-1]) else last
+    return operand_word(context, incomplete)
 
 
 _KINDS = ("capture", *IMPORTERS)
@@ -114,7 +122,13 @@ Operand = Annotated[
     typer.Argument(
         metavar="SHAPE TYPE ROLE",
         help="Or instead of SHAPE and TYPE an instruction by one name, such as a mnemonic.",
-        autocompletion=_operand,
+        autocompletion=operand_word,
+    ),
+]
+SomeOperand = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SHAPE TYPE ROLE]", help="An instruction, or one operand of it.", autocompletion=operand_word
     ),
 ]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]

@@ -63,10 +63,9 @@ def _write(summary: Summary, form: Format) -> None:
     if form is not Format.TABLE:
         write_rows(summary.rows(), form)
         return
-    for each in summary.forms:
-        typer.echo(f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else "+"))
+    mnemonics = [f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else "+") for each in summary.forms]
+    typer.echo("\n".join(mnemonics or [summary.title]) + "\n")
     operands, verdicts = map(without_empty, summary.tables())
-    typer.echo("\n" * bool(summary.forms), nl=False)
     write_rows(operands, form)
     typer.echo()
     write_rows(verdicts, form)

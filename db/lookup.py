@@ -285,7 +285,7 @@ def _accumulator(a: Fragment, asked: str | None) -> str:
 
 
 def following(reader: Reader, words: Sequence[str]) -> list[str]:
-    """The words that may follow those of a request: types that the shape has, or roles that the type has.
+    """The words that may follow those of a request: shapes of the instruction, types of the shape, roles of the type.
 
     Raises:
         LanemapError: nothing matches the words so far.
@@ -295,10 +295,13 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
     if asked["role"] is not None:
         return []
     found = fragments(reader, query)
+    if asked["shape"] is None:
+        return sorted({each.shape for each in found}, key=naturally)
     if not query.name.type and not query.name.types:
         return sorted({each.type for each in found})
     results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
-    return sorted({each.role for each in found} | set("CD" if results else ""))
+    axes = {role for each in found for role in instruction(each.instruction).axes if results}
+    return sorted({each.role for each in found} | axes & {"C", "D"})
 
 
 def elements(fragment: Fragment, **where: int | None) -> list[Element]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .fragment import Fragment
-from .instructions import Form, Key, choices, undecided
+from .instructions import Form, Key, choices, instruction, undecided
 from .lookup import DEFAULT_SOURCE, densest, fragments
-from .names import Query
+from .names import Query, naturally
 from .reader import Reader, Rows, Value
 
 
@@ -40,36 +40,69 @@ class Summary:
         """Every source that has one of the operands."""
         return tuple(dict.fromkeys(name for each in self.operands for name in each.verdicts))
 
+    @property
+    def title(self) -> str:
+        """The instruction, with the shape where there is only one."""
+        return " ".join((self.operands[0].fragment.instruction, *(self._shapes if len(self._shapes) == 1 else ())))
+
+    @property
+    def _shapes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.fragment.shape for each in self.operands))
+
     def rows(self) -> Rows:
         """A row for each operand, with a column for each source."""
         rows = [(*_row(each), *map(each.verdicts.get, self.sources)) for each in self.operands]
         return Rows((*_OPERAND, *self.sources), rows)
 
     def tables(self) -> tuple[Rows, Rows]:
-        """The same in two parts for reading: the operands, and which of them have which verdict in each source."""
-        alike: dict[tuple[str, str], list[str]] = {}
+        """The same in two parts for reading: the operands, and which of them have which verdict in each source.
+
+        The operands have a column for the shape where there are several.
+        """
+        alike: dict[tuple[str, str], list[Operand]] = {}
         for source in self.sources:
             for each in self.operands:
                 if source in each.verdicts:
-                    alike.setdefault((source, each.verdicts[source]), []).append(_name(each))
-        verdicts = [(*which, ", ".join(names)) for which, names in alike.items()]
-        return Rows(_OPERAND, list(map(_row, self.operands))), Rows(("source", "verdict", "operands"), verdicts)
+                    alike.setdefault((source, each.verdicts[source]), []).append(each)
+        said = [(*which, self._names(found)) for which, found in alike.items()]
+        first = 1 if len(self._shapes) > 1 else 2
+        operands = Rows(_OPERAND[first:], [_row(each)[first:] for each in self.operands])
+        return operands, Rows(("source", "verdict", "operands"), said)
+
+    def _names(self, operands: Sequence[Operand]) -> str:
+        """Operands in words, those together that only qualifiers tell apart."""
+        if len(operands) == len(self.operands):
+            return "all"
+        qualifiers: dict[str, list[str]] = {}
+        for operand in operands:
+            shown = operand.fragment
+            shape = shown.shape if len(self._shapes) > 1 else None
+            major = shown.major if shown.key.several_majors else None
+            name = " ".join(filter(None, (shape, shown.role, shown.type, major)))
+            qualifiers.setdefault(name, []).extend(filter(None, [operand.qualifiers]))
+        return ", ".join(" ".join((name, *each)) for name, each in qualifiers.items())
 
 
-_OPERAND = ("role", "type", "major", "qualifiers", "matrix", "regs", "bits", "slots", "selectors")
-
-
-def _name(operand: Operand) -> str:
-    shown = operand.fragment
-    major = shown.major if shown.key.several_majors else None
-    return " ".join(filter(None, (shown.role, shown.type, major, operand.qualifiers)))
+_OPERAND = (
+    "instruction",
+    "shape",
+    "role",
+    "type",
+    "major",
+    "qualifiers",
+    "matrix",
+    "regs",
+    "bits",
+    "slots",
+    "selectors",
+)
 
 
 def _row(operand: Operand) -> tuple[Value, ...]:
     shown = operand.fragment
     matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
-    registers = shown.registers, shown.register_bits, shown.slots
-    return shown.role, shown.type, shown.major, operand.qualifiers, matrix, *registers, selectors
+    named = shown.instruction, shown.shape, shown.role, shown.type, shown.major, operand.qualifiers
+    return *named, matrix, shown.registers, shown.register_bits, shown.slots, selectors
 
 
 def instruction_summary(reader: Reader, query: Query) -> Summary:
@@ -85,7 +118,8 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     shown = _shown(by_source)
     said = {source: verdicts(shown, theirs, source) for source, theirs in by_source.items()}
     operands: dict[Key, list[Key]] = {}
-    for key in sorted(shown, key=lambda key: key.role.startswith("SF")):
+    roles = instruction(found[0].instruction).axes
+    for key in sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role))):
         alike = key._replace(selector=None, qualifiers=undecided(key.qualifiers))
         operands.setdefault(alike, []).append(key)
     return Summary(

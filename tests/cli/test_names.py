@@ -56,11 +56,10 @@ def test_show_of_an_instruction(run):
     mnemonic, operands, verdicts = (part.splitlines() for part in shown.out.split("\n\n"))
     assert mnemonic == [f"{BF16}  sm_80+"]
     assert [row.split()[:2] for row in operands[1:]] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
-    every = "A bf16, B bf16, C f32, D f32"
     said = {"ptx-isa-9.1": "identical", "ptx-isa-9.1+errata": "rows", "h200-sm_90a": "identical"}
-    assert [row.split(maxsplit=2) for row in verdicts[1:]] == [[name, verdict, every] for name, verdict in said.items()]
+    assert [row.split() for row in verdicts[1:]] == [[name, verdict, "all"] for name, verdict in said.items()]
     sparse = run("show", "mma.sp", "m16n8k32", "f16", "--format", "csv").out
-    assert "E,f16,,,16 x 32,1,32,16,0 1,figure-only,figure-only,rows" in sparse
+    assert "mma.sp,m16n8k32,E,f16,,,16 x 32,1,32,16,0 1,figure-only,figure-only,rows" in sparse
 
 
 def test_remarks_come_wherever_rows_do(run):
@@ -84,14 +83,27 @@ def test_remarks_come_wherever_rows_do(run):
         ("wgmma m64n128k16 bf16", "A bf16, D f32"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "A f16 row, B f16 col, C f32, D f32"),
         ("movmatrix m8n8 b16", "A b16 trans, D b16 trans"),
-        ("m8n8k4 f16", "A f16 row, A f16 col, B f16 row, B f16 col, C f16, D f16, C f32, D f32"),
+        ("m8n8k4 f16", "A f16 row, A f16 col, B f16 row, B f16 col, C f16, C f32, D f16, D f32"),
     ],
 )
 def test_every_instruction_is_shown_as_a_whole(run, words, operands):
+    """Every operand is in the one table, and the last source has rows of all of them."""
     shown = run("show", *words.split()).out
-    last = shown.rpartition("h200-sm_90a")[2].split(maxsplit=1)[1]
-    assert " ".join(last.split()) == operands
+    _, table, verdicts = shown.split("\n\n")
+    columns = table.partition("matrix")[0].splitlines()[0].split()
+    listed = [line.split()[: len(columns)] for line in table.splitlines()[1:]]
+    assert [" ".join(row[:2]) for row in listed] == [" ".join(each.split()[:2]) for each in operands.split(", ")]
+    assert verdicts.splitlines()[-1].split()[::2] == ["h200-sm_90a", "all"]
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
+    title, table, verdicts = run("show", "stmatrix").out.split("\n\n")
+    assert title == "stmatrix"
+    assert [line.split()[0] for line in table.splitlines()] == ["shape", *["m8n8"] * 12, *["m16n8"] * 3]
+    drawn = next(line for line in verdicts.splitlines() if "figure-only" in line)
+    assert drawn.split(maxsplit=2)[2] == "m16n8 r b8 x1.trans x2.trans x4.trans"
+    assert run("show", "movmatrix").out.startswith("movmatrix m8n8\n\nrole")
 
 
 def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
@@ -141,6 +153,12 @@ def completed(words: str, built) -> list[str]:
         ("find m16n8k4 tf32 ", ["A", "B", "C", "D"]),
         ("find m16n8k8 f32 ", ["C", "D"]),
         ("show HMMA.16816.F32.BF16 ", ["A", "B", "C", "D"]),
+        ("show m64n128k32 f16 ", ["A", "D", "E"]),
+        ("show wgmma m64n128k16 f16 ", ["A", "D"]),
+        ("find movmatrix ", ["m8n8"]),
+        ("export m16n8k4 t", ["tf32"]),
+        ("chain m16n8k16 f32 D m16n8k128 b", ["b1"]),
+        ("chain m16n8k16 f32 D m16n8k25", ["m16n8k256"]),
         ("draw m16n8k4 tf32 A ", []),
         ("find m99n8k8 ", []),
     ],

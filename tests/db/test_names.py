@@ -208,6 +208,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
         (["QMMA", "A"], "QMMA does not name a shape"),
         (["HMMA.16816.F33", "A"], "'f33' is not a type: did you mean f32"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.bf17.bf16.f32", "A"], "'bf17' is not a type: did you mean bf16?"),
+        (["mma.sync.alignd.m16n8k16.row.col.f32.bf16.bf16.f32", "A"], "'alignd' is not a type: did you mean aligned?"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "has 3 types"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
         (
