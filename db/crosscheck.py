@@ -131,11 +131,10 @@ def diff(left: Source, right: Source, *queries: Query) -> Check:
     found = _compared(left, right)
     wanted: set[Key] = set()
     for query in queries or [Query()]:
-        asked = {name: value for name, value in query.parameters().items() if value and name != "source"}
-        matching = [each for each in found.results if query.includes(each.key)]
-        matching = [each for each in matching if all(getattr(each.key, name) == value for name, value in asked.items())]
+        matching = [each for each in found.results if query.matches(each.key)]
         if not any(each.compared for each in matching):
-            which = f"of {' '.join(map(str, asked.values()))} " if asked else f"({_first(left)}; {_first(right)}) "
+            asked = " ".join(map(str, query.asked.values()))
+            which = f"of {asked} " if asked else f"({_first(left)}; {_first(right)}) "
             raise LanemapError(f"nothing to compare: {left.name} and {right.name} have no fragment {which}in common")
         wanted |= {each.key for each in matching}
     return Check([replace(found, results=[each for each in found.results if each.key in wanted])])

@@ -210,22 +210,17 @@ def defects(
     named = {each.name for each in sources}
     judges = [each for each in sources if each.kind in ("document", "capture") and each.name + ERRATA not in named]
     judges.sort(key=lambda each: each.kind, reverse=True)
-    wanted = {name: value for name, value in query.parameters().items() if value is not None} if query else {}
-
-    def matches(key: Key) -> bool:
-        alike = all(getattr(key, name) == value for name, value in wanted.items())
-        return alike and (query is None or query.includes(key))
-
     there = [one.key for each in asked for one in each.fragments]
     there += [one.key for each in asked for one in failures(each) if one.key]
-    if query and not any(map(matches, there)):
-        raise LanemapError(f"{asked[0].name} has no such operand: {' '.join(map(str, wanted.values()))}", "fragment")
+    if query and not any(map(query.matches, there)):
+        words = " ".join(map(str, query.asked.values()))
+        raise LanemapError(f"{asked[0].name} has no such operand: {words}", "fragment")
     grouped: dict[tuple[object, ...], list[_Wrong]] = {}
     for source in asked:
         claimed_by = _library(source), _version(source), source.provenance.get("set")
         trusted = [each for each in judges if each.name != source.name]
         for each in _wrong(source, trusted, [*findings, *failures(source)]):
-            if matches(each.result.key):
+            if query is None or query.matches(each.result.key):
                 key = each.result.key
                 alike = key[:2] if _unknown(key) else (each.origin, key._replace(type="", selector=None))
                 grouped.setdefault((claimed_by, alike), []).append(each)

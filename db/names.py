@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -145,6 +145,16 @@ class Query:
         Those of one that says less than a mnemonic are several.
         """
         return _candidates(self.name)
+
+    @cached_property
+    def asked(self) -> Mapping[str, Any]:
+        """What it says of the key of a fragment: the parameters without the source and what is open."""
+        return {name: value for name, value in self.parameters().items() if name != "source" and value is not None}
+
+    def matches(self, key: Key) -> bool:
+        """Whether it asks for a fragment, whatever its source."""
+        alike = (str(getattr(key, name)).lower() == str(value).lower() for name, value in self.asked.items())
+        return all(alike) and self.includes(key)
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""

@@ -66,19 +66,14 @@ def near(survey: Survey, path: str, links: Links) -> list[Found]:
 def _named(survey: Survey, query: Query) -> Iterator[Page]:
     """The pages of what a query names: operands where it says a role, else instructions."""
     for each in filter(None, (query, query.of_accumulator())):
-        wanted = {name: value for name, value in each.parameters().items() if value is not None and name != "source"}
-        keys = [key for key in survey.fragments if _fits(key, wanted) and each.includes(key)]
-        if keys and "role" in wanted:
+        keys = list(filter(each.matches, survey.fragments))
+        if keys and "role" in each.asked:
             keys.sort(key=lambda key: instruction(key.instruction).sparse)
             yield from (operand_page(survey, key) for key in keys)
         elif keys:
             yield from (product_page(product) for product in _products(survey, each, set(keys)))
         if keys:
             return
-
-
-def _fits(key: Key, wanted: dict[str, object]) -> bool:
-    return all(value is None or getattr(key, name, value) == value for name, value in wanted.items())
 
 
 def _products(survey: Survey, query: Query, keys: set[Key]) -> Iterator[Product]:

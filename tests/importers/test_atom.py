@@ -6,7 +6,8 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db.structure import check
 from lanemap.ingest.atom import Operand, fragment, lanes
-from lanemap.ingest.mnemonic import instruction
+from lanemap.ingest.mnemonic import instruction, move
+from lanemap.ingest.move import fragments
 from lanemap.ingest.shape_stride import layout
 
 F16 = instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32")
@@ -127,3 +128,17 @@ def test_two_slots_of_one_cell_are_imported_and_found():
     found = fragment(F16, "B", Operand(overlapping, 2, 2), WARP)
     assert any("held too often" in words for words in check(found))
     assert np.unique(found.elements["row"]).size < 16
+
+
+def test_a_move_whose_registers_are_not_those_of_the_instruction_is_refused():
+    key = move("ldmatrix.sync.aligned.m8n8.x1.shared.b16")
+    rows = layout(((8, 4), 128), ((128, 0), 1))
+    held, given = fragments(key, rows, layout((32, 32), (32, 1)), "here")
+    assert all((each.row, each.col) == (each.lane // 4, each.lane % 4 * 2 + each.slot) for each in held.records())
+    assert [(each.lane, each.row) for each in given.records()] == [(row, row) for row in range(8)]
+    for wrong, words in (
+        (layout((32, (2, 16)), (32, (16, 1))), "does not keep the 16 bits of an element together"),
+        (layout((32, 16), (32, 1)), "for 16 bits of 32 threads"),
+    ):
+        with pytest.raises(LanemapError, match=words):
+            list(fragments(key, rows, wrong, "here"))
