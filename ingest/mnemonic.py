@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from ..db.errors import LanemapError
 from ..db.instructions import Key
@@ -62,6 +63,7 @@ def move(mnemonic: str) -> Key | None:
     return Key(said.instruction, said.shape, said.type, "r", qualifiers=said.qualifiers)
 
 
+@cache
 def _read(mnemonic: str) -> Name | None:
     try:
         words = ptx.mnemonic(mnemonic)

@@ -52,14 +52,16 @@ def pytest_collection_modifyitems(items):
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
 
+    prepared = ("release", "server", "report", "chromium")
+
     def group(item):
         if "faults" in item.path.parts:
             return "faults"
-        if "release" in item.fixturenames:
-            return "release"
-        return "postgresql" if "postgresql" in item.name or "server" in item.fixturenames else None
+        if "postgresql" in item.name:
+            return "server"
+        return next((name for name in prepared if name in item.fixturenames), None)
 
-    order = ["faults", "release", "postgresql", None]
+    order = ["faults", *prepared, None]
     items.sort(key=lambda item: order.index(group(item)))
     for item in items:
         if name := group(item):
