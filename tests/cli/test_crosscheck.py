@@ -367,3 +367,7 @@ def test_a_relabelled_import_is_told_with_its_permutation(run, file, fragments):
     assert result.code == 0
     assert "A of mma m16n8k16 f16: k: swap bits 1 and 3" in result.out
     assert "B of mma m16n8k16 f16: k: swap bits 1 and 3" in result.out
+    for form in ("table", "markdown", "html"):
+        report = run("diff", "theirs", CORRECTED, "--shape", "m16n8k16", "--format", form, db=file).out
+        numbers = " ".join(map(str, swapped))
+        assert f"K 0-15 of the left is on the right: {numbers}" in " ".join(report.split())

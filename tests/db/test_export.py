@@ -153,7 +153,8 @@ def test_no_output_replaces_a_database(refused, file, tmp_path, command, link):
         output = tmp_path / "link"
         link(file, output)
     refused(*command, output, db=file, words=("cannot write", "it is a database"))
-    refused(*command, f"{file}-journal", db=file, words=("cannot write", "part of one"))
+    for end in ("-journal", "-wal", "-shm"):
+        refused(*command, f"{file}{end}", db=file, words=("cannot write", "part of one"))
     assert file.read_bytes() == before
 
 

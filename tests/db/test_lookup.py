@@ -177,3 +177,22 @@ def test_identical_layouts_are_told_without_numpy(built):
     )
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert not {"numpy", "pandas", "pyarrow", "sqlalchemy", "lark"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("m16n8k16"),
+        Query(type="half", role="a"),
+        Query("mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"),
+        Query("m16n8k32", "f16", "E", selector=1),
+        Query("m8n8k4", "f16", "B", major="col"),
+        Query("m8n8", instruction="ldmatrix", qualifiers="X4.trans"),
+        Query("m16n8k64", "ue4m3", "SFA", qualifiers="scale_vec::4x.byte_id::0.thread_id::1"),
+    ],
+    ids=str,
+)
+def test_a_query_matches_just_the_keys_that_it_finds(reader, everything, query):
+    every = {key for there in everything.values() for key in there}
+    found = {each.key for each in lookup.fragments(reader, query)}
+    assert found == set(filter(query.matches, every)) != every
