@@ -178,15 +178,30 @@ def test_png_has_the_colour_of_every_lane(run):
     assert {shade(lane) for lane in range(32)} <= seen
 
 
-def test_pdf_has_every_label(run):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("m16n8k32", "f16", "A", "--instruction", "mma.sp"),
+        ("m16n8k256", "b1", "A", "--diff", "ptx-isa-9.1", "ptx-isa-9.1+errata"),
+    ],
+    ids=["brackets", "frames"],
+)
+def test_pdf_has_every_label_and_line_where_svg_has_it(run, arguments):
     import base64
     import zlib
 
-    pdf = run("draw", "m16n8k16", "f16", "A", "-f", "pdf").bytes
+    pdf = run("draw", *arguments, "-f", "pdf").bytes
     page = re.search(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)[1].strip()
     drawn = zlib.decompress(base64.a85decode(page.removesuffix(b"~>"))).decode("latin-1")
-    svg = run("draw", "m16n8k16", "f16", "A").out
+    svg = run("draw", *arguments).out
     assert all(f"({label})" in drawn for _, _, label, *_ in texts(svg, "label"))
+
+    def points(text):
+        return [(round(float(x), 2), round(float(y), 2)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", text)]
+
+    marks = re.findall(r'class="(?:window|frame)" d="M([^"]*)"', svg)
+    expected = sorted(points(line) for mark in marks for line in mark.split("M"))
+    assert sorted(map(points, re.findall(r"\bn ((?:[\d.]+ [\d.]+ [ml]\s)+)S", drawn))) == expected != []
 
 
 @pytest.mark.parametrize(("ending", "module"), [("png", "PIL"), ("pdf", "reportlab.pdfgen.canvas")])
