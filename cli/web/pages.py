@@ -8,6 +8,7 @@ from functools import cache
 from io import BytesIO
 from threading import Lock
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,7 +27,7 @@ from ..options import Format
 from . import tasks, views
 from .api import Only
 from .held import Opened
-from .links import Links, operand_page
+from .links import Links, Page, operand_page
 from .problem import invalid, without_place
 from .render import describe, layouts_css, render, selection
 from .search import find, near
@@ -225,25 +226,46 @@ async def sql(working: Working, query: str = "") -> Response:
     return _page("sql", facts, 400 if refused else 200)
 
 
-@router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
-def picture(
+def named(
+    database: Opened,
     known: Known,
     instruction: str,
     shape: str,
     type: str,  # noqa: A002 - PTX's word
     role: str,
-    form: str,
     major: Text = None,
     selector: int | None = None,
     qualifiers: Text = None,
     source: Text = None,
-) -> Response:
+) -> tuple[Key, str | None]:
+    """The fragment that an address names, the first of an operand where it does not say which, and the source.
+
+    Raises:
+        HTTPException: there is none.
+    """
+    names, apart = (instruction, shape, type, role), {"major": major, "selector": selector, "qualifiers": qualifiers}
+    of_operand = known.operands.get(Key(*names), ())
+    alike = (key for key in of_operand if all(value in (None, getattr(key, each)) for each, value in apart.items()))
+    if (key := next(alike, None)) is None:
+        raise HTTPException(404, _why(database, names, **apart))
+    if source is None:
+        return key, None
+    there = {each.lower(): each for each in known.fragments[key]}
+    if source.lower() not in there:
+        raise HTTPException(404, f"{source} has no {key}: there is {', '.join(there.values())}")
+    return key, there[source.lower()]
+
+
+Named = Annotated[tuple[Key, str | None], Depends(named)]
+
+
+@router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
+def picture(known: Known, named: Named, form: str) -> Response:
     """The picture of an operand as a file."""
     if form not in FORMATS:
         raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(FORMATS)}")
-    key = _key(known, (instruction, shape, type, role), major, selector, qualifiers)
     stream = BytesIO()
-    known.shown(key, _source(known, key, source)).draw().write(form, stream)
+    known.shown(*named).draw().write(form, stream)
     return Response(stream.getvalue(), media_type=_PICTURES[form])
 
 
@@ -265,34 +287,17 @@ def of_instruction(
 
 
 @router.get("/{instruction}/{shape}/{type}/{role}")
-def of_operand(
-    request: Request,
-    database: Opened,
-    known: Known,
-    instruction: str,
-    shape: str,
-    type: str,  # noqa: A002 - PTX's word
-    role: str,
-    major: Text = None,
-    selector: int | None = None,
-    qualifiers: Text = None,
-    source: Text = None,
-    lane: int | None = None,
-) -> Response:
+def of_operand(request: Request, database: Opened, known: Known, named: Named, lane: int | None = None) -> Response:
     """Matrix and register file of an operand, and all that is known of it."""
-    try:
-        key = _key(known, (instruction, shape, type, role), major, selector, qualifiers)
-    except LookupError:
-        apart = {"major": major, "selector": selector, "qualifiers": qualifiers}
-        raise HTTPException(404, _why(database, (instruction, shape, type, role), **apart)) from None
-    facts = views.operand(known, database, key, links(), source=_source(known, key, source), lane=lane)
-    drawn = operand_page(known, key, source).address.replace(f"/{role}", f"/{role}.png", 1)
+    key, source = named
+    facts = views.operand(known, database, key, links(), source=source, lane=lane)
+    here = operand_page(known, key, source)
     more = {
         "address": str(request.url),
-        "preview": f"{request.base_url}picture{drawn}" if facts["matrices"] else "",
+        "preview": f"{request.base_url}{_picture(here, 'png')[1:]}" if facts["matrices"] else "",
         "description": describe(facts["fragment"]),
-        "downloads": list(_downloads(key, facts["fragment"].source)),
-        "picture": f"/picture{drawn.replace('.png', '.svg', 1)}",
+        "downloads": list(_downloads(known, key, facts["fragment"].source)),
+        "picture": _picture(here, "svg"),
         "selection": selection(key, source),
     }
     return _page("operand", facts | more)
@@ -304,30 +309,9 @@ def nothing(database: Opened, path: str) -> Response:
     raise HTTPException(404, _why(database, path.split("/")))
 
 
-def _key(
-    known: Survey, names: tuple[str, str, str, str], major: str | None, selector: int | None, qualifiers: str | None
-) -> Key:
-    """The fragment that an address names, the first of an operand where it does not say which.
-
-    Raises:
-        LookupError: there is none.
-    """
-    asked = {"major": major, "selector": selector, "qualifiers": qualifiers}
-    for key in known.operands.get(Key(*names), ()):
-        if all(value in (None, getattr(key, name)) for name, value in asked.items()):
-            return key
-    raise LookupError(names)
-
-
-def _source(known: Survey, key: Key, source: str | None) -> str | None:
-    """A source as it is spelt, where it has the fragment."""
-    if source is None:
-        return None
-    there = known.fragments[key]
-    for name in there:
-        if name.lower() == source.lower():
-            return name
-    raise HTTPException(404, f"{source} has no {key}: there is {', '.join(there)}")
+def _picture(of: Page, form: str) -> str:
+    """The address of the picture on a page."""
+    return f"/picture{of._replace(path=(*of.path[:-1], f'{of.path[-1]}.{form}')).address}"
 
 
 def _why(database: Database, names: Iterable[str], **more: Any) -> str:
@@ -340,17 +324,9 @@ def _why(database: Database, names: Iterable[str], **more: Any) -> str:
     return f"there is no page {printable('/'.join(filter(None, (instruction, shape, type_, role))))}"
 
 
-def _downloads(key: Key, source: str | None) -> Iterable[tuple[str, str]]:
-    from urllib.parse import urlencode
-
-    asked: dict[str, Any] = {name: getattr(key, name) for name in Key._fields if getattr(key, name) is not None} | {
-        "source": source
-    }
+def _downloads(known: Survey, key: Key, source: str) -> Iterable[tuple[str, str]]:
+    asked = {name: value for name, value in key._asdict().items() if value is not None} | {"source": source}
     for name in ("csv", "json", "parquet", "arrow", *NOTATIONS):
         form = "jsonl" if name == "json" else name
         yield form, f"/api/export/{form}?{urlencode(asked)}"
-    for name in FORMATS:
-        more: dict[str, Any] = {
-            part: asked[part] for part in ("major", "selector", "qualifiers", "source") if part in asked
-        }
-        yield f"{name} picture", f"/picture/{'/'.join(key[:4])}.{name}?{urlencode(more)}"
+    yield from ((f"{form} picture", _picture(operand_page(known, key, source), form)) for form in FORMATS)

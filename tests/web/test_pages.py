@@ -179,6 +179,9 @@ def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
         ("/nonsense", "no instruction nonsense"),
         (f"{OPERAND}?source=nobody", "nobody has no A of mma m16n8k16 bf16"),
         ("/mma/m16n8k16/bf16/A?major=col", "no major col"),
+        ("/picture/mma/m16n8k16/f16/E.svg", "mma has no E: it has A, B, C, D"),
+        (f"/picture{OPERAND}.svg?source=nobody", "nobody has no A of mma m16n8k16 bf16"),
+        (f"/picture{OPERAND}.gif", "no picture format 'gif': choose from svg, png, pdf"),
     ],
 )
 def test_a_page_that_is_not_there_says_why_and_what_is_near(reader, address, words):
