@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +31,8 @@ def export(
 ) -> None:
     """Write the layouts of a source, or a selection of them, to a file that appears whole or not at all.
 
-    The source is the one that look-ups read; --source names another one, and --source all writes every source. A
+    Words name an operand or an instruction as for show, of a sparse one only where there is no other; options select
+    from all instructions. The source is the one that look-ups read; --source names another one, and --source all writes every source. A
     dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
     In a notation each fragment is evaluated again and compared with its rows, and the source is one. Exit code 1: the
     notation cannot express some; 2: any.
@@ -41,13 +43,14 @@ def export(
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
     more: dict[str, Any] = {"instruction": instruction, "major": major, "selector": selector, "source": source}
-    if operand:
-        query = [names.operand(operand, **more)]
-    else:
-        query = [Query(shape, each, role, **more) for each in names.one_or_several(type)]
+    query = [Query(shape, each, role, **more) for each in names.one_or_several(type)]
     with open_database(db) as database:
-        if operand and query[0].parameters()["role"]:
-            remark(lookup.remarks(query[0], lookup.fragments(database.reader, query[0])))
+        if operand:
+            named = names.operand(operand, **more)
+            found = lookup.densest(lookup.fragments(database.reader, named))
+            query = [replace(named, instruction=found[0].instruction)]
+            if named.parameters()["role"]:
+                remark(lookup.remarks(named, found))
         if format in NOTATIONS:
             made = database.export(None if output == "-" else output, format=format, query=query)
             sys.stdout.write(made.text if output == "-" else "")

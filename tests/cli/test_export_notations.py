@@ -36,6 +36,16 @@ def test_an_instruction_gets_its_traits_only_where_all_its_operands_are(run):
     assert len(structs("--shape", "m8n8k4")) == 9
 
 
+def test_words_name_the_dense_instruction_and_options_select_from_all(run):
+    words = run("export", "--format", "linear", "m16n8k16", "f16", "A")
+    assert (words.code, words.err, words.out.count("#ttg.linear<")) == (0, "", 1)
+    assert "struct mma_m16n8k16_row_col_f32_bf16_bf16_f32" in run("export", "--format", "cute", "m16n8k16 bf16").out
+    assert ",mma.sp," not in run("export", "m16n8k16", "f16", "A").out
+    assert ",mma.sp," in run("export", "m16n8k32", "f16", "A").out
+    assert ",mma.sp," in run("export", "mma.sp", "m16n8k16", "f16", "A").out
+    assert ",mma.sp," in run("export", "--shape", "m16n8k16", "--type", "f16", "--role", "A").out
+
+
 def test_what_is_refused_is_named_and_the_rest_is_written(run):
     result = run("export", "--format", "cute", "--shape", "m16n8k16", "--type", "f16")
     assert result.code == 1
