@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
 def capture(  # over 40 lines: most of them are its options
     pattern: Annotated[
-        str | None, typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.")
+        str | None,
+        typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.", metavar="NAME"),
     ] = None,
     shape: SomeShape = None,
     type: SomeTypes = None,  # noqa: A002
-    device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0)] = 0,
+    device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0, metavar="N")] = 0,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.", metavar="NAME")
+    ] = None,
     send: Annotated[
         str | None, typer.Option("--send", help="Send it to a server, not into the database.", metavar="URL")
     ] = None,
@@ -49,15 +52,16 @@ def capture(  # over 40 lines: most of them are its options
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="List every instruction, also what is not on the card.")
+        bool, typer.Option("--all", "-a", help="List every instruction, also those that the card does not have.")
     ] = False,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Measure layouts on the GPU of this machine, as a new source or a file that stands alone.
+    """Measure layouts on the GPU of this machine.
 
-    It needs PyCUDA (the extra "capture", with a CUDA toolkit) and an NVIDIA driver. Exit code 1: an instruction failed,
-    or disagrees with the document or with another one.
+    They become a source in the database, or with --output a file. It needs PyCUDA (the extra "capture", with a CUDA
+    toolkit) and an NVIDIA driver. Exit code 1: an instruction failed, or disagrees with the document or with another
+    instruction.
     """
     from .. import measure, shipped_capture, write_capture
     from ..db.forms import select

@@ -33,28 +33,34 @@ def chain(  # over 40 lines: most of them are its options
     ],
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,
     relabel: Annotated[bool, typer.Option("--relabel", "-k", help="Renumber K where that avoids movement.")] = False,
-    first: Annotated[str | None, typer.Option("--first", help="The instruction, where several have the first.")] = None,
+    first: Annotated[
+        str | None, typer.Option("--first", help="The instruction, where several have the first.", metavar="NAME")
+    ] = None,
     second: Annotated[
-        str | None, typer.Option("--second", help="The instruction, where several have the second.")
+        str | None, typer.Option("--second", help="The instruction, where several have the second.", metavar="NAME")
     ] = None,
     major: Annotated[
-        str | None, typer.Option("--major", "-m", help="row or col: of m8n8k4 f16, or of the tile in memory.")
+        str | None,
+        typer.Option("--major", "-m", help="row or col: of m8n8k4 f16, or of the tile in memory.", metavar="MAJOR"),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", help="Neighbours to load or store together: A along M, others along N.")
+        int,
+        typer.Option(
+            "--count", "-n", help="Neighbours to load or store together: A along M, others along N.", metavar="N"
+        ),
     ] = 1,
     source: Source = DEFAULT_SOURCE,
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Can D of one instruction be A or B of the next as it is, or which lanes must exchange what?
+    """Say how D of one instruction becomes A or B of the next.
 
-    Tiles of D are put together, or D is cut, to fit. A table says it by register, other formats by element. Without a
-    second operand, every A and B is listed that D can be without a move between lanes. Exit code 0: no value moves to
-    another lane; 1: some do.
+    It can be A or B as it is, or lanes must exchange what the answer lists. Tiles of D are put together, or D is cut,
+    to fit. A table is by register, other formats are by element. Without a second operand, it lists every A and B that
+    D can be without a move between lanes. Exit code 0: no value moves to another lane; 1: some do.
 
-    m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: the answer is what address in a tile of
-    shared memory each lane passes.
+    m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: then the answer is the address in a tile
+    of shared memory that each lane passes.
     """
     from ..db import lookup, names
     from ..db.chain import Movement, relabelled

@@ -15,7 +15,12 @@ from .output import write_report
 def check(
     against: Annotated[
         list[str] | None,
-        typer.Option("--against", help="Only against this source; may be repeated.", autocompletion=source_names),
+        typer.Option(
+            "--against",
+            help="Compare only with this source. May be repeated.",
+            metavar="SOURCE",
+            autocompletion=source_names,
+        ),
     ] = None,
     format: Report = REPORT,  # noqa: A002
     output: ReportFile = None,
@@ -23,10 +28,10 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Count what an erratum explains, too.")] = False,
     db: Db = None,
 ) -> None:
-    """Check the structure of every source, and compare documents, imports and captures with each other.
+    """Check every source, and compare sources with each other.
 
-    Differences caused by a listed error in the document do not fail the check. Exit code 0 means that nothing else
-    disagrees, 1 that something does.
+    It checks the structure of each, and compares documents with captures and imports. Differences caused by a listed
+    error in the document do not fail the check. Exit code 0 means that nothing else disagrees, 1 that something does.
     """
     with open_database(db) as database:
         found = database.check(against or ())

@@ -26,7 +26,7 @@ def decode(
     columns: Annotated[
         str | None,
         typer.Option(
-            "--columns", "-c", help="The way back: a CSV with lane, reg, slot, col; - for stdin.", metavar="FILE"
+            "--columns", "-c", help="A CSV with lane, reg, slot, col to make metadata of; - for stdin.", metavar="FILE"
         ),
     ] = None,
     selector: Selector = None,
@@ -34,9 +34,10 @@ def decode(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Turn the metadata of a sparse A into the column of each of its elements, or columns into metadata.
+    """Turn sparse metadata into columns, or columns into metadata.
 
-    With --columns it prints the word of each lane, and what decode prints as CSV is what --columns takes.
+    Metadata chooses the column of each element of a sparse A. With --columns it is made of these columns, as a word
+    for each lane. What decode prints as CSV is what --columns takes.
     """
     from .output import write_rows
 

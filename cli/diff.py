@@ -35,12 +35,12 @@ def diff(
     everything: Everything = False,
     db: Db = None,
 ) -> None:
-    """Compare two sources fragment by fragment; each is in the database, or a file.
+    """Compare two sources, or files, fragment by fragment.
 
-    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts:
-    identical; relabelled, equal after one renumbering of rows, columns or depth in all operands that share it;
-    refined, exact columns within the windows of the other; different; left only and right only. Exit code 0 means
-    that nothing is different, 1 that something is.
+    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts are:
+    identical; relabelled, equal after one renumbering of M, N or K in all operands that share it; refined, exact
+    columns within the windows of the other; different; left only and right only. Exit code 0 means that nothing is
+    different, 1 that something is.
     """
     with open_database(db) as database:
         found = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)

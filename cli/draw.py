@@ -26,26 +26,28 @@ def draw(
         tuple[str, str] | None, typer.Option("--diff", help="Mark where two sources differ.", metavar="LEFT RIGHT")
     ] = None,
     accumulator: Annotated[
-        str | None, typer.Option("--accumulator", "-a", help="Type of C and D, without ROLE.")
+        str | None, typer.Option("--accumulator", "-a", help="Type of C and D, without ROLE.", metavar="TYPE")
     ] = None,
     instruction: SomeInstruction = None,
     major: Major = None,
     selector: Selector = None,
     source: Source = DEFAULT_SOURCE,
     lane: Annotated[
-        list[int] | None, typer.Option("--lane", "-l", parser=integer, help="Colour only this lane. May be repeated.")
+        list[int] | None,
+        typer.Option("--lane", "-l", parser=integer, help="Colour only this lane. May be repeated.", metavar="N"),
     ] = None,
     values: Annotated[
         str | None, typer.Option("--values", help="Colour only these, as in 'T0:{a0,a1}'.", metavar="VALUES")
     ] = None,
     ptx: Annotated[bool, typer.Option("--ptx", help="Label cells as PTX does: T0:{a0,a1}.")] = False,
     whole: Whole = False,
-    title: Annotated[bool, typer.Option("--title/--no-title", help="Say what it shows.")] = True,
+    title: Annotated[bool, typer.Option("--title/--no-title", help="Say above it what it shows.")] = True,
     db: Db = None,
 ) -> None:
-    """Draw an operand, or without ROLE a whole instruction, as a picture: SVG, PNG or PDF.
+    """Draw an operand, or a whole instruction, as a picture.
 
-    PNG and PDF need Pillow and ReportLab. An SVG follows the dark mode of whoever looks at it.
+    Without ROLE it is the whole instruction. The picture is an SVG, which follows the reader's dark mode, or a PNG or
+    PDF, which need Pillow and ReportLab.
     """
     from ..db import names
 

@@ -29,13 +29,13 @@ def export(
     selector: Selector = None,
     db: Db = None,
 ) -> None:
-    """Write the layouts of a source, or a selection of them, to a file that appears whole or not at all.
+    """Write layouts as a table, or in another notation.
 
-    Words name an operand or an instruction as for show, of a sparse one only where there is no other; options select
-    from all instructions. The source is the one that look-ups read; --source names another one, and --source all writes every source. A
-    dataset is a folder of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table.
-    In a notation each fragment is evaluated again and compared with its rows, and the source is one. Exit code 1: the
-    notation cannot express some; 2: any.
+    The words name an operand or an instruction, as for show; the options select from everything. The layouts are of
+    the source that look-ups read: --source names another one, and --source all is every source. A dataset is a folder
+    of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table. A notation is of one
+    source, and is evaluated again and compared with the rows before it is written. Exit code 1: it cannot express some
+    of the fragments; 2: it can express none.
     """
     from ..db import lookup, names
     from ..db.lookup import Query

@@ -15,12 +15,19 @@ from .options import Computation, Db, Format, Major, Operand, Output, Selector, 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
 def find(
     operand: Operand,
-    row: Annotated[int | None, typer.Option("--row", "-r", parser=integer, help="Row of the matrix.")] = None,
-    col: Annotated[int | None, typer.Option("--col", "-c", parser=integer, help="Column of the matrix.")] = None,
-    lane: Annotated[int | None, typer.Option("--lane", "-l", parser=integer, help="Lane, from 0.")] = None,
-    reg: Annotated[int | None, typer.Option("--reg", "-g", parser=integer, help="Register of the operand.")] = None,
+    row: Annotated[
+        int | None, typer.Option("--row", "-r", parser=integer, help="Row of the matrix.", metavar="N")
+    ] = None,
+    col: Annotated[
+        int | None, typer.Option("--col", "-c", parser=integer, help="Column of the matrix.", metavar="N")
+    ] = None,
+    lane: Annotated[int | None, typer.Option("--lane", "-l", parser=integer, help="Lane, from 0.", metavar="N")] = None,
+    reg: Annotated[
+        int | None, typer.Option("--reg", "-g", parser=integer, help="Register of the operand.", metavar="N")
+    ] = None,
     slot: Annotated[
-        int | None, typer.Option("--slot", "-t", parser=integer, help="Slot in the register, low bits first.")
+        int | None,
+        typer.Option("--slot", "-t", parser=integer, help="Slot in the register, low bits first.", metavar="N"),
     ] = None,
     computation: Computation = None,
     instruction: SomeInstruction = None,
@@ -30,10 +37,11 @@ def find(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Find what sits in a cell (--row, --col), or what a slot holds (--lane, --reg, --slot), or any part of these.
+    """Find the slot that holds a cell, or the cell that a slot holds.
 
-    The instruction may be one name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or
-    an atom of CuTe. Then only ROLE follows. C and D are found by the type of A, too.
+    A cell is --row and --col, and a slot is --lane, --reg and --slot; some of them will do. The instruction may be one
+    name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or an atom of CuTe. Then only
+    ROLE follows. C and D are found by the type of A, too.
     """
     from ..db import lookup, names
     from .output import narrow, remark, write_rows

@@ -23,7 +23,7 @@ def import_(
     path: Annotated[
         str | None, typer.Argument(help="A file or folder, or a mapping's name; tensor-layouts needs none.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call the source.", metavar="NAME")] = None,
     python: Annotated[
         str | None, typer.Option("--python", help="The Python that has the library of a mapping.", metavar="PATH")
     ] = None,
@@ -31,11 +31,11 @@ def import_(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Load a capture file, another toolchain's layouts, or anyone's table; list what was left out and why.
+    """Load the layouts of another toolchain, a table or a capture.
 
     cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout;
-    python is a mapping, a TOML file that names layout functions and what each claims.
-    A table of reasons counts what each left out; the other formats name every atom.
+    python is a mapping, a TOML file that names layout functions and what each claims. What could not be loaded is
+    listed with the reason: counted in a table, and by name in other formats.
     """
     if show:
         list_mappings(kind, format)

@@ -28,7 +28,10 @@ def ingest(  # over 40 lines with its options
         typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", "-n", help="Name of the source. Default: after the version in the text.")
+        str | None,
+        typer.Option(
+            "--name", "-n", help="Name of the source. Default: after the version in the text.", metavar="NAME"
+        ),
     ] = None,
     slips: Annotated[bool, typer.Option("--slips", help="List what is wrong or doubtful in the text itself.")] = False,
     catalogue: Annotated[
@@ -37,10 +40,11 @@ def ingest(  # over 40 lines with its options
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Load PTX documentation as a source, and say what of it could not be read.
+    """Load PTX documentation as a source.
 
-    HTML, Markdown and plain text, as in lanemap ingest ptx-isa.html --slips. Without a document: load the shipped
-    sources anew; other sources stay. Exit code 1: something was not read; 2: nothing was.
+    It says what could not be read. Documents are HTML, Markdown or plain text, as in lanemap ingest ptx-isa.html
+    --slips. Without a document, the sources that ship are loaded again, and other sources stay. Exit code 1: something
+    could not be read; 2: nothing could.
     """
     if not documents:
         if name is not None or slips or catalogue is not None:

@@ -36,6 +36,7 @@ def list_(
             "--source",
             "-s",
             help=f"Only this source, or all. Fragments and errata default to {DEFAULT_SOURCE}.",
+            metavar="SOURCE",
             autocompletion=source_names,
         ),
     ] = None,
@@ -46,7 +47,7 @@ def list_(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """List the fragments that there are, or the sources, errata or structural findings."""
+    """List fragments, sources, errata, or what structural checks found."""
     from ..db.lookup import Query
     from ..db.names import one_or_several
     from .output import write_rows

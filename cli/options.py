@@ -121,7 +121,7 @@ Operand = Annotated[
     list[str],
     typer.Argument(
         metavar="SHAPE TYPE ROLE",
-        help="Or instead of SHAPE and TYPE an instruction by one name, such as a mnemonic.",
+        help="Instead of SHAPE and TYPE, an instruction may have one name, such as a mnemonic.",
         autocompletion=operand_word,
     ),
 ]
@@ -134,25 +134,39 @@ SomeOperand = Annotated[
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
 
-SomeShape = Annotated[str | None, typer.Option("--shape", help="Only this shape.", autocompletion=_shapes)]
-SomeTypes = Annotated[
-    list[str] | None, typer.Option("--type", help="Only this type. May be repeated.", autocompletion=_types)
+SomeShape = Annotated[
+    str | None, typer.Option("--shape", help="Only this shape.", metavar="SHAPE", autocompletion=_shapes)
 ]
-SomeRole = Annotated[str | None, typer.Option("--role", help="Only this role.", autocompletion=_roles)]
+SomeTypes = Annotated[
+    list[str] | None,
+    typer.Option("--type", help="Only this type. May be repeated.", metavar="TYPE", autocompletion=_types),
+]
+SomeRole = Annotated[str | None, typer.Option("--role", help="Only this role.", metavar="ROLE", autocompletion=_roles)]
 SomeInstruction = Annotated[
     str | None,
-    typer.Option("--instruction", "-i", help="mma or mma.sp, where both have it.", autocompletion=_instructions),
+    typer.Option(
+        "--instruction", "-i", help="As in mma.sp, where several have it.", metavar="NAME", autocompletion=_instructions
+    ),
 ]
-Major = Annotated[str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).")]
+Major = Annotated[
+    str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).", metavar="MAJOR")
+]
 Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
-Whole = Annotated[bool, typer.Option("--whole", help="All of an operand of several warps, not what repeats once.")]
-Computation = Annotated[int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.")]
-Selector = Annotated[int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.")]
+Whole = Annotated[bool, typer.Option("--whole", help="All of a large operand, not only what repeats.")]
+Computation = Annotated[
+    int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.", metavar="N")
+]
+Selector = Annotated[
+    int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.", metavar="N")
+]
 Source = Annotated[
-    str, typer.Option("--source", "-s", help="Where the layout comes from, or all.", autocompletion=source_names)
+    str,
+    typer.Option(
+        "--source", "-s", help="Where the layout comes from, or all.", metavar="SOURCE", autocompletion=source_names
+    ),
 ]
 SomeSource = Annotated[
-    str | None, typer.Option("--source", "-s", help="Only this source.", autocompletion=source_names)
+    str | None, typer.Option("--source", "-s", help="Only this source.", metavar="SOURCE", autocompletion=source_names)
 ]
 Exported = Annotated[
     FileFormat | None,

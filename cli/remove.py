@@ -13,10 +13,16 @@ from .options import Db, source_names
 
 @app.command(epilog="Example: lanemap remove mine")
 def remove(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", autocompletion=source_names)],
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE", help="As lanemap list sources names it.", autocompletion=source_names),
+    ],
     db: Db = None,
 ) -> None:
-    """Remove sources that were imported, captured or ingested. What Lanemap ships stays."""
+    """Remove sources that were imported, captured or ingested.
+
+    What Lanemap ships stays.
+    """
     with open_database(db) as database:
         for source in sources:
             database.remove(source)

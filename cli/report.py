@@ -16,20 +16,26 @@ from .output import write
 def report(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE...", help="Sources, or libraries.", autocompletion=source_names),
+        typer.Argument(
+            metavar="SOURCE",
+            help="A source, or a library such as tvm-0.27.0: all that was imported of it.",
+            autocompletion=source_names,
+        ),
     ],
     fragment: Annotated[
         str | None, typer.Option("--fragment", help="Only this operand, as in 'm16n8k16 f16 A'.", metavar="OPERAND")
     ] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(DEFECTS)}.")] = "markdown",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", "-f", help=f"One of {', '.join(DEFECTS)}.", metavar="FORMAT")
+    ] = "markdown",
     output: ReportFile = None,
     db: Db = None,
 ) -> None:
     """Report what is wrong in sources, for those who maintain them.
 
-    tvm-0.27.0 is every claim set of that import. The corrected document and captures are taken for true. Each defect
-    comes with its place, the proof, an example, its effect on a product, the true layout, and the other versions of
-    the library that are in the database. Exit code 1 means that there is any.
+    The corrected document and captures are taken for true. Each defect comes with its place, the proof, an example, its
+    effect on a product, the true layout, and the other versions of the library that are in the database. Exit code 1
+    means that there are defects.
     """
     with open_database(db) as database:
         found = database.report(*sources, fragment=fragment)

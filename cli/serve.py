@@ -21,10 +21,15 @@ _EXPOSED = "every machine that can reach this one may read the database, unencry
 
 @app.command(epilog="Example: lanemap serve --port 0")
 def serve(  # over 40 lines with its options
-    host: Annotated[str, typer.Option("--host", help="Where to listen; 0.0.0.0 is for everyone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; 0.0.0.0 is for everyone.", metavar="HOST")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535, metavar="PORT")
+    ] = 8000,
     name: Annotated[
-        list[str] | None, typer.Option("--name", help="Another name that it is asked by; may be repeated.")
+        list[str] | None,
+        typer.Option("--name", help="Another name that requests may use. May be repeated.", metavar="NAME"),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     token_file: Annotated[
@@ -32,9 +37,10 @@ def serve(  # over 40 lines with its options
     ] = None,
     db: Db = None,
 ) -> None:
-    """Answer in a browser, and programs over HTTP, until it is stopped.
+    """Serve the database to browsers, and to programs over HTTP.
 
-    It needs FastAPI, uvicorn and Jinja (the extra "serve"). Without a token nothing can be written.
+    It runs until it is stopped, and needs FastAPI, uvicorn and Jinja (the extra "serve"). Without a token nothing can
+    be written.
     """
     try:
         import uvicorn

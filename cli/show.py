@@ -20,7 +20,8 @@ def show(
     operand: Operand,
     by: Drawn = By.ELEMENT,
     lane: Annotated[
-        int | None, typer.Option("--lane", "-l", parser=integer, help="Only what this lane holds, as a table.")
+        int | None,
+        typer.Option("--lane", "-l", parser=integer, help="Only what this lane holds, as a table.", metavar="N"),
     ] = None,
     whole: Whole = False,
     instruction: SomeInstruction = None,
@@ -30,10 +31,11 @@ def show(
     format: Output = Format.TABLE,  # noqa: A002
     db: Db = None,
 ) -> None:
-    """Draw a fragment, with its formula and where it stands; without ROLE, list the operands of the instruction.
+    """Show an operand, or without ROLE all operands of an instruction.
 
-    By element, each cell is lane:reg.slot; by lane, row,col. Neighbours that count on are drawn as one. The list says
-    of each source how its rows compare with those that look-ups show.
+    An operand is drawn with its formula and where that stands: by element, a cell is lane:reg.slot; by lane, it is
+    row,col. Neighbours that follow each other are drawn as one. The list of operands says of each source how its rows
+    compare with those that look-ups show.
     """
     from ..db import lookup, names
     from .output import narrow, remark, write_rows

@@ -18,10 +18,10 @@ def site(
     folder: Annotated[str, typer.Argument(help="A new folder, an empty one, or one with an earlier site.")],
     db: Db = None,
 ) -> None:
-    """Write the pages of the explorer as files, for any web host, or to be opened as they are.
+    """Write the pages of the explorer as files.
 
-    What needs a server is left out: SQL, and comparing files. A folder that holds anything else is not touched. It
-    needs Jinja (the extra "serve").
+    Any web host can serve them, and a browser opens them as they are. What needs a server is left out: SQL, and
+    comparing files. A folder that holds anything else is not touched. It needs Jinja (the extra "serve").
     """
     try:
         from .web.site import write

@@ -19,14 +19,14 @@ def sql(
     query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", show_default=False)],
     format: Output = Format.TABLE,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
-    seconds: Annotated[float, typer.Option("--seconds", help="How long it may take.")] = SECONDS,
-    rows: Annotated[int, typer.Option("--rows", help="How many rows it may give.")] = ROWS,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long it may take.", metavar="N")] = SECONDS,
+    rows: Annotated[int, typer.Option("--rows", help="How many rows it may give.", metavar="N")] = ROWS,
     db: Db = None,
 ) -> None:
-    """Run a query, usually on the view layout. It cannot write to the database.
+    """Run a query, usually on the view layout.
 
-    layout has the rows of every source, with the columns shape, type, role, lane, reg, slot, row, col, col_last,
-    instruction, major, computation, selector, qualifiers and source.
+    It cannot write to the database. layout has the rows of every source, with the columns shape, type, role, lane,
+    reg, slot, row, col, col_last, instruction, major, computation, selector, qualifiers and source.
     """
     from ..db import lookup
     from .output import remark, write_rows

@@ -46,6 +46,12 @@ def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
         assert result.code == 0 or any(words in result.err for words in excused), example
 
 
+def test_the_list_of_commands_has_a_whole_sentence_for_each(run):
+    listed = run("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) == len(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
 def test_no_command_at_all_is_help(run):
     assert run().out == run("--help").out
     assert set(COMMANDS) <= set(run().out.split())
