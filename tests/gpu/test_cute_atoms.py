@@ -102,17 +102,8 @@ def run(folder):
     return f"{'; '.join(words)}, on {autoinit.device.name()}"
 
 
-def test_an_atom_computes_what_its_layouts_say(tmp_path, built):
-    import pytest  # a machine that only runs needs none
-
-    try:
-        from pycuda import autoinit
-    except Exception as error:
-        pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
-    if autoinit.device.compute_capability() != (9, 0):
-        pytest.skip("needs a GPU of compute capability 9.0")
-    if packages()[1] is None:
-        pytest.skip("needs nvidia-cutlass and nvidia-cuda-nvcc")
+def test_an_atom_computes_what_its_layouts_say(tmp_path, built, needs):
+    needs((9, 0), (9, 0), cutlass_and_nvcc=packages()[1])
     build(tmp_path, built)
     assert "TN: 0 of 128" in run(tmp_path)
 

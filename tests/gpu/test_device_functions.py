@@ -111,15 +111,8 @@ def run(folder):
     return f"{slots} slots and {cells} cells of {n + 1} layouts are as the rows say, on {autoinit.device.name()}"
 
 
-def test_the_functions_say_on_a_gpu_what_the_rows_do(tmp_path):
-    import pytest  # a machine that only runs needs none
-
-    try:
-        from pycuda import autoinit
-    except Exception as error:
-        pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
-    if autoinit.device.compute_capability() < (8, 0) or not nvcc():
-        pytest.skip("needs a GPU of compute capability 8.0 and nvidia-cuda-nvcc")
+def test_the_functions_say_on_a_gpu_what_the_rows_do(tmp_path, needs):
+    needs((8, 0), nvcc=nvcc())
     build(tmp_path)
     assert "layouts are as the rows say" in run(tmp_path)
 

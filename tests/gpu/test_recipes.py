@@ -165,15 +165,8 @@ def test_kernels_made_from_recipes_assemble(tmp_path, built):
     ptxas(tmp_path / "recipes.ptx")
 
 
-def test_kernels_made_from_recipes_compute_what_numpy_does(tmp_path, built):
-    import pytest  # a machine that only runs needs none
-
-    try:
-        from pycuda import autoinit
-    except Exception as error:
-        pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
-    if autoinit.device.compute_capability() < (9, 0):
-        pytest.skip("needs a GPU of compute capability 9.0")
+def test_kernels_made_from_recipes_compute_what_numpy_does(tmp_path, built, needs):
+    needs((9, 0))
     build(tmp_path, built)
     assert "kernels made from recipes give" in run(tmp_path)
 

@@ -1,0 +1,21 @@
+import pytest
+
+
+@pytest.fixture
+def needs():
+    """A function that skips a test on a machine without a GPU of a compute capability, or without what else it names.
+
+    The tests here also run as programs, on machines that have no pytest.
+    """
+
+    def needs(least: tuple[int, int], most: tuple[int, int] = (99, 9), **others: object) -> None:
+        try:
+            from pycuda import autoinit
+        except Exception as error:
+            pytest.skip(f"needs PyCUDA, a driver and a GPU: {error}")
+        if not least <= autoinit.device.compute_capability() <= most:
+            pytest.skip("needs a GPU of compute capability {}.{}".format(*least))
+        if lacking := [name for name, there in others.items() if not there]:
+            pytest.skip(f"needs {lacking[0]}")
+
+    return needs
