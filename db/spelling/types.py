@@ -81,8 +81,8 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     from difflib import get_close_matches
 
     plain = _plain(word)
-    near = get_close_matches(plain, (*_OTHER_NAMES, *others), 3)
-    close = [each for each in near if each[0] == plain[0]] + [each for each in others if plain.startswith(each)]
+    close = [each for each in others if plain.startswith(each)]
+    close += [each for each in get_close_matches(plain, (*_OTHER_NAMES, *others), 3) if each[0] == plain[0]]
     raise LanemapError(f"{word!r} is not a type" + (f": did you mean {close[0]}?" if close else ": write it like f16"))
 
 
