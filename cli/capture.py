@@ -87,9 +87,11 @@ def capture(  # over 40 lines: most of them are its options
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
     _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
-    troubles = _troubles(source)
+    from ..db.crosscheck import failures  # what lists forms alone goes without numpy
+
+    troubles = list(failures(source))
     for trouble in troubles:
-        complain(trouble)
+        complain(trouble.words)
     if troubles:
         raise typer.Exit(DISAGREES)
 
@@ -205,18 +207,6 @@ def _results(source: Source) -> Rows:
         seconds = round(result["seconds"], 3)
         rows.append((result["instruction"], result["status"], result["probes"], seconds, documented, message))
     return Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows)
-
-
-def _troubles(source: Source) -> list[str]:
-    """What makes a capture disagree, as sentences."""
-    results = source.provenance["instructions"]
-    failed = [result["message"] for result in results if result["status"] == "failed"]
-    wrong = [
-        f"{result['instruction']}: products by the documented layout: {result['documented']['detail']}"
-        for result in results
-        if result["documented"] and result["documented"]["verdict"] == "disagrees"
-    ]
-    return [*failed, *wrong, *source.provenance["disagreements"]]
 
 
 @contextmanager

@@ -309,9 +309,8 @@ def failures(source: Source) -> Iterator[Finding]:
             yield Finding(source.name, None, result["message"])
         documented = result.get("documented") or {}
         if documented.get("verdict") == "disagrees":
-            yield Finding(
-                source.name, None, f"{result['instruction']}: products by the document: {documented['detail']}"
-            )
+            words = f"{result['instruction']}: products by the documented layout: {documented['detail']}"
+            yield Finding(source.name, None, words)
     yield from (Finding(source.name, None, words) for words in source.provenance.get("disagreements", []))
     for each in source.provenance.get("wrong", []):
         yield Finding(source.name, Key(*each["operand"]), each["words"], origin=each["origin"])
