@@ -689,7 +689,7 @@ class Database:
         """Load the sources that Lanemap ships again; other sources stay."""
         from .db.store import ship
 
-        ship(self.location, _shipped, _fingerprint(), anew=True, progress=progress)
+        ship(self.location, _shipped, _fingerprint(), again=True, progress=progress)
         self.stale = False
 
     def remove(self, source: str) -> None:

@@ -130,7 +130,7 @@ def _write_recipes(
 
 
 def recipe_lines(found: Recipe) -> Iterator[str]:
-    """A recipe for whoever types it: each move with its addresses and registers, then the matrices of each."""
+    """A recipe as lines: each move with its addresses and registers, then the matrices of each."""
     from ..db.reader import Rows
     from ..db.recipe import formula, mnemonic
     from ..db.spans import spans

@@ -50,7 +50,7 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
     Args:
         data: what to write.
         output: a file, or ``-`` for stdout.
-        form: the format of bytes, which nobody should have to look at on a terminal.
+        form: what bytes are called in the message that they are not for a terminal.
 
     Raises:
         LanemapError: stdout is a terminal and the format is binary, or the file cannot be written.
@@ -72,7 +72,7 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
 
 
 def write_report(check: Check, form: str, output: Path | None, *, everything: bool, sides: Sequence[str] = ()) -> None:
-    """Print the report of a comparison, or write it to a file that is none of the two sides."""
+    """Print the report of a comparison, or write it to a file, which must not be one of the two sides."""
     from datetime import UTC, datetime
     from pathlib import Path
 
@@ -126,7 +126,7 @@ def narrow(found: Rows) -> Rows:
 
 
 def remark(lines: Iterable[str]) -> None:
-    """Say on stderr what whoever reads the answer should know of it."""
+    """Print remarks on an answer to stderr."""
     for line in lines:
         sys.stderr.write(f"lanemap: {printable(line)}\n")
 

@@ -317,8 +317,8 @@ def _words(result: Result) -> str:
     if result.difference is None:
         return "one part of the tile is right, and others are not where they must be"
     same = [f"it is {result.same_as}"] if result.same_as else []
-    told = result.difference.words.replace("on the left", "in the claim").replace("on the right", "in truth")
-    return "; ".join([*same, told.replace("left row", "claimed row").replace("left col", "claimed col")])
+    words = result.difference.words.replace("on the left", "in the claim").replace("on the right", "in truth")
+    return "; ".join([*same, words.replace("left row", "claimed row").replace("left col", "claimed col")])
 
 
 def _conflict(found: Difference, axes: str) -> str:

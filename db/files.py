@@ -121,7 +121,7 @@ def _make_folder(path: Path) -> int:
 
 
 def _new(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
-    """A new name beside a path, locked as long as this process lives, so that nobody else sweeps it away."""
+    """A new name beside a path, locked as long as this process lives, so that no other process removes it."""
     _sweep(path.parent)
     while True:
         made = path.with_name(f".{path.name}.{token_hex(4)}.lanemap~")
@@ -217,7 +217,7 @@ def written(folder: Path, kind: str) -> Collection[str]:
     """The files of a folder that Lanemap wrote, by their paths in it, all there and as they were written.
 
     Raises:
-        LanemapError: it is no such folder, or something in it was damaged, removed or added.
+        LanemapError: it is not such a folder, or something in it was damaged, removed or added.
     """
     known = manifest(folder, kind)
     if not known:

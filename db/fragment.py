@@ -193,7 +193,7 @@ class Fragment:
         return list(map(Element._make, self.tuples()))
 
     def tuples(self) -> Iterable[tuple[int, ...]]:
-        """The same without names, for whoever looks for a few among many."""
+        """The same as plain tuples, which are faster to make."""
         stored = self.__dict__["_stored"]
         if stored is None:
             return ()

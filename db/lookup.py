@@ -112,7 +112,7 @@ def listed(reader: Reader, query: Query) -> Rows:
 
 
 def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
-    """The same with their elements, for whoever works on all of them: one statement reads them.
+    """The same, with the elements of all of them read in one statement.
 
     Raises:
         LanemapError: see ``fragments``.
@@ -208,7 +208,7 @@ def densest(found: Sequence[Fragment]) -> list[Fragment]:
 
 
 def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
-    """What whoever asked should know of what ``one_operand`` found, because it is not to the letter what was asked."""
+    """How what ``one_operand`` found differs from what was asked for, in sentences."""
     asked, first = query.parameters(), found[0]
     what = f"{first.role} of {first.instruction} {first.shape}"
     lines = []

@@ -32,7 +32,7 @@ def ship(
     sources: Callable[[], Iterable[Source]],
     shipped: str,
     *,
-    anew: bool = False,
+    again: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Make the database if it is not there, and load ``sources`` unless it was built from the same ones already.
@@ -43,14 +43,14 @@ def ship(
         location: where.
         sources: called only when there is something to load.
         shipped: the fingerprint of what ``sources`` returns.
-        anew: load them even if they are there.
+        again: load them even if they are there.
         progress: called with each source before it is loaded.
     """
     _make_folder(location)
     with _transaction(location) as connection:
         if "meta" not in _tables(connection):
             _create(connection, location)
-        elif not anew and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
+        elif not again and connection.scalar(select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
             return
         _load(connection, sources(), progress)
         connection.execute(delete(meta))
@@ -121,7 +121,7 @@ def _postgresql(location: Location) -> Engine:
 def _sqlite(location: Location) -> Engine:
     assert location.file is not None
     recover(location.file)
-    # A file name is no text to be parsed: it may hold ? and %.
+    # The name of a file may hold ? and %, which have a meaning in a URL.
     url = URL.create("sqlite", database=str(location.file.absolute()))
     made = create_engine(url, poolclass=NullPool, connect_args={"timeout": 0})
 
@@ -202,8 +202,8 @@ def _replace(connection: Connection, new: Source) -> None:
     rows = [_row(each, new.name, mappings) for each in new.fragments]
     found = _findings(new.fragments)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
-    told = [(row["seal"], words) for row, several in zip(rows, found, strict=True) for words in several]
-    values["seal"] = source_seal(values, [row["seal"] for row in rows], told)
+    noted = [(row["seal"], words) for row, several in zip(rows, found, strict=True) for words in several]
+    values["seal"] = source_seal(values, [row["seal"] for row in rows], noted)
     source_id = connection.scalar(insert(source).values(values).returning(source.c.id))
     if rows:
         inserted = insert(fragment).returning(fragment.c.id, sort_by_parameter_order=True)

@@ -82,7 +82,7 @@ def scales(of: Instruction, role: str, layout: Layout, chosen: Sequence[int | No
         origin: where the layout was found.
 
     Raises:
-        LanemapError: the layout is another one, or the selectors are not there.
+        LanemapError: the layout is not of this form, or the selectors are missing.
     """
     byte, thread = chosen
     if of.scales is None or byte is None or thread is None:

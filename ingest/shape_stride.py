@@ -23,7 +23,7 @@ LANE_BITS = 1 << 21
 
 
 class NoLayoutError(LanemapError):
-    """What a library calls a layout is none."""
+    """What a library calls a layout is not one."""
 
 
 def layout(shape: IntTuple, stride: IntTuple | None = None) -> Layout:

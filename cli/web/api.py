@@ -32,7 +32,7 @@ from .held import Held, Opened
 from .problem import RESPONSES
 from .work import Working
 
-#: The limits of a query, and what they are where nobody says.
+#: The limits of a query, which are also the defaults.
 _SECONDS, _ROWS = 30.0, 100_000
 
 
@@ -181,7 +181,7 @@ async def only(
     instruction: Text = None,
 ) -> dict[str, str | None]:
     """The operands to compare."""
-    # The fields of a form are there, even if nobody has filled them in.
+    # A form also sends the fields that are empty.
     return {"shape": shape or None, "type": type or None, "role": role or None, "instruction": instruction or None}
 
 
@@ -276,7 +276,7 @@ def _authorize(request: Request) -> None:
     """Refuse a request without the token.
 
     Raises:
-        HTTPException: it has none, or another one, or nobody can write here.
+        HTTPException: the token is missing or wrong, or the server takes no captures.
     """
     token: str | None = request.app.state.token
     if token is None:

@@ -23,7 +23,7 @@ _Answer = tuple[Message, bytes]
 
 
 def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
-    """Answer what was asked before from memory, and with 304 whoever has the answer already."""
+    """Answer from memory what was asked before, and with 304 where the client has the answer already."""
     kept = _Kept()
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,7 +35,7 @@ def keep_answers(app: ASGIApp, held: Held) -> ASGIApp:
             scope = {**scope, "method": "GET"}
         try:
             before = await held.digest() if scope["method"] == "GET" else None
-        except LanemapError:  # whoever answers will find the same, and say so
+        except LanemapError:  # the route will find the same, and say so
             before = None
         if before is None:
             await _listen(app, scope, receive, send, None)

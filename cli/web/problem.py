@@ -50,7 +50,7 @@ def handle_problems(app: FastAPI) -> None:
 
 
 def without_place(request: Request, text: str) -> str:
-    """A sentence that does not say where the database is, which is nobody's business but its owner's."""
+    """A sentence without the place of the database, which is for its owner alone."""
     location = request.app.state.database.location
     for place in (location.file and location.file.absolute(), location):
         text = text.replace(str(place), "the database") if place else text

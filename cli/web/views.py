@@ -284,7 +284,7 @@ _NAME = "(fragment)"
 
 @lru_cache(4096)
 def _notation(name: str, alike: drawing.Alike, identifier: str) -> tuple[str, str]:
-    """The text, and the reason if there is none. A picture of many elements is no text to read."""
+    """The text, or the reason why there is none. A picture of many elements is not shown as text."""
     fragment = alike.fragment
     if name == "tikz" and len(fragment.records()) > _ELEMENTS:
         return "", ""
@@ -419,7 +419,7 @@ def sources(survey: Survey) -> dict[str, Any]:
     """Every source with its provenance."""
     found = []
     for record in survey.sources.values():
-        told = Source(record["name"], record["kind"], record["title"], (), json.loads(record["provenance"] or "{}"))
-        facts = [(name, value) for name, value in provenance(told) if name not in ("source", "kind", "title")]
+        source = Source(record["name"], record["kind"], record["title"], (), json.loads(record["provenance"] or "{}"))
+        facts = [(name, value) for name, value in provenance(source) if name not in ("source", "kind", "title")]
         found.append({**record, "facts": facts})
     return {"title": "Sources", "sources": found}

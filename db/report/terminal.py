@@ -97,10 +97,10 @@ def _different(group: Group, everything: bool) -> Iterator[str]:
 def _the_rest(check: Check, everything: bool) -> Iterator[str]:
     """What is relabelled, with the numbers, what is refined, and what one side lacks."""
     for kind in (Verdict.RELABELLED, Verdict.REFINED):
-        told: dict[str, list[Group]] = {}
+        by_sides: dict[str, list[Group]] = {}
         for group in groups(check, kind):
-            told.setdefault(group.sides, []).append(group)
-        for sides, found in told.items():
+            by_sides.setdefault(group.sides, []).append(group)
+        for sides, found in by_sides.items():
             yield from ("", *_wrapped(f"{sides}, {kind}:"))
             for group in found:
                 yield from _wrapped(f"{group.name}: {group.words}", "  ")

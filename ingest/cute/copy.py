@@ -15,7 +15,7 @@ from .traits import Library
 
 
 def copy(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
-    """The fragments of a copy; a Skipped for what is none.
+    """The fragments of a copy, or a Skipped with the reason why it has none.
 
     Args:
         library: what the headers declare.

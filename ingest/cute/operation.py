@@ -27,7 +27,7 @@ _NO_INSTRUCTION = re.compile(r"setp|mov[.]|bar|elect")
 
 
 def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
-    """The fragments of an operation; a Skipped for each operand that is none, or for the operation as a whole.
+    """The fragments of an operation; a Skipped with the reason for each operand without one, or for all of it.
 
     Args:
         library: what the headers declare.

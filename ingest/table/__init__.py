@@ -48,7 +48,7 @@ def read_table(path: Path) -> list[Source]:
     The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it.
 
     Raises:
-        LanemapError: it is no such table; says what is wrong, and which fragment or row it is in.
+        LanemapError: it is not such a table; says what is wrong, and which fragment or row it is in.
     """
     return _dataset(path) if path.is_dir() else _file(path, path.stem)
 
