@@ -22,7 +22,6 @@ from lanemap.db.files import MANIFEST, folder_atomically
 from lanemap.db.lookup import COLUMNS, Query, read_fragments, with_rows
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
-CONTRADICTED = [["m16n8k256", "b1", "A", 1024]]
 
 
 def export(database, query, folder):
@@ -39,58 +38,67 @@ def folder(database, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fleet(database, built, tmp_path_factory):
-    """A dataset of three captures, one of which differs in the operand of the other query."""
+    """A dataset of the documents and three captures, one of which differs in one operand."""
     folder = tmp_path_factory.mktemp("fleet")
     captured = database.source("h200-sm_90a")
     some = [each for each in captured.fragments if each.type == "b1"]
     turned = [replace(each, elements=each.elements.copy()) for each in some]
-    (wrong,) = (each for each in turned if (each.shape, each.role) == ("m16n8k256", "A"))
+    (wrong,) = (each for each in turned if (each.shape, each.role) == ("m16n8k128", "A"))
     wrong.elements["row"] = 15 - wrong.elements["row"]
     with lanemap.open(shutil.copy(built, folder / "fleet.db")) as several:
         several.add([replace(captured, name=f"{captured.name}-1", fragments=some)])
         several.add([replace(captured, name=f"{captured.name}-2", fragments=turned)])
-        export(several, Query(type="b1"), folder / "layouts")
+        export(several, Query(instruction="mma", type="b1"), folder / "layouts")
         assert [each.key for each in several.fleet().disagreements] == [wrong.key]
     return folder / "layouts"
 
 
-def snippet(engine, query, folder):
-    """The README's lines for an engine and a query, as a program that prints what they find."""
+def answer(engine, folder, **variables):
+    """What the query of the README finds in a dataset."""
+    (query,) = re.findall(r"^```sql\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     blocks = re.findall(r"^```py\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     lines = next(block for block in blocks if engine in block).replace("layouts", str(folder))
-    return f"query = {query!r}\n{lines}\nprint('found', json.dumps([list(row) for row in found]))\n"
-
-
-def answer(engine, folders, **variables):
-    """What the queries of the README find in datasets, in turn."""
-    queries = re.findall(r"^```sql\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    parts = [snippet(engine, query, folder) for query, folder in zip(queries, folders, strict=True)]
-    command = [sys.executable, "-W", "ignore", "-c", "import json\n" + "".join(parts)]
+    program = f"import json\nquery = {query!r}\n{lines}\nprint('found', json.dumps([list(row) for row in found]))\n"
+    command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # DuckDB may print how far it is between them.
-    return [sorted(json.loads(found)) for found in re.findall(r"found (\[.*\])", done.stdout)]
+    # DuckDB may print how far it is before that.
+    return sorted(json.loads(done.stdout.partition("found ")[2]))
 
 
-_FOUND = [
-    CONTRADICTED,
-    [
-        ["m16n8k256", "b1", "A", "h200-sm_90a", "h200-sm_90a-2", 4096],
-        ["m16n8k256", "b1", "A", "h200-sm_90a-1", "h200-sm_90a-2", 4096],
-    ],
-]
+CARD, DOCUMENT = "h200-sm_90a", "ptx-isa-9.1"
 
 
-def test_duckdb_runs_the_queries_of_the_readme(folder, fleet):
-    assert answer("duckdb", (folder, fleet)) == _FOUND
+def differences(operand, elements, *pairs):
+    return sorted([*operand, *sorted(pair), elements] for pair in pairs)
+
+
+#: What the document is wrong in; every capture has it right.
+_SLIP = ("mma", "m16n8k256", "b1", "A"), 1024, (CARD, DOCUMENT), (DOCUMENT, f"{DOCUMENT}+errata")
+_TURNED = ("mma", "m16n8k128", "b1", "A"), 2048
+
+
+def test_duckdb_finds_what_differs_in_all_that_ships(folder):
+    moved = ("movmatrix", "m8n8", "b16", "D"), 56, *_SLIP[2:]
+    assert answer("duckdb", folder) == sorted(differences(*_SLIP) + differences(*moved))
+
+
+def in_the_fleet():
+    captures = CARD, f"{CARD}-1", f"{CARD}-2"
+    return sorted(
+        differences(*_SLIP, *((each, DOCUMENT) for each in captures[1:]))
+        + differences(*_TURNED, *((each, captures[2]) for each in (*captures[:2], DOCUMENT, f"{DOCUMENT}+errata")))
+    )
+
+
+def test_duckdb_finds_what_differs_in_a_fleet(fleet):
+    assert answer("duckdb", fleet) == in_the_fleet()
 
 
 @pytest.mark.skipif(not shutil.which("java"), reason="Spark needs Java, which is not on this machine")
-def test_spark_runs_the_queries_of_the_readme(database, fleet, tmp_path):
+def test_spark_finds_the_same(fleet):
     """With as little of Spark and its compilers as the query needs: most of the time goes into starting it."""
     pytest.importorskip("pyspark")
-    folder = tmp_path / "layouts"
-    export(database, Query(shape="m16n8k256"), folder)
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -101,8 +109,8 @@ def test_spark_runs_the_queries_of_the_readme(database, fleet, tmp_path):
     }
     quick = " ".join(f"--conf {name}={shlex.quote(value)}" for name, value in settings.items())
     submit = f"{quick} pyspark-shell"
-    found = answer("pyspark", (folder, fleet), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_SUBMIT_ARGS=submit)
-    assert found == _FOUND
+    found = answer("pyspark", fleet, SPARK_LOCAL_IP="127.0.0.1", PYSPARK_SUBMIT_ARGS=submit)
+    assert found == in_the_fleet()
 
 
 def test_every_row_is_in_it_for_pandas_and_duckdb(database, tmp_path):
