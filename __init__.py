@@ -314,9 +314,8 @@ class Database:
         from .db import crosscheck
 
         with self.reader.snapshot():
-            names = [self._name(each) or each for each in against]
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(sources, findings, names)
+        return crosscheck.check(sources, findings, against)
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, for those who maintain them.
@@ -336,16 +335,9 @@ class Database:
 
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        asked: dict[str, Source] = {}
-        for name in sources:
-            found = [each for each in every if f"{each.name}:".lower().startswith(f"{name}:".lower())]
-            if not found:
-                known = dict.fromkeys(each.name.partition(":")[0] for each in every)
-                raise LanemapError(f"no source {name!r}: there is {', '.join(known)}")
-            asked |= {each.name: each for each in found}
         query = operand(fragment.split()) if fragment else None
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
-        return defect.Report(defect.defects(list(asked.values()), every, findings, query), made)
+        return defect.Report(defect.defects(crosscheck.named(every, sources), every, findings, query), made)
 
     def _name(self, source: str) -> str | None:
         """A source as the database spells it, None where there is none."""
@@ -477,31 +469,15 @@ class Database:
         Returns:
             A picture with ``svg()``, ``png()``, ``pdf()`` and ``save(path)``. In a notebook it shows itself.
         """
-        from .db.picture import compose
+        from .db.picture.compose import draw
         from .db.picture.view import View
 
         query = of_operand(shape, type, role, **which)
         view = View(tuple(lanes), values, ptx, whole, title)
-        with self.reader.snapshot():
-            if diff:
-                if query.parameters()["role"] is None:
-                    raise LanemapError("name the operand to compare in two sources: a shape, a type and a role")
-                left, right = (self._with_rows(replace(query, source=name)) for name in diff)
-                return compose.difference(left, right, view, self._notes([left[0], right[0]]))
-            if query.parameters()["role"] is not None:
-                found = self._with_rows(query)
-                return compose.operand(found, view, [*lookup.remarks(query, found), *self._notes(found)])
-            found = lookup.operands(self.reader, query, accumulator)
-            return compose.instruction(found, view, self._notes(found))
+        return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, diff)
 
     def _with_rows(self, query: Query) -> list[Fragment]:
         return lookup.with_rows(self.reader, lookup.one_operand(self.reader, query))
-
-    def _notes(self, fragments: Sequence[Fragment]) -> list[str]:
-        """Which sources fragments come from, and what drew them."""
-        titles = {record["name"]: record["title"] for record in lookup.sources(self.reader).records()}
-        sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
-        return [*(f"{source}: {titles[source]}" for source in sources), f"Drawn by lanemap {__version__}"]
 
     def export(
         self,
@@ -618,7 +594,7 @@ class Database:
         python: str | None = None,
         progress: Callable[[Source], object] | None = None,
     ) -> Sequence[Imported]:
-        """Load a capture file, or another toolchain's layouts, in the place of an earlier source of the same name.
+        """Load a capture file, or another toolchain's layouts. A source of the same name is replaced.
 
         Args:
             kind: ``capture``, ``cute``, ``tensor-layouts``, ``python`` or ``table``.
@@ -633,23 +609,18 @@ class Database:
         Raises:
             LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
         """
+        from .capture import recording
         from .db.fragment import check_name
-        from .ingest.importing import IMPORTERS, read
+        from .ingest.imported import Imported
+        from .ingest.importing import read
 
         if name is not None:
             check_name(name)
-        file = None if path is None else named_file(path, "what is to be imported")
-        if isinstance(kind, str) and kind in IMPORTERS:
-            found = read(kind, None if file is None else str(file), name, python=python)
-        elif kind != "capture":
-            raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
-        elif file is None:
-            raise LanemapError("name a capture file: lanemap import capture FILE")
+        if kind == "capture":
+            found: Sequence[Imported] = [Imported(recording.read(named_file(path or "", "a capture file"), name))]
         else:
-            from .capture import recording
-            from .ingest.imported import Imported
-
-            found = [Imported(recording.read(file, name))]
+            file = None if path is None else str(named_file(path, "what is to be imported"))
+            found = read(kind, file, name, python=python)
         self.add([each.source for each in found], progress=progress)
         return found
 
@@ -776,6 +747,8 @@ def _query(operand: Query | str) -> Query:
     from .db.names import operand as parse
 
     query = parse(operand.split()) if isinstance(operand, str) else operand
+    if not isinstance(query, Query):
+        raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
     return query if query.source else replace(query, source=DEFAULT_SOURCE)
 
 
@@ -788,7 +761,7 @@ def measure(
     name: str | None = None,
     progress: Callable[[Result], object] | None = None,
 ) -> Source:
-    """Measure layouts on a GPU of this machine.
+    """Measure layouts on a GPU of this machine: a source whose provenance says what became of each instruction.
 
     Args:
         instruction: ``mma``, ``mma.sp``, or a pattern of whole mnemonics such as ``*.b1.*``. Default: all.
@@ -797,9 +770,6 @@ def measure(
         device: number of the GPU.
         name: what to call the source. Default: after the GPU.
         progress: called with the result of each instruction.
-
-    Returns:
-        A source. Its provenance says what became of each instruction.
 
     Raises:
         LanemapError: there is no GPU or no PyCUDA, or no instruction matches.

@@ -155,12 +155,14 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
     Raises:
         LanemapError: a source in ``against`` is not there, or there is nothing to compare.
     """
-    names = [each.name for each in sources]
-    if unknown := [name for name in against if name not in names]:
-        raise LanemapError(f"no source {unknown[0]!r}: choose from {', '.join(names)}")
+    names = {each.name.lower(): each.name for each in sources}
+    if unknown := [name for name in against if name.lower() not in names]:
+        raise LanemapError(f"no source {unknown[0]!r}: choose from {', '.join(names.values())}")
+    against = [names[name.lower()] for name in against]
     comparisons = {(left.name, right.name): _compared(left, right) for left, right in _pairs(sources, against)}
     if not any(each.compared for each in comparisons.values()):
-        raise LanemapError(f"nothing to compare: no two of the sources {', '.join(names)} have a fragment in common")
+        there = ", ".join(names.values())
+        raise LanemapError(f"nothing to compare: no two of the sources {there} have a fragment in common")
     errata = _errata(sources)
     explained = [_explained(each, errata, comparisons) for each in comparisons.values()]
     documents = {each.name: each for each in sources if each.kind == "document"}
@@ -191,6 +193,23 @@ def read_sources(reader: Reader, name: str | None = None) -> list[Source]:
         for each in records
         if name in (None, each["name"])
     ]
+
+
+def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
+    """The sources of these names; that of a library, such as ``tilelang-0.1.15``, stands for all imported of it.
+
+    Raises:
+        LanemapError: there is none of a name.
+    """
+    known = {f"{each.name}:".lower(): each for each in sources}
+    asked: dict[str, Source] = {}
+    for name in names:
+        found = {each: source for each, source in known.items() if each.startswith(f"{name}:".lower())}
+        if not found:
+            libraries = dict.fromkeys(each.name.partition(":")[0] for each in known.values())
+            raise LanemapError(f"no source {name!r}: choose from {', '.join(libraries)}")
+        asked |= found
+    return list(asked.values())
 
 
 def read_findings(reader: Reader) -> list[Finding]:

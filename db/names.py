@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -240,7 +240,9 @@ def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any)
 
 def one_or_several(given: str | Sequence[str] | None) -> Sequence[str | None]:
     """What a filter takes, in order; a single None where it takes anything."""
-    return [given] if given is None or isinstance(given, str) else given or [None]
+    if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+        return [given]
+    return given or [None]
 
 
 def is_role(word: object) -> bool:

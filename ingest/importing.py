@@ -31,8 +31,8 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     Raises:
         LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
     """
-    if kind not in IMPORTERS:
-        raise LanemapError(f"cannot import {kind!r}: choose from {', '.join(IMPORTERS)}")
+    if not isinstance(kind, str) or kind not in IMPORTERS:
+        raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
     importer = IMPORTERS[kind]
     if importer.path and path is None:
         raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")

@@ -151,7 +151,7 @@ def test_a_closed_database_says_so(built):
             ask()
 
 
-def test_what_names_nothing_is_refused(database, tmp_path):
+def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     with pytest.raises(lanemap.LanemapError, match="name the documents"):
         database.ingest()
     with pytest.raises(lanemap.LanemapError, match="3 is not a source"):
@@ -159,6 +159,14 @@ def test_what_names_nothing_is_refused(database, tmp_path):
     for kind in ("nope", None, ["table"]):
         with pytest.raises(lanemap.LanemapError, match="choose from capture, cute"):
             database.import_layouts(kind)
+    for operand in (3, None, ["m16n8k16"]):
+        with pytest.raises(lanemap.LanemapError, match="names no operand: write it like 'm16n8k16 f32 D'"):
+            database.chain("m16n8k16 f32 D", operand)
+    with pytest.raises(lanemap.LanemapError, match="type 3 is not text"):
+        database.diff("ptx-isa-9.1", "h200-sm_90a", type=3)
+    for diff in (shipped[:1], shipped):
+        with pytest.raises(lanemap.LanemapError, match="name the operand to compare, .* and two sources"):
+            database.draw("m16n8k16", "f16", "A", diff=diff)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
             lanemap.read_file(path)

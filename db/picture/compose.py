@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
+from .. import lookup
 from ..errors import LanemapError
 from ..fragment import Fragment
+from ..names import Query
+from ..reader import Reader
 from . import Picture
 from .grid import Grid, by_element, heading, name, selector, sheets, size
 from .layout import Block, beside, panels, picture, product, titled
@@ -26,6 +30,51 @@ _WINDOW = {
     True: "T5:{a0|a1} in [ ] is elements a0 and a1, of which each can stand for any of the columns from [ to ].",
 }
 _EMPTY = "- is a cell that no lane holds."
+
+
+def draw(
+    reader: Reader,
+    query: Query,
+    view: View,
+    note: str,
+    accumulator: str | None = None,
+    diff: Sequence[str] | None = None,
+) -> Picture:
+    """What a query names: an operand, or without a role a whole instruction.
+
+    Args:
+        reader: where to look.
+        query: which operand or instruction.
+        view: how to draw it.
+        note: a line below the picture, after those that say where the layouts come from.
+        accumulator: the type of C and D of an instruction. Default: the most exact.
+        diff: two sources of an operand to compare.
+
+    Raises:
+        LanemapError: there is no such operand, two sources are not named, or the view picks what is not there.
+    """
+    with reader.snapshot():
+        role = query.parameters()["role"]
+        if diff is not None:
+            if role is None or len(diff) != 2:
+                raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
+            left, right = (_with_rows(reader, replace(query, source=name)) for name in diff)
+            return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
+        if role is not None:
+            found = _with_rows(reader, query)
+            return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
+        found = lookup.operands(reader, query, accumulator)
+        return instruction(found, view, [*_titles(reader, found), note])
+
+
+def _with_rows(reader: Reader, query: Query) -> list[Fragment]:
+    return lookup.with_rows(reader, lookup.one_operand(reader, query))
+
+
+def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
+    """What the sources of fragments are."""
+    titles = {record["name"]: record["title"] for record in lookup.sources(reader).records()}
+    return [f"{source}: {titles[source]}" for source in dict.fromkeys(str(each.source) for each in fragments)]
 
 
 def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
