@@ -358,6 +358,77 @@ def test_without_its_anchor_an_instruction_fails(documented, complete, role):
     assert "documented" in message
 
 
+def test_an_anchor_that_lacks_a_slot_names_none(documented, complete):
+    instruction = DENSE_FORMS[8]
+    key = instruction.key("D")
+    short = replace(documented[key], elements=documented[key].elements[:-1])
+    message = failure(SimulatedGroup(complete), {**documented, key: short}, instruction)
+    assert "the documented D, which is the anchor, does not name every slot of D" in message
+
+
+def test_a_document_with_more_registers_than_there_are_orders_nothing(documented, complete):
+    instruction = DENSE_FORMS[8]
+    key = instruction.key("B")
+    table = documented[key].elements.copy()
+    table["reg"] += table["lane"] == 31
+    message = failure(
+        SimulatedGroup(complete), {**documented, key: replace(documented[key], elements=table)}, instruction
+    )
+    assert "the documented B has more registers than the instruction" in message
+
+
+class Mixed(SimulatedGroup):
+    """A simulated warp of which some slots of D, where ``when`` says, are those that another table gives."""
+
+    def __init__(self, table, other, slots, when=lambda probes: True):
+        super().__init__(table)
+        self._other, self._slots, self._when = SimulatedGroup(other), slots, when
+
+    def run(self, kernel, probes):
+        words = super().run(kernel, probes).words
+        if self._when(probes):
+            words = np.where(self._slots, self._other.run(kernel, probes).words, words)
+        return Output(words, 0.0)
+
+
+def row_of(fragment, row):
+    """The slots of a D of 32 bits in one row, as an array (registers, lanes)."""
+    table = fragment.elements
+    slots = np.zeros((fragment.registers, fragment.threads), bool)
+    slots[table["reg"], table["lane"]] = table["row"] == row
+    return slots
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ([3, 2, 1, 0], "two index values of metadata select one row of B"),
+        ([0, 1, 6, 7], "the columns that metadata can select are not 2:4"),
+    ],
+)
+def test_rows_that_metadata_serves_differently_are_a_contradiction(documented, complete, order, said):
+    """In the first row of D, what an index means is the other way round, or is in two chunks."""
+    instruction = next(each for each in SPARSE_SMALL if each.sparsity.width == 4 and each.d == "f32")
+    key, depth = instruction.key("B"), instruction.dimensions[2]
+    columns = (np.arange(0, depth, 4)[:, None] + order).ravel() % depth
+    other = {**complete, key: relabelled(complete[key], ["row"], columns)}
+    first = row_of(complete[instruction.key("D")], 0)
+    assert said in failure(Mixed(complete, other, first), documented, instruction)
+
+
+def test_an_element_of_c_that_comes_out_twice_is_a_contradiction(documented, complete):
+    instruction = DENSE_FORMS[11]
+    key = instruction.key("C")
+    rows = np.r_[1, 1 : instruction.dimensions[0]]
+    other = {**complete, instruction.key("D"): relabelled(complete[instruction.key("D")], ["row"], rows)}
+
+    def adds_nothing(probes):
+        return not probes.picks[:, :2].any()
+
+    device = Mixed(complete, other, row_of(complete[key], 0), adds_nothing)
+    assert "two slots of D accumulate one slot of C" in failure(device, documented, instruction)
+
+
 def test_without_a_documented_b_the_documented_a_orders_k(documented, complete):
     lacking = {key: each for key, each in documented.items() if each.role != "B"}
     for instruction in SMALL:
