@@ -65,6 +65,7 @@ def build(folder, file=None):
     import lanemap
     from lanemap.ingest import cute
 
+    folder.mkdir(parents=True, exist_ok=True)
     folders, headers = packages()
     program = next(found for each in folders for found in each.glob("bin/nvcc"))
     (release,) = (each.source for each in cute.load(headers))

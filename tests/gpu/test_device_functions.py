@@ -50,6 +50,7 @@ def build(folder):
     from lanemap.db.lookup import Query, read_fragments
     from lanemap.db.notation import cpp
 
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, lanemap.open(Path(place) / "layouts.db") as database:
         found = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
         distinct = list({(each.digest, each.registers, each.slots, each.dimensions): each for each in found}.values())

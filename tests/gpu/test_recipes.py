@@ -132,6 +132,7 @@ def build(folder, file=None):
     """Writes the kernels, what each is given, and what numpy says it must give; from a database file, or a new one."""
     import lanemap
 
+    folder.mkdir(parents=True, exist_ok=True)
     kept, texts = {}, [".version 8.4\n.target sm_90\n.address_size 64\n"]
     with tempfile.TemporaryDirectory() as place, lanemap.open(file or Path(place) / "layouts.db") as database:
         for n, case in enumerate(CASES):
