@@ -5,10 +5,10 @@
     >>> db.find("m16n8k16", "f16", "A", row=9, col=3)[["lane", "reg", "slot"]].values.tolist()
     [[5, 1, 1]]
 
-Lanes are 0..31. A register has 32 bits, or 64 for f64; ``reg`` counts them in the operand's register vector. ``slot``
-counts the elements inside a register, low bits first. Rows and columns are those of the matrix that the operand holds:
-A is M x K, B is K x N, C and D are M x N; E, the sparsity metadata, counts like A. In sparse A and E an element only
-has a window of columns, ``col`` to ``col_last``; everywhere else the two are equal.
+Lanes are 0..31, or 0..127 in a warpgroup. A register has 32 bits, or 64 for f64; ``reg`` counts them in the operand's
+register vector. ``slot`` counts the elements inside a register, low bits first. Rows and columns are those of the
+matrix that the operand holds: A is M x K, B is K x N, C and D are M x N; E, the sparsity metadata, counts like A. In
+sparse A and E an element only has a window of columns, ``col`` to ``col_last``; everywhere else the two are equal.
 
 ``Database`` does what the commands of the command line do, by the same names:
 
@@ -20,8 +20,8 @@ has a window of columns, ``col`` to ``col_last``; everywhere else the two are eq
     load        import_layouts, ingest, capture, add, remove, refresh
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
-reads a table or a capture, and ``measure`` and ``write_capture`` make one. ``Database`` shows each. What
-cannot be done raises ``LanemapError``, one line that says what would be right.
+reads a table or a capture, and ``measure`` and ``write_capture`` make a capture. ``help(lanemap.Database)`` begins with
+an example of each. What cannot be done raises ``LanemapError``, one line that says what would be right.
 """
 
 from __future__ import annotations
@@ -130,10 +130,9 @@ class Database:
 
     Out and in again, and sparse metadata both ways:
 
-        >>> query = lanemap.Query("m16n8k16", "bf16", "B", "mma")
-        >>> db.export(format="cute", query=query).text.splitlines()[-4]
+        >>> db.export(format="cute", query="m16n8k16 bf16 B").text.splitlines()[-4]
         'using mma_m16n8k16_bf16_b = Layout<Shape <Shape <_4,_8>,Shape <_2,_2>>,'
-        >>> _ = db.export("b.parquet", query=query)
+        >>> _ = db.export("b.parquet", query=lanemap.Query("m16n8k16", "bf16", "B", "mma"))
         >>> [(each.source.name, each.rows) for each in db.import_layouts("table", "b.parquet", name="mine")]
         [('mine', 128)]
         >>> db.diff("mine", "ptx-isa-9.1+errata").unexplained
@@ -177,18 +176,18 @@ class Database:
             type: the operand's own PTX type, as in ``bf16``, or another name of it, as in ``half``; for E the type of
                 the A that it belongs to. C and D are found by the type of A, too: the most exact there is.
             role: A, B, C, D, or E for sparsity metadata.
-            which: what tells operands apart that have all this in common: ``instruction``, as in ``mma.sp``; ``major``,
-                ``row`` or ``col``; the sparsity ``selector`` of E; ``qualifiers``, as in ``x4.trans``. By default the
-                dense instruction, and all of the others. And ``source``, one of ``sources()``, or ``all``; by default
-                the corrected document, and where that has no rows, the first other source that has.
+            which: what tells such operands apart: ``instruction``, as in ``mma.sp``; ``major``, ``row`` or ``col``; the
+                sparsity ``selector`` of E; ``qualifiers``, as in ``x4.trans``. By default the dense instruction, and
+                every major, selector and qualifier. And ``source``, one of ``sources()``, or ``all``; by default the
+                corrected document, and where that has no rows, the first other source that has.
 
         Returns:
             A frame with the columns shape, type, role, lane, reg, slot, row, col, col_last, instruction, major,
-            computation, selector, source. Names are case-insensitive in the request, numbers are 64-bit in the frame.
+            computation, selector, qualifiers, source. Names are case-insensitive in the request; numbers are 64-bit.
 
         Raises:
-            LanemapError: no such fragment, or one that its source names without giving its elements; or an argument
-                that is none: every argument that cannot be used is a LanemapError, whatever its type.
+            LanemapError: there is no such fragment, its source names it without giving its elements, or an argument
+                cannot be used, whatever its type.
         """
         return self.find(shape, type, role, **which)
 
@@ -206,7 +205,7 @@ class Database:
         computation: int | None = None,
         **which: Unpack[Which],
     ) -> pd.DataFrame:
-        """The elements at a cell (``row``, ``col``), in a place (``lane``, ``reg``, ``slot``), or at any part of these.
+        """The elements of a cell (``row``, ``col``), of a place (``lane``, ``reg``, ``slot``), or of any part of these.
 
         A column finds every element that can stand for it, also those of a sparse window around it. ``computation``
         is 1 to 4 in m8n8k4 with f16, where a warp does four products. For the rest see ``layout``.
@@ -321,7 +320,7 @@ class Database:
         """What is wrong in sources, for those who maintain them.
 
         Args:
-            sources: names of sources; ``tilelang-0.1.15`` is all claim sets of that library.
+            sources: names of sources; ``tilelang-0.1.15`` is all that was imported of that library.
             fragment: only this operand, as in ``"m16n8k16 f16 A"``.
 
         Returns:
@@ -361,7 +360,7 @@ class Database:
         """A source with all its fragments.
 
         Raises:
-            LanemapError: there is none of this name.
+            LanemapError: there is no source of this name.
         """
         from .db.crosscheck import read_sources
 
@@ -407,7 +406,7 @@ class Database:
         return through_movmatrix(chain, given[0], taken[0])
 
     def chains(self, first: Query | str, second: Query | None = None) -> list[Chain]:
-        """The chains from a D to every A and B that its tiles can make, or to those that ``second`` says."""
+        """The chains from a D to every A and B that its tiles can make, or to those that ``second`` names."""
         from .db.chain import chains, operand
 
         with self.reader.snapshot():
@@ -484,7 +483,7 @@ class Database:
         output: str | PathLike[str] | IO[bytes] | None = None,
         *,
         format: str | None = None,  # noqa: A002
-        query: Query | Sequence[Query] = (),
+        query: Query | str | Sequence[Query | str] = (),
     ) -> Export:
         """Write layouts as a table, or in another toolchain's notation.
 
@@ -494,7 +493,8 @@ class Database:
             format: ``parquet``, ``csv``, ``arrow``, ``jsonl`` or ``dataset``, or a notation, one of
                 ``lanemap.db.notation.NOTATIONS``. Default: by the ending of ``output``.
             query: which fragments; of several queries those that match any. Default: all. Unless a query names a
-                source, they are those of the source that look-ups read; ``all`` names every source.
+                source, they are those of the source that look-ups read; ``all`` names every source. Words, such as
+                ``"m16n8k16 bf16 B"``, mean what they mean in a look-up: the dense instruction where there is one.
 
         Returns:
             The text of a notation, and why each fragment that is not in it was refused.
@@ -506,9 +506,10 @@ class Database:
         from .db.notation import NOTATIONS
         from .db.notation.export import Export, export
 
-        queries = [query] if isinstance(query, Query) else query or [Query()]
+        given = [query] if isinstance(query, Query | str) else query or [Query()]
         with self.reader.snapshot():
-            found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *map(_query, queries)))
+            queries = [lookup.of_dense(self.reader, _query(q)) if isinstance(q, str) else _query(q) for q in given]
+            found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
             if format not in NOTATIONS:
                 write(self.reader, found, output, format, __version__)
                 return Export("", [])
@@ -561,7 +562,7 @@ class Database:
         return from_columns(columns, *operands(self.reader, query, shipped()))
 
     def add(self, sources: Sequence[Source], *, progress: Callable[[Source], object] | None = None) -> None:
-        """Load captures or imports, in the place of earlier ones of the same names.
+        """Load captures or imports. Earlier ones of the same names are replaced.
 
         Raises:
             LanemapError: one has the name of a source that Lanemap ships, or a name that cannot be asked for.
@@ -578,7 +579,7 @@ class Database:
         load(self.location, sources, progress)
 
     def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
-        """Load a capture; under its own name with ``-own`` where Lanemap ships a capture of that name."""
+        """Load a capture. Where Lanemap ships one of that name, ``-own`` is added to it, but for ``own_name``."""
         if not own_name and source.name in _shipped_names():
             # The run that ships is there to be compared with this one.
             source = replace(source, name=f"{source.name}-own")

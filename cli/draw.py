@@ -15,7 +15,7 @@ from .output import binary_stdout
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
-def draw(
+def draw(  # over 40 lines: most of them are its options
     operand: Operand,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
     format: Annotated[  # noqa: A002

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +15,7 @@ from .output import binary_stdout, remark
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
-def export(
+def export(  # over 40 lines with its options
     operand: SomeOperand = None,
     format: Exported = None,  # noqa: A002
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
@@ -47,10 +46,9 @@ def export(
     with open_database(db) as database:
         if operand:
             named = names.operand(operand, **more)
-            found = lookup.densest(lookup.fragments(database.reader, named))
-            query = [replace(named, instruction=found[0].instruction)]
+            query = [lookup.of_dense(database.reader, named)]
             if named.parameters()["role"]:
-                remark(lookup.remarks(named, found))
+                remark(lookup.remarks(named, lookup.fragments(database.reader, *query)))
         if format in NOTATIONS:
             made = database.export(None if output == "-" else output, format=format, query=query)
             sys.stdout.write(made.text if output == "-" else "")

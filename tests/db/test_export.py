@@ -91,6 +91,17 @@ def test_nothing_to_write_is_an_error(database):
         database.export(io.BytesIO(), format="csv", query=Query(role="E", source="ptx-isa-9.1"))
 
 
+def test_words_are_queries_for_the_dense_instruction(database):
+    def instructions(query):
+        stream = io.BytesIO()
+        database.export(stream, format="csv", query=query)
+        return set(pd.read_csv(io.BytesIO(stream.getvalue())).instruction)
+
+    assert instructions("m16n8k16 f16 A") == {"mma"}
+    assert instructions(["m16n8k16 f16 A", "m16n8k32 f16 A"]) == {"mma", "mma.sp"}
+    assert instructions(Query("m16n8k16", "f16", "A")) == {"mma", "mma.sp"}
+
+
 def test_pandas_and_the_database_agree(database):
     frame = database.layout("m16n8k16", "f16", "A")
     table = table_of(database, Query("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE))
