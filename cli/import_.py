@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import LanemapError
+from ..db.grouped import grouped
 from .app import app, open_database, progress
 from .options import Db, Format, Kind, Output
 
@@ -88,9 +90,6 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 def _by_reason(count: str, left_out: Sequence[tuple[str, str, str]]) -> Rows:
     from ..db.reader import Rows
 
-    groups: dict[str, list[str]] = {}
-    for _, name, reason in left_out:
-        groups.setdefault(reason, []).append(name)
-    more = {reason: ", ..." if len(names) > 1 else "" for reason, names in groups.items()}
-    rows = [(len(names), reason, names[0] + more[reason]) for reason, names in groups.items()]
+    groups = grouped(left_out, itemgetter(2))
+    rows = [(len(found), reason, found[0][1] + ", ..." * (len(found) > 1)) for reason, found in groups.items()]
     return Rows((count, "reason", "name"), rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
+from ..db.grouped import grouped
 from .app import app, open_database
 from .options import Db, Format, Output, SomeInstruction, SomeRole, SomeShape, SomeTypes, source_names
 
@@ -98,13 +99,12 @@ def _grouped(fragments: list[Fragment]) -> Rows:
     from ..db.instructions import choices, undecided
     from ..db.reader import Rows
 
-    groups: dict[tuple[Any, ...], list[Fragment]] = {}
-    for each in fragments:
+    def alike(each: Fragment) -> tuple[Any, ...]:
         kind = "CD" if each.role in "CD" else each.role
-        alike = kind, undecided(each.qualifiers), *(getattr(each, name) for name in _ALIKE)
-        groups.setdefault(alike, []).append(each)
+        return kind, undecided(each.qualifiers), *(getattr(each, name) for name in _ALIKE)
+
     rows = []
-    for (_, _, instruction, shape, major, *rest), group in groups.items():
+    for (_, _, instruction, shape, major, *rest), group in grouped(fragments, alike).items():
         roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
         qualifiers = choices(each.qualifiers for each in group)
         rows.append((instruction, shape, roles, types, selectors, major, qualifiers, *rest))

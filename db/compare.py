@@ -13,6 +13,7 @@ from operator import eq
 
 from .difference import Difference, Pair, difference
 from .fragment import Fragment
+from .grouped import grouped
 from .instructions import Key, instruction, products
 from .permutation import Permutation, describe, find, is_identity, keeps
 
@@ -139,10 +140,7 @@ _NEEDED = {"m": ("A", "CD"), "n": ("B", "CD"), "k": ("A", "B"), _COMPUTATION: ("
 
 def _relabelled(results: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     """Relabelled, not different, where one permutation of each dimension explains every operand that counts it."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for each in results:
-        if each.compared:
-            groups.setdefault(each.key[:2], []).append(each)
+    groups = grouped((each for each in results if each.compared), lambda each: each.key[:2])
     renamed: dict[Key, Result] = {}
     for group in groups.values():
         if any(each.verdict is Verdict.DIFFERENT for each in group):
@@ -153,9 +151,7 @@ def _relabelled(results: Sequence[Result], looked_at: LookedAt) -> list[Result]:
 def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     """The results on one instruction of one shape, relabelled where that explains them."""
     forms = products(*group[0].key[:2])
-    members: dict[Operand, list[Result]] = {}
-    for each in group:
-        members.setdefault((each.key.role, each.key.type), []).append(each)
+    members = grouped(group, lambda each: (each.key.role, each.key.type))
     found: dict[tuple[str, Operand], Sequence[Permutation]] = {}
     for axis in _NEEDED:
         counting = [operand for operand, results in members.items() if axis in _axes(results[0])]
@@ -251,9 +247,7 @@ def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | 
 
 def _taken_from_elsewhere(results: Sequence[Result], right: Sequence[Fragment]) -> list[Result]:
     """Say of what differs which other fragment of the right it is, the one with the most alike key."""
-    layouts: dict[str | None, list[Fragment]] = {}
-    for fragment in right:
-        layouts.setdefault(fragment.digest, []).append(fragment)
+    layouts = grouped(right, lambda each: each.digest)
     said = []
     for each in results:
         if each.verdict is Verdict.DIFFERENT and each.left and (alike := layouts.get(each.left.digest)):

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from .export import layout_table, write_parquet
 from .files import folder_atomically
 from .fragment import Fragment
+from .grouped import grouped
 from .reader import Reader
 
 #: The columns that are in the names of the folders, not in the files.
@@ -26,9 +27,7 @@ def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, v
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
-    parts: dict[tuple[str, ...], list[Fragment]] = {}
-    for each in fragments:
-        parts.setdefault(tuple(str(getattr(each, name)) for name in PARTITIONS), []).append(each)
+    parts = grouped(fragments, lambda each: tuple(str(getattr(each, name)) for name in PARTITIONS))
     with folder_atomically(folder, "dataset") as made:
         for values, part in parts.items():
             table = layout_table(reader, part, version).drop_columns(list(PARTITIONS))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .fragment import Fragment
+from .grouped import grouped
 from .instructions import SUPPLIED, copies
 from .spans import spans
 
@@ -115,9 +116,8 @@ def _in_words(mask: NDArray[np.bool_], how: str) -> str:
     """The cells of a mask as rows and columns, grouped where several rows share their columns."""
     if not mask.any():
         return ""
-    groups: dict[str, list[int]] = {}
-    for row in np.flatnonzero(mask.any(axis=1)).tolist():
-        groups.setdefault(spans(np.flatnonzero(mask[row]).tolist()), []).append(row)
+    rows: list[int] = np.flatnonzero(mask.any(axis=1)).tolist()
+    groups = grouped(rows, lambda row: spans(np.flatnonzero(mask[row]).tolist()))
     cells = "; ".join(f"rows {spans(members)} cols {cols}" for cols, members in list(groups.items())[:3])
     more = f" and {len(groups) - 3} more groups" if len(groups) > 3 else ""
     return f"{int(mask.sum())} cells are held {how}: {cells}{more}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .fragment import Fragment
+from .grouped import grouped
 from .instructions import Form, Key, choices, instruction, undecided
 from .lookup import DEFAULT_SOURCE, densest, fragments
 from .names import Query, naturally
@@ -117,11 +118,9 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
         by_source.setdefault(str(each.source), {})[each.key] = each
     shown = _shown(by_source)
     said = {source: verdicts(shown, theirs, source) for source, theirs in by_source.items()}
-    operands: dict[Key, list[Key]] = {}
     roles = instruction(found[0].instruction).axes
-    for key in sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role))):
-        alike = key._replace(selector=None, qualifiers=undecided(key.qualifiers))
-        operands.setdefault(alike, []).append(key)
+    keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))
+    operands = grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers)))
     return Summary(
         tuple(form for form in query.forms if form.name == found[0].instruction),
         tuple(_operand(keys, shown, said) for keys in operands.values()),

@@ -13,6 +13,7 @@ from .compare import Verdict
 from .errors import LanemapError
 from .forms import warpgroup, wmma
 from .fragment import Fragment
+from .grouped import grouped
 from .instructions import FORMS, INSTRUCTIONS, Form, Key
 from .lookup import DEFAULT_SOURCE, Query
 from .names import naturally
@@ -65,9 +66,7 @@ class Survey:
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:
         """The keys of each operand, which tell major, selector and qualifiers apart, by what they have in common."""
-        found: dict[Key, list[Key]] = {}
-        for key in self.fragments:
-            found.setdefault(operand_of(key), []).append(key)
+        found = grouped(self.fragments, operand_of)
         return {operand: sorted(keys, key=_variant) for operand, keys in found.items()}
 
     @cached_property

@@ -76,7 +76,9 @@ def test_every_command_of_the_program_is_in_the_readme():
     assert [name for name in names if name not in shown and f"`lanemap {name}" not in TEXT] == []
 
 
-@pytest.mark.parametrize("module", ["lanemap.db.fragment", "lanemap.db.spans", "lanemap.db.formula.evaluation"])
+@pytest.mark.parametrize(
+    "module", ["lanemap.db.fragment", "lanemap.db.grouped", "lanemap.db.spans", "lanemap.db.formula.evaluation"]
+)
 def test_examples_in_docstrings_are_true(module):
     import importlib
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from ...db import summary
 from ...db.chain import stays
 from ...db.fleet import Fleet
 from ...db.fragment import Fragment, Source
+from ...db.grouped import grouped
 from ...db.instructions import INSTRUCTIONS, Key
 from ...db.lookup import DEFAULT_SOURCE, Query
 from ...db.notation import NOTATIONS, RefusedError, identifier, notation
@@ -89,10 +91,7 @@ def _columns(products: Sequence[Product]) -> list[str]:
 
 def _alike(products: Sequence[Product]) -> list[list[Product]]:
     """Products that differ in N alone together, where they are many."""
-    groups: dict[tuple[str, str], list[Product]] = {}
-    for each in products:
-        head, _, tail = each.shape.partition("n")
-        groups.setdefault((each.type, f"{head} {tail.lstrip('0123456789')}"), []).append(each)
+    groups = grouped(products, lambda each: (each.type, re.sub(r"n\d+", "n", each.shape)))
     apart = [[each] for group in groups.values() if len(group) <= _FEW for each in group]
     together = [group for group in groups.values() if len(group) > _FEW]
     return sorted(apart + together, key=lambda group: products.index(group[0]))
@@ -320,11 +319,14 @@ def _recipe(database: Database, alike: drawing.Alike, major: str) -> str:
 
 def _feeds(survey: Survey, fragment: Fragment, links: Links) -> list[dict[str, Any]]:
     """The operands that tiles of a D make without a value moving to another lane; those of one layout together."""
-    alike: dict[drawing.Alike, list[Key]] = {}
-    for key in survey.fragments:
+
+    def can_be_fed(key: Key) -> bool:
         taken = survey.shown(key)
-        if key.role in ("A", "B") and taken.has_rows and taken.threads == fragment.threads and not taken.windowed:
-            alike.setdefault(drawing.Alike(taken, key.instruction), []).append(key)
+        alike = taken.has_rows and taken.threads == fragment.threads and not taken.windowed
+        return alike and key.role in ("A", "B")
+
+    keys = filter(can_be_fed, survey.fragments)
+    alike = grouped(keys, lambda key: drawing.Alike(survey.shown(key), key.instruction))
     return [
         {
             "role": keys[0].role,
@@ -385,9 +387,7 @@ def defects(survey: Survey, links: Links) -> dict[str, Any]:
 
 def fleet(found: Fleet, survey: Survey, links: Links) -> dict[str, Any]:
     """What became of each form in each capture, and where captures differ. Forms that fared alike stand together."""
-    alike: dict[tuple[str | None, ...], list[str]] = {}
-    for form in found.forms:
-        alike.setdefault(tuple(each.forms.get(form) for each in found.captures), []).append(form)
+    alike = grouped(found.forms, lambda form: tuple(each.forms.get(form) for each in found.captures))
     differ = [
         {"name": str(each.key), "href": links.page(operand_page(survey, each.key)), "groups": each.groups}
         for each in found.disagreements

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 from xml.sax.saxutils import escape
 
+from ..grouped import grouped
 from .layout import SIZES, Anchor, Block, Box, Style, Words
 from .marks import Line, brackets, frame
 from .palette import BLACK, FAINT, WHITE, ink, shade
@@ -27,9 +28,7 @@ def _lines(picture: Block, title: str) -> Iterator[str]:
     )
     yield f"<title>{escape(title)}</title>"
     yield "<style>"
-    boxes: dict[int | None, list[Box]] = {}
-    for box in picture.boxes:
-        boxes.setdefault(box.cell.lane, []).append(box)
+    boxes = grouped(picture.boxes, lambda box: box.cell.lane)
     lanes = sorted(lane for lane in boxes if lane is not None)
     yield "text{font-family:Helvetica,Arial,sans-serif}"
     yield from (f".{style}{{font-size:{SIZES[style]:g}px{_weight(style)}}}" for style in Style)

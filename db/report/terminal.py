@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from ..compare import Verdict
 from ..crosscheck import Check
-from ..fragment import Source
+from ..grouped import grouped
 from ..reader import Rows
 from .columns import table
 from .words import Group, clean, elements, findings, groups, one_sided, renumberings, summary, verdict
@@ -39,9 +39,7 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 def _sources(check: Check) -> Iterator[str]:
     """Each library with its claim sets, and what is wrong in each of these."""
-    libraries: dict[str, list[Source]] = {}
-    for source in check.sources:
-        libraries.setdefault(clean(source.name.partition(":")[0]), []).append(source)
+    libraries = grouped(check.sources, lambda source: clean(source.name.partition(":")[0]))
     width = max(map(len, libraries), default=0)
     for name, sets in libraries.items():
         found = [each for each in check.findings if each.source in {source.name for source in sets}]
@@ -97,10 +95,7 @@ def _different(group: Group, everything: bool) -> Iterator[str]:
 def _the_rest(check: Check, everything: bool) -> Iterator[str]:
     """What is relabelled, with the numbers, what is refined, and what one side lacks."""
     for kind in (Verdict.RELABELLED, Verdict.REFINED):
-        by_sides: dict[str, list[Group]] = {}
-        for group in groups(check, kind):
-            by_sides.setdefault(group.sides, []).append(group)
-        for sides, found in by_sides.items():
+        for sides, found in grouped(groups(check, kind), lambda group: group.sides).items():
             yield from ("", *_wrapped(f"{sides}, {kind}:"))
             for group in found:
                 yield from _wrapped(f"{group.name}: {group.words}", "  ")

@@ -11,6 +11,7 @@ from ..crosscheck import Check, Comparison, Finding
 from ..difference import Cell
 from ..errors import printable
 from ..fragment import Source
+from ..grouped import grouped
 from ..instructions import name_of
 from ..reader import Rows
 
@@ -81,11 +82,8 @@ class Found:
 
 def findings(source: str, every: Iterable[Finding]) -> list[Found]:
     """What is wrong in a source by itself, with where an import found it."""
-    alike: dict[tuple[object, ...], list[Finding]] = {}
-    for each in every:
-        if each.source == source:
-            operand = each.key and each.key._replace(type="")
-            alike.setdefault((operand, each.words, each.known, each.origin), []).append(each)
+    mine = (each for each in every if each.source == source)
+    alike = grouped(mine, lambda each: (each.key and each.key._replace(type=""), each.words, each.known, each.origin))
     return [
         Found(
             clean(", ".join(filter(None, (name_of(keys) if keys else "as a whole", group[0].origin)))),
@@ -115,24 +113,23 @@ def summary(comparisons: Sequence[Comparison]) -> Rows:
 
 def groups(check: Check, verdict: Verdict) -> list[Group]:
     """The fragments of a verdict, those of which the same is said together; what no erratum explains first."""
-    types: dict[tuple[object, ...], tuple[Comparison, list[Result]]] = {}
-    for comparison in check.comparisons:
-        for each in comparison.results:
-            if each.verdict is verdict:
-                alike = (*each.key._replace(type=""), each.words, each.known)
-                types.setdefault((comparison.left.name, comparison.right.name, *alike), (comparison, []))[1].append(
-                    each
-                )
-    merged: dict[tuple[object, ...], Group] = {}
-    for comparison, results in types.values():
-        layouts = tuple(
-            (each.key, each.left and each.left.digest, each.right and each.right.digest) for each in results
-        )
-        said = (comparison.left.name, results[0].words, results[0].known, layouts)
-        known = merged.get(said)
-        rights = [*(known.rights if known else []), comparison.right]
-        merged[said] = Group(comparison.left, rights, known.results if known else results)
-    return sorted(merged.values(), key=lambda group: group.known is not None)
+    there = [(each, result) for each in check.comparisons for result in each.results if result.verdict is verdict]
+
+    def but_for_type(pair: tuple[Comparison, Result]) -> tuple[object, ...]:
+        comparison, each = pair
+        return comparison.left.name, comparison.right.name, each.key._replace(type=""), each.words, each.known
+
+    def but_for_right(pairs: Sequence[tuple[Comparison, Result]]) -> tuple[object, ...]:
+        comparison, first = pairs[0]
+        digests = ((each.key, each.left and each.left.digest, each.right and each.right.digest) for _, each in pairs)
+        return comparison.left.name, first.words, first.known, tuple(digests)
+
+    found = []
+    for alike in grouped(grouped(there, but_for_type).values(), but_for_right).values():
+        comparisons = [pairs[0][0] for pairs in alike]
+        rights, results = [each.right for each in comparisons], [each for _, each in alike[0]]
+        found.append(Group(comparisons[0].left, rights, results))
+    return sorted(found, key=lambda group: group.known is not None)
 
 
 def one_sided(check: Check, *, everything: bool) -> Iterator[tuple[str, list[str]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ....db.grouped import grouped
 from ... import catalogue
 from ...catalogue import Section as Sheet
 from ..entries import Entry, FragmentSection
@@ -75,9 +76,7 @@ class Sheets:
             yield from self._referred(section, entry, entry.same)
         elif entry.stated["roles"] == ["E"]:
             # One fragment for each type of A and each selector.
-            alike: dict[tuple[int, ...], list[str]] = {}
-            for type_ in section.types("A"):
-                alike.setdefault(self._selectors(section, entry, type_), []).append(type_)
+            alike = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
             for values, types in alike.items():
                 yield entry.stated | {"types": types} | ({"selectors": list(values)} if values else {})
         else:
