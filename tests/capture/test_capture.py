@@ -341,14 +341,18 @@ def test_products_by_a_wrong_document_disagree(documented, complete):
     assert "elements are wrong, the first in D lane" in result["documented"]["detail"]
 
 
-def test_a_document_that_leaves_the_matrix_disagrees(documented, complete):
-    instruction = DENSE_FORMS[11]
+@pytest.mark.parametrize(
+    ("instruction", "names"),
+    [(DENSE_FORMS[11], ["col", "col_last"]), (SPARSE_FORMS[0], ["col_last"])],
+    ids=["dense", "windows"],
+)
+def test_a_document_that_leaves_the_matrix_disagrees(documented, complete, instruction, names):
     key = instruction.key("A")
-    beyond = relabelled(documented[key], ["col", "col_last"], np.arange(100, 100 + instruction.dimensions[2]))
+    beyond = relabelled(documented[key], names, np.arange(100, 100 + instruction.dimensions[2]))
     source = capture(SimulatedGroup(complete), {**documented, key: beyond}, [instruction])
     (result,) = source.provenance["instructions"]
     assert result["documented"]["verdict"] == DISAGREES
-    assert "column 100: the matrix is 16 x 16" in result["documented"]["detail"]
+    assert f"column {beyond.elements['col'][0]}: the matrix is 16 x 16" in result["documented"]["detail"]
 
 
 @pytest.mark.parametrize("role", "BD")

@@ -1,14 +1,17 @@
 """Recipes against a simulated warp: memory of numbered bits is moved as told, and compared with the operand's rows."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 import lanemap
+from lanemap.db.chain import chain
+from lanemap.db.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.notation.arithmetic import evaluate
-from lanemap.db.recipe import formula, packed, pairs, recipe
+from lanemap.db.recipe import formula, packed, pairs, recipe, through_movmatrix
 
 MAJORS = ("row", "col")
 
@@ -136,6 +139,52 @@ def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
         assert stored.tile == (len(memory), memory.shape[1] // 8)
         made.add((operand.instruction, operand.slot_bits))
     assert {("mma", 16), ("mma", 32), ("wgmma", 16), ("wgmma", 32)} <= made
+
+
+def rearranged(operand, change):
+    """An operand whose elements are elsewhere: ``change`` is given its columns, and gives those that are others."""
+    columns = {name: operand.elements[name].astype(int) for name in operand.elements.dtype.names}
+    return replace(operand, elements=elements(columns | change(columns)))
+
+
+@pytest.mark.parametrize(
+    ("change", "can"),
+    [
+        (lambda of: {"reg": of["reg"] ^ 1}, True),
+        (lambda of: {"row": of["row"] ^ 5}, True),
+        (lambda of: {"lane": of["lane"] ^ 4 * 7}, True),
+        (lambda of: {name: of[name] ^ 8 for name in ("col", "col_last")}, True),
+        (lambda of: {"lane": np.where(of["lane"] % 8 == 0, of["lane"] ^ 8, of["lane"])}, False),
+        (lambda of: {"reg": np.where(of["lane"] == 5, of["reg"] ^ 1, of["reg"])}, False),
+        (lambda of: {"slot": of["slot"] ^ 1}, False),
+        (lambda of: {name: of[name] ^ 2 for name in ("col", "col_last")}, False),
+    ],
+)
+def test_an_operand_that_is_not_like_any_is_loaded_if_it_can_be(known, database, change, can):
+    """Registers, rows and blocks of lanes in another order need other addresses; what is inside of a row must stay."""
+    operand = rearranged(database.fragment("m16n8k16", "f16", "A"), change)
+    loaded = found(known["ldmatrix"], operand, "row")
+    assert (loaded is not None) == possible(known["ldmatrix"], operand, "row", 1) == can
+    if loaded:
+        memory, right = numbered(operand, "row")
+        for lane, bit, line, at in followed(known["ldmatrix"], loaded):
+            assert right[lane, bit] == memory[line, at]
+
+
+def test_windows_of_two_chunks_say_not_what_is_kept(known, database):
+    operand = database.fragment("mma.sp m16n8k16 f16", role="A", source="h200-sm_90a")
+    assert recipe(known["ldmatrix"], operand, "row")
+    wide = rearranged(operand, lambda of: {"col_last": of["col_last"] + operand.chunk})
+    with pytest.raises(lanemap.LanemapError, match="does not say which chunk of 4 columns"):
+        recipe(known["ldmatrix"], wide, "row")
+
+
+def test_movmatrix_does_not_join_halves_of_two_registers(database):
+    first, second = database.fragment("m16n8k16", "f16", "D"), database.fragment("m16n8k16", "f16", "B")
+    given, taken = (database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
+    assert through_movmatrix(chain(first, second), given, taken)
+    joined = rearranged(second, lambda of: {"reg": of["reg"] ^ of["slot"]})
+    assert through_movmatrix(chain(first, joined), given, taken) is None
 
 
 def test_packing_keeps_the_order_of_elements(operands):
