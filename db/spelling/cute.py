@@ -59,19 +59,26 @@ def _product(atom: re.Match[str]) -> list[str]:
         raise LanemapError(f"{atom[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
     qualifiers = [each for word in words for each in _QUALIFIERS.get(word, [])]
     if not types and atom["arguments"]:
-        types, scales = _arguments(atom["arguments"])
-        qualifiers += scales
+        types, scaled = _arguments(atom["arguments"], int(shape.partition("k")[2]))
+        qualifiers += scaled
     layouts = [_LAYOUT[letter] for word in words if word in ("TN", "NT", "NN", "TT") for letter in word]
     sparse = atom["sparse"] or atom["gmma"] or "SPARSE::" in atom.string[: atom.start()]
     name = ["wgmma.mma_async" if group else "mma", "sp" if sparse else "", shape]
     return name + ([] if group else layouts) + types[: 3 if group else 4] + qualifiers
 
 
-def _arguments(text: str) -> tuple[list[str], list[str]]:
-    """The types of D, A, B and C, and of the block scales, from a template's arguments: A, B, C, and the scales."""
+def _arguments(text: str, depth: int) -> tuple[list[str], list[str]]:
+    """The types of D, A, B and C, and what is said of block scales.
+
+    A template's arguments are the types of A, B, C and scales, and of how many of the ``depth`` columns of A a scale is.
+    """
     names = [type_name(each.rsplit("::", 1)[-1])[0] for each in text.split(",")]
-    scales = [each.removeprefix("float_").removesuffix("_t") for each in names[3:4]]
-    return ([names[2], *names[:3]] if len(names) > 2 else []), scales
+    types = [names[2], *names[:3]] if len(names) > 2 else []
+    if len(names) < 4:
+        return types, []
+    size = int(names[4]) if len(names) > 4 and names[4].isdigit() else 0
+    count = [f"scale_vec::{depth // size}x"] if size else []
+    return types, ["block_scale", *count, names[3].removeprefix("float_").removesuffix("_t")]
 
 
 def _matrix_move(atom: re.Match[str]) -> list[str]:

@@ -83,6 +83,11 @@ def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark)
         (["OMMA.SF.16864.F32.E2M1.E2M1.E8.4X", "SFA"], "ue8m0:4"),
         (["OMMA.SF.SP.168128.F32.E2M1.E2M1.UE4M3.4X", "SFB"], "ue4m3:4"),
         (["QMMA.SF.16832.F32.E4M3.E2M1.E8", "SFB"], "ue8m0:1"),
+        (["SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, 16>", "SFA"], "ue8m0:4"),
+        (["SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, 32>", "SFA"], "ue8m0:2"),
+        (["SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue4m3_t, VS>", "SFB"], "ue4m3:4"),
+        (["SM120_16x8x32_TN_VS<float_e4m3_t, float_e5m2_t, float, float_ue8m0_t, 32>", "SFB"], "ue8m0:1"),
+        (["SM120_SPARSE_16x8x128_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, 64>", "SFA"], "ue8m0:2"),
     ],
     ids=str,
 )
