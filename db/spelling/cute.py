@@ -70,7 +70,7 @@ def _product(atom: re.Match[str]) -> list[str]:
 def _arguments(text: str, depth: int) -> tuple[list[str], list[str]]:
     """The types of D, A, B and C, and what is said of block scales.
 
-    A template's arguments are the types of A, B, C and scales, and of how many of the ``depth`` columns of A a scale is.
+    A template's arguments are the types of A, B, C and scales, and of how many columns of the ``depth`` a scale is.
     """
     names = [type_name(each.rsplit("::", 1)[-1])[0] for each in text.split(",")]
     types = [names[2], *names[:3]] if len(names) > 2 else []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.compare import Verdict, compare
-from lanemap.db.crosscheck import check, diff
+from lanemap.db.crosscheck import check, diff, named
 from lanemap.db.fragment import Source
 from lanemap.db.lookup import Query
 from lanemap.ingest import catalogue
@@ -132,3 +132,11 @@ def test_wmma_of_different_architectures_is_not_compared():
         assert [each.key for each in again.results] == [each.key for each in found.results]
     with pytest.raises(lanemap.LanemapError, match="no fragment of wmma"):
         diff(hopper, blackwell, Query(instruction="wmma"))
+
+
+def test_a_library_stands_for_all_that_was_imported_of_it_and_for_no_other_version():
+    there = [Source(name, "import", name, []) for name in ("tvm-0.2:mma", "tvm-0.2:mma.sp", "tvm-0.20:mma", "mine")]
+    assert [each.name for each in named(there, ["TVM-0.2"])] == ["tvm-0.2:mma", "tvm-0.2:mma.sp"]
+    assert [each.name for each in named(there, ["mine", "tvm-0.20", "mine"])] == ["mine", "tvm-0.20:mma"]
+    with pytest.raises(lanemap.LanemapError, match="no source 'tvm': choose from tvm-0.2, tvm-0.20, mine"):
+        named(there, ["tvm"])
