@@ -149,6 +149,33 @@ def test_a_document_without_a_row_orders_nothing(documented, complete):
     assert "slots that the documented B gives row" in failure(SimulatedGroup(complete), wrong, instruction)
 
 
+def test_a_document_of_which_two_rows_are_one_orders_nothing(documented, complete):
+    """It divides row 0 into rows 0 and 1, and spreads row 1 over others: most slots of each row are still together."""
+    instruction = DENSE_FORMS[11]
+    key = instruction.key("B")
+    table = documented[key].elements.copy()
+    first, second = table["row"] == 0, table["row"] == 1
+    table["row"][first & (table["col"] >= 4)] = 1
+    table["row"][second] = 2 + table["col"][second]
+    wrong = {**documented, key: replace(documented[key], elements=table)}
+    assert "B divides K into chunks that are not those measured" in failure(
+        SimulatedGroup(complete), wrong, instruction
+    )
+
+
+def test_a_document_with_pairs_of_two_chunks_orders_nothing(documented, complete):
+    """Metadata chooses columns in pairs, of which the document exchanges the second ones of two chunks."""
+    instruction = next(each for each in SPARSE_FORMS if each.sparsity.group == 2)
+    key, width = instruction.key("B"), instruction.sparsity.width
+    rows = np.arange(instruction.dimensions[2])
+    odd = (rows % 2 == 1) & (rows < 2 * width)
+    rows[odd] = (rows[odd] + width) % (2 * width)
+    wrong = {**documented, key: relabelled(documented[key], ["row"], rows)}
+    assert "B divides K into chunks that are not those measured" in failure(
+        SimulatedGroup(complete), wrong, instruction
+    )
+
+
 @pytest.mark.parametrize("instruction", SPARSE_FORMS, ids=str)
 def test_chunks_are_in_the_documented_order_whatever_the_order_within(documented, complete, instruction):
     """The index values name the columns within a chunk; which chunk it is, the document says all the same."""

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,19 @@ def test_blocks_are_found_from_their_pairs(block_of_left, random):
     for a, x in enumerate(block_of_left):
         for b, y in enumerate(block_of_right):
             assert (of_left[a] == of_right[b]) == (x == y)
+
+
+def test_every_other_relation_of_three_with_four_is_a_contradiction():
+    for cells in product((False, True), repeat=12):
+        met = np.array(cells).reshape(3, 4)
+        given = *np.nonzero(met), side(3, "a"), side(4, "b")
+        apart = all((one == other).all() or not (one & other).any() for one in met for other in met)
+        if apart and met.any(axis=0).all() and met.any(axis=1).all():
+            of_left, of_right = blocks(*given)
+            assert np.array_equal(of_left[:, None] == of_right, met)
+        else:
+            with pytest.raises(Contradiction):
+                blocks(*given)
 
 
 @pytest.mark.parametrize(
