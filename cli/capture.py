@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError
+from .. import LanemapError, measure, send_capture, shipped_capture, write_capture
+from ..db.fragment import Source
+from ..db.instructions import Form
 from ..db.location import named_file
+from ..db.reader import Rows
 from .app import DISAGREES, app, complain, open_database
 from .options import Db, Format, Output, SomeShape, SomeTypes
+from .output import table, write_rows
+from .token import read_token
 
 if TYPE_CHECKING:
     from ..db.forms import Move
-    from ..db.fragment import Source
-    from ..db.instructions import Form
-    from ..db.reader import Rows
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
@@ -63,7 +65,6 @@ def capture(  # over 40 lines: most of them are its options
     toolkit) and an NVIDIA driver. Exit code 1: an instruction failed, or disagrees with the document or with another
     instruction.
     """
-    from .. import measure, shipped_capture, write_capture
     from ..db.forms import select
 
     if output is not None and (show or ptx is not None):
@@ -99,8 +100,6 @@ def capture(  # over 40 lines: most of them are its options
 def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format | None) -> None:
     """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
     from ..capture.kernels import write_kernels
-    from ..db.reader import Rows
-    from .output import table, write_rows
 
     if folder is not None:
         written = named_file(folder, "a folder for the kernels")
@@ -114,9 +113,6 @@ def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format 
 
 def _write_results(source: Source, summary: Sequence[str], form: Format, *, everything: bool) -> None:
     """The summary in words, and what became of each instruction: in a table only where ``everything`` is asked for."""
-    from ..db.reader import Rows
-    from .output import table, write_rows
-
     say = sys.stdout if form is Format.TABLE else sys.stderr
     for line in summary:
         lines = wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -151,7 +147,6 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
 def _token(url: str | None, file: str | None) -> str:
     """The token for a server, asked for before anything is measured."""
     from ..capture.send import expect_address
-    from .token import read_token
 
     if (url is None) != (file is None):
         raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
@@ -164,8 +159,6 @@ def _token(url: str | None, file: str | None) -> str:
 def _send(source: Source, file: Path | None, url: str, token: str) -> str:
     """Send a capture. Where that fails it is kept in a file, because nobody wants to measure again."""
     from tempfile import mkdtemp
-
-    from .. import send_capture, write_capture
 
     kept = file or Path(mkdtemp(prefix="lanemap-"), f"{source.name}.parquet")
     if not file:
@@ -183,7 +176,6 @@ def _send(source: Source, file: Path | None, url: str, token: str) -> str:
 def _forms(forms: Sequence[Form | Move]) -> Rows:
     """What a capture would run."""
     from ..db.forms import Move
-    from ..db.reader import Rows
 
     columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
     rows: list[tuple[str | None, ...]] = []
@@ -198,8 +190,6 @@ def _forms(forms: Sequence[Form | Move]) -> Rows:
 
 def _results(source: Source) -> Rows:
     """One row per instruction: what became of it."""
-    from ..db.reader import Rows
-
     rows = []
     for result in source.provenance["instructions"]:
         documented = result["documented"]["verdict"] if result["documented"] else None

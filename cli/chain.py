@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError
+from .. import DEFAULT_SOURCE, Database, LanemapError, Query
+from ..db import lookup, names
+from ..db.reader import Rows
+from ..db.spans import spans
 from .app import DISAGREES, app, open_database
 from .options import Db, Format, Output, Source, chain_word
+from .output import remark, table, write_rows
 
 if TYPE_CHECKING:
-    from .. import Database, Query
     from ..db.chain import Chain, Move
-    from ..db.reader import Rows
     from ..db.recipe import Recipe, Transposed
 
 
@@ -62,10 +64,7 @@ def chain(  # over 40 lines: most of them are its options
     m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: then the answer is the address in a tile
     of shared memory that each lane passes.
     """
-    from ..db import lookup, names
     from ..db.chain import Movement, relabelled
-    from ..db.lookup import Query
-    from .output import remark
 
     given, *taken = names.operands(operand)
     if len(taken) > 1:
@@ -110,8 +109,6 @@ def _write_recipes(
     Raises:
         LanemapError: there is a recipe for none of them.
     """
-    from .output import remark, write_rows
-
     found, failed = [], []
     for major in majors:
         try:
@@ -131,10 +128,7 @@ def _write_recipes(
 
 def recipe_lines(found: Recipe) -> Iterator[str]:
     """A recipe as lines: each move with its addresses and registers, then the matrices of each."""
-    from ..db.reader import Rows
     from ..db.recipe import formula, mnemonic
-    from ..db.spans import spans
-    from .output import table
 
     (lines, width), line = found.tile, "row" if found.major == "row" else "column"
     loads = found.moves[0].instruction == "ldmatrix"
@@ -180,7 +174,6 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
         form: how.
     """
     from ..db.chain import Movement
-    from .output import table, write_rows
 
     if form is not Format.TABLE:
         write_rows(shown.rows(), form)
@@ -196,8 +189,6 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
 def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool) -> None:
     """The operands that a D can be without a move between lanes; with ``relabel``, also where K is renumbered."""
     from ..db.chain import Movement, relabelled
-    from ..db.reader import Rows
-    from .output import write_rows
 
     rows = []
     for plain in found:
@@ -242,7 +233,6 @@ def _count(down: int, across: int) -> str:
 
 def _by_register(moves: Sequence[Move]) -> Rows:
     from ..db.chain import summary
-    from ..db.spans import spans
 
     rows: list[tuple[Any, ...]] = []
     for place, lanes in summary(moves):
@@ -254,6 +244,4 @@ def _by_register(moves: Sequence[Move]) -> Rows:
 
 def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Rows:
     """Rows without the columns that count tiles of which there is one."""
-    from ..db.reader import Rows
-
     return Rows(names, rows).only(lambda name, values: name not in _TILES or set(values) != {0})

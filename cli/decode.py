@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from .. import LanemapError
 from ..db.location import named_file
 from .app import app, open_database
 from .options import Db, Format, Output, Selector, Shape, SomeSource, Type
+from .output import write_rows
 
 _LARGEST = 1 << 22
 
@@ -39,8 +41,6 @@ def decode(
     Metadata chooses the column of each element of a sparse A. With --columns it is made of these columns, as a word
     for each lane. What decode prints as CSV is what --columns takes.
     """
-    from .output import write_rows
-
     if bool(words) == bool(columns):
         raise LanemapError("give words of metadata, or --columns FILE for the way back")
     with open_database(db) as database:
@@ -67,8 +67,6 @@ def _read(file: str) -> str:
 
 def _table(file: str, text: str) -> dict[tuple[int, int, int], int]:
     """The column of each lane, reg and slot in a CSV file."""
-    import csv
-
     if len(text) > _LARGEST:
         raise LanemapError(f"{file} has more than {_LARGEST} characters: the columns of one operand take far fewer")
     lines = text.splitlines(keepends=True)

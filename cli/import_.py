@@ -11,11 +11,12 @@ import typer
 
 from .. import LanemapError
 from ..db.grouped import grouped
+from ..db.reader import Rows
 from .app import app, open_database, progress
 from .options import Db, Format, Kind, Output
+from .output import write_rows
 
 if TYPE_CHECKING:
-    from ..db.reader import Rows
     from ..ingest.imported import Imported
 
 
@@ -53,9 +54,7 @@ def list_mappings(kind: str, form: Format) -> None:
     Raises:
         LanemapError: the kind has no mappings.
     """
-    from ..db.reader import Rows
     from ..ingest.python import shipped
-    from .output import write_rows
 
     if kind.lower() != "python":
         raise LanemapError(f"{kind} has no mappings: lanemap import python --list")
@@ -68,9 +67,6 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 
     As a table it has one line for each reason, because a header has hundreds of atoms that share one.
     """
-    from ..db.reader import Rows
-    from .output import write_rows
-
     stream = sys.stdout if form is Format.TABLE else sys.stderr
     for each in found:
         fragments, skipped = len(each.source.fragments), len(each.skipped)
@@ -88,8 +84,6 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 
 
 def _by_reason(count: str, left_out: Sequence[tuple[str, str, str]]) -> Rows:
-    from ..db.reader import Rows
-
     groups = grouped(left_out, itemgetter(2))
     rows = [(len(found), reason, found[0][1] + ", ..." * (len(found) > 1)) for reason, found in groups.items()]
     return Rows((count, "reason", "name"), rows)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import LanemapError
+from .. import LanemapError, Query
 from .. import open as open_lanemap
+from ..db.fragment import count_elements
 from ..db.location import named_file
+from ..db.reader import Rows
 from .app import DISAGREES, app, open_database, progress
+from .list_ import What, listing
 from .options import Db, Format, Output
+from .output import table, write_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..ingest.document import Reading
     from ..ingest.document.report import Remark
 
@@ -49,10 +53,6 @@ def ingest(  # over 40 lines with its options
     if not documents:
         if name is not None or slips or catalogue is not None:
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
-        from ..db.lookup import Query
-        from .list_ import What, listing
-        from .output import write_rows
-
         with open_lanemap(db) as database:
             database.refresh(progress=progress)
             write_rows(listing(database.reader, What.SOURCES, Query()), format)
@@ -75,9 +75,6 @@ _COLUMNS = ("kind", "source", "section", "document", "line", "fragments", "rows"
 def report(readings: Sequence[Reading], *, slips: bool, form: Format) -> None:
     """Print what documents came to: for reading, or as one row per section and remark."""
     if form is not Format.TABLE:
-        from ..db.reader import Rows
-        from .output import write_rows
-
         write_rows(Rows(_COLUMNS, [row for reading in readings for row in _rows(reading, slips=slips)]), form)
         return
     for reading in readings:
@@ -93,12 +90,7 @@ def write_catalogue(readings: Sequence[Reading], folder: Path) -> None:
 
 
 def _words(reading: Reading, *, slips: bool) -> str:
-    from collections import Counter
-
-    from ..db.fragment import count_elements
-    from ..db.reader import Rows
     from ..ingest.document.report import Kind
-    from .output import table
 
     fragments = reading.source.fragments
     rows = count_elements(fragments)

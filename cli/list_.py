@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError
+from .. import DEFAULT_SOURCE, LanemapError, Query
+from ..db import lookup
+from ..db.fragment import Fragment
 from ..db.grouped import grouped
+from ..db.instructions import choices, undecided
+from ..db.names import one_or_several
+from ..db.reader import Reader, Rows
 from .app import app, open_database
 from .options import Db, Format, Output, SomeInstruction, SomeRole, SomeShape, SomeTypes, source_names
-
-if TYPE_CHECKING:
-    from ..db.fragment import Fragment
-    from ..db.lookup import Query
-    from ..db.reader import Reader, Rows
+from .output import without_empty, write_rows
 
 
 class What(StrEnum):
@@ -49,10 +50,6 @@ def list_(
     db: Db = None,
 ) -> None:
     """List fragments, sources, errata, or what structural checks found."""
-    from ..db.lookup import Query
-    from ..db.names import one_or_several
-    from .output import write_rows
-
     queries = [Query(shape, each, role, instruction, source=source) for each in one_or_several(type)]
     with open_database(db) as database:
         found = listing(database.reader, what, *queries)
@@ -66,9 +63,6 @@ _ALIKE = ("instruction", "shape", "major", "registers", "slots", "status", "sect
 
 def listing(reader: Reader, what: What, *queries: Query) -> Rows:
     """The rows to print: fragments and errata of the source that look-ups read, unless another is named."""
-    from ..db import lookup
-    from ..db.reader import Rows
-
     if what is What.SOURCES:
         return _sources(reader, queries[0])
     if what is What.FINDINGS:
@@ -83,9 +77,6 @@ def listing(reader: Reader, what: What, *queries: Query) -> Rows:
 
 
 def _sources(reader: Reader, query: Query) -> Rows:
-    from ..db import lookup
-    from ..db.reader import Rows
-
     named = [name for name in ("instruction", "shape", "type", "role") if getattr(query, name) is not None]
     if named:
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
@@ -96,8 +87,6 @@ def _sources(reader: Reader, query: Query) -> Rows:
 
 def _grouped(fragments: list[Fragment]) -> Rows:
     """One row for the roles, types and selectors that a section treats alike."""
-    from ..db.instructions import choices, undecided
-    from ..db.reader import Rows
 
     def alike(each: Fragment) -> tuple[Any, ...]:
         kind = "CD" if each.role in "CD" else each.role
@@ -121,9 +110,6 @@ _APART = ("selectors", "major", "qualifiers")
 
 def _compact(found: Rows) -> Rows:
     """Rows for reading: without empty columns, and fragments without their section, which ``show`` tells."""
-    from ..db.reader import Rows
-    from .output import without_empty
-
     if "roles" not in found.columns:
         return without_empty(found)
     kept = [name for name in found.columns if name not in (*_APART, "section")]

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ..db.connection import connect, state
+from ..db.location import locate
+from ..db.lookup import following
 from ..db.names import is_role, operands
 from ..db.notation import NOTATIONS
 from ..db.picture import FORMATS
+from ..db.reader import Reader
 from ..db.report import FORMATS as REPORTS
 from ..ingest.importing import IMPORTERS
 from .numbers import integer
-
-if TYPE_CHECKING:
-    from ..db.reader import Reader
 
 
 class Format(StrEnum):
@@ -52,9 +53,6 @@ REPORT = ReportFormat("table")
 
 def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback: Sequence[str] = ()) -> list[str]:
     """What the database says may come next, or the usual names before there is one."""
-    from ..db.connection import connect, state
-    from ..db.location import locate
-
     names: Iterable[str] = fallback
     try:
         location = locate()
@@ -96,8 +94,6 @@ source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
 
 def operand_word(context: typer.Context, incomplete: str) -> list[str]:
     """A completer for the words of an operand: a shape, then types that it has, then roles that they have."""
-    from ..db.lookup import following
-
     words = context.params.get("operand") or []
     return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(context, incomplete)
 

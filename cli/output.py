@@ -11,8 +11,11 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from .. import __version__
 from ..db.errors import LanemapError, printable
 from ..db.reader import Rows
 from ..db.report.columns import plain
@@ -20,8 +23,6 @@ from ..db.report.columns import table as table
 from .options import Format
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..db.crosscheck import Check
 
 
@@ -63,8 +64,6 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
             stream.write(data)
             stream.flush()
         return
-    from pathlib import Path
-
     from ..db.files import atomically
 
     with atomically(Path(output)) as file:
@@ -73,10 +72,6 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
 
 def write_report(check: Check, form: str, output: Path | None, *, everything: bool, sides: Sequence[str] = ()) -> None:
     """Print the report of a comparison, or write it to a file, which must not be one of the two sides."""
-    from datetime import UTC, datetime
-    from pathlib import Path
-
-    from .. import __version__
     from ..db.files import atomically
 
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from .. import DEFAULT_SOURCE
+from ..db import lookup
 from ..db.reader import ROWS, SECONDS
 from .app import app, open_database
 from .options import Db, Format, Output
+from .output import remark, write_rows
 
 
 @app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")
@@ -28,9 +30,6 @@ def sql(
     It cannot write to the database. layout has the rows of every source, with the columns shape, type, role, lane,
     reg, slot, row, col, col_last, instruction, major, computation, selector, qualifiers and source.
     """
-    from ..db import lookup
-    from .output import remark, write_rows
-
     with open_database(db) as database:
         text = sys.stdin.read() if query == "-" else query
         found = database.reader.sql(text, seconds=seconds, rows=rows)
