@@ -156,6 +156,13 @@ class Query:
         alike = (str(getattr(key, name)).lower() == str(value).lower() for name, value in self.asked.items())
         return all(alike) and self.includes(key)
 
+    @property
+    def from_memory(self) -> bool:
+        """Whether it names an atom of CuTe that takes A from shared memory."""
+        from .spelling.cute import multiplies_from_memory
+
+        return any(multiplies_from_memory(each) for each in (self.shape, self.instruction) if isinstance(each, str))
+
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
         if key.role in ("SFA", "SFB") and (

@@ -51,6 +51,16 @@ def mnemonic(text: str) -> str | None:
     return None
 
 
+def multiplies_from_memory(text: str) -> bool:
+    """Whether an atom in the text takes A from shared memory too: the two letters at its end are where A and B are.
+
+    >>> multiplies_from_memory("SM90_64x128x16_F32F16F16_SS"), multiplies_from_memory("SM90_64x128x16_F32F16F16_RS")
+    (True, False)
+    """
+    atom = _PRODUCT.search(text)
+    return atom is not None and "SS" in atom["words"].split("_")
+
+
 def _product(atom: re.Match[str]) -> list[str]:
     shape, words = shape_name(atom["shape"]), atom["words"].split("_")[1:]
     group = shape.startswith("m64")

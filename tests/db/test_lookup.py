@@ -62,6 +62,14 @@ def test_another_source_that_is_named_is_not_replaced(reader):
         (Query("m16n8k32", "e4m3", "C"), "C of mma m16n8k32 e4m3 has the type f32; it may be f16"),
         (Query("m16n8k16", "bf16", "D"), "D of mma m16n8k16 bf16 has the type f32"),
         (Query("m16n8k64", "mxfp4", "SFA"), "SFA of mma m16n8k64 e2m1 has the type ue8m0"),
+        (
+            Query("SM90_64x128x16_F32F16F16_SS<Major::K, Major::K>", role="A"),
+            "the atom takes A from shared memory: A of wgmma m64n128k16 is that of the atom that ends in _RS",
+        ),
+        (
+            Query("SM90::GMMA::SPARSE::GMMA_64x8x32_F32F16F16_SS", role="A"),
+            "the atom takes A from shared memory: A of wgmma.sp m64n8k32 is that of the atom that ends in _RS",
+        ),
         (Query("m16n8k64 nvfp4", None, "SFB"), "SFB of mma m16n8k64 e2m1 has the type ue8m0 or ue4m3"),
     ],
     ids=str,
@@ -97,7 +105,9 @@ def test_a_name_of_a_product_finds_its_block_scales(reader, words, scales):
     assert {f"{each.type}:{each.qualifiers[len('scale_vec::')]}" for each in found} == set(scales.split())
 
 
-@pytest.mark.parametrize("name", ["m16n8k16 f16", "mma.sp m16n8k32 f16", "HMMA.16816.F32.BF16"])
+@pytest.mark.parametrize(
+    "name", ["m16n8k16 f16", "mma.sp m16n8k32 f16", "HMMA.16816.F32.BF16", "SM80_16x8x16_F32F16F16F32_TN"]
+)
 def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
     query = Query(name, role="A", source=DEFAULT_SOURCE)
     assert lookup.remarks(query, lookup.one_operand(reader, query)) == []
