@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import DEFAULT_SOURCE
+from ..db import names
 from .app import app, open_database
 from .numbers import integer
 from .options import Db, Major, Operand, PictureFormat, Selector, SomeInstruction, Source, Whole
@@ -49,8 +50,6 @@ def draw(  # over 40 lines: most of them are its options
     Without ROLE it is the whole instruction. The picture is an SVG, which follows the reader's dark mode, or a PNG or
     PDF, which need Pillow and ReportLab.
     """
-    from ..db import names
-
     named = names.operand(operand)
     with open_database(db) as database:
         picture = database.draw(

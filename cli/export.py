@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError
+from .. import DEFAULT_SOURCE, LanemapError, Query
+from ..db import lookup, names
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
 from .options import Db, Exported, Major, Selector, SomeInstruction, SomeOperand, SomeRole, SomeShape, SomeTypes, Source
@@ -36,9 +37,6 @@ def export(  # over 40 lines with its options
     source, and is evaluated again and compared with the rows before it is written. Exit code 1: it cannot express some
     of the fragments; 2: it can express none.
     """
-    from ..db import lookup, names
-    from ..db.lookup import Query
-
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
     more: dict[str, Any] = {"instruction": instruction, "major": major, "selector": selector, "source": source}

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError
+from ..db import lookup, names
 from .app import app, open_database
 from .numbers import integer
 from .options import Computation, Db, Format, Major, Operand, Output, Selector, SomeInstruction, Source
+from .output import narrow, remark, write_rows
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
@@ -43,9 +45,6 @@ def find(
     name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or an atom of CuTe. Then only
     ROLE follows. C and D are found by the type of A, too.
     """
-    from ..db import lookup, names
-    from .output import narrow, remark, write_rows
-
     where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
     if all(value is None for value in where.values()):
         raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import DEFAULT_SOURCE
+from ..db import lookup, names
 from .app import app, open_database
 from .numbers import integer
 from .options import By, Db, Drawn, Format, Major, Operand, Output, Selector, SomeInstruction, Source, Whole
+from .output import narrow, remark, without_empty, write_rows
 
 if TYPE_CHECKING:
     from ..db.summary import Summary
@@ -37,9 +39,6 @@ def show(
     row,col. Neighbours that follow each other are drawn as one. The list of operands says of each source how its rows
     compare with those that look-ups show.
     """
-    from ..db import lookup, names
-    from .output import narrow, remark, write_rows
-
     query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
     with open_database(db) as database:
         if query.parameters()["role"] is None and lane is None:
@@ -60,8 +59,6 @@ def show(
 
 
 def _write(summary: Summary, form: Format) -> None:
-    from .output import without_empty, write_rows
-
     if form is not Format.TABLE:
         write_rows(summary.rows(), form)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from functools import cache
+from hashlib import sha256
 from io import BytesIO
 from threading import Lock
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
@@ -103,8 +104,6 @@ def links() -> Links:
 @cache
 def _made(name: str) -> str | None:
     """The address of a style sheet that is made, not a file."""
-    from hashlib import sha256
-
     return f"/{name}?v={sha256(layouts_css().encode()).hexdigest()[:16]}" if name == "layouts.css" else None
 
 
@@ -141,8 +140,6 @@ def search(request: Request, database: Opened, known: Known, q: str = "") -> Res
     """What a name stands for: the page where there is one, else a list. As JSON, the first few for a search box."""
     found, words = find(known, database.reader, q, links())
     if "application/json" in request.headers.get("accept", ""):
-        from fastapi.responses import JSONResponse
-
         return JSONResponse([{"name": each.name, "href": each.href} for each in found[:12]])
     if len(found) == 1 or (found and found[0].exact):
         return RedirectResponse(found[0].href, 303, headers={"Cache-Control": "no-store"})
