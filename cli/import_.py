@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import LanemapError
 from ..db.grouped import grouped
 from ..db.reader import Rows
+from ..ingest.imported import Imported
 from .app import app, open_database, progress
 from .options import Db, Format, Kind, Output
 from .output import write_rows
-
-if TYPE_CHECKING:
-    from ..ingest.imported import Imported
 
 
 @app.command("import", epilog="Example: lanemap import python triton")

@@ -12,17 +12,15 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, Source
+from ...db.instructions import Key
 from ..imported import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
 from .mapping import Entry, Mapping, read_mapping, shipped
 from .process import answers
-
-if TYPE_CHECKING:
-    from ...db.instructions import Key
 
 __all__ = ["called", "load", "shipped"]
 
