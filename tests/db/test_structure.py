@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanemap.db.fragment import Fragment, by_rule
 from lanemap.db.instructions import SUPPLIED
 from lanemap.db.spans import spans
 from lanemap.db.structure import check, coverage
@@ -155,3 +156,15 @@ def test_a_fragment_without_any_element_holds_none_of_its_cells(fragment):
     rows, cols = fragment.dimensions
     found = check(replace(fragment, elements=fragment.elements[:0]))
     assert any(f"{rows * cols} cells are held never" in words for words in found)
+
+
+def test_every_element_of_a_wmma_operand_is_held_as_often_as_every_other():
+    """A of f16 has 512 slots for 256 elements (9.7.14.4.1)."""
+    lane, i = np.indices((32, 16))
+    cell = (16 * lane + i) % 256
+    whole = Fragment("wmma", "m16n16k16", "f16", "A", 8, 2, by_rule(2, cell // 16, cell % 16), qualifiers="row")
+    assert check(whole) == []
+    assert check(corrupted(whole, 0, row=5)) == [
+        "1 cells are held too often: rows 5 cols 0",
+        "1 cells are held too seldom: rows 0 cols 0",
+    ]
