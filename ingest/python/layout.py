@@ -17,21 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...db import instructions as table
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment, elements
-from ...db.instructions import (
-    SUPPLIED,
-    Key,
-    Operand,
-    computations,
-    copies,
-    dimensions,
-    instruction,
-    majors,
-    operand,
-    quad_pair,
-    sparsity,
-)
+from ...db.instructions import Key, Operand
 from ..shape_stride import layout, thread_value
 from .mapping import Claim, Entry
 
@@ -51,7 +40,7 @@ class Places:
 
 def named(claim: Claim, type_: str) -> Key:
     """The operand of a claim."""
-    major = claim.major or next(iter(majors(claim.instruction, claim.shape, type_, claim.role)), None)
+    major = claim.major or next(iter(table.majors(claim.instruction, claim.shape, type_, claim.role)), None)
     return Key(claim.instruction, claim.shape, type_, claim.role, major, claim.selector, claim.qualifiers or None)
 
 
@@ -62,10 +51,10 @@ def size(claim: Claim, type_: str) -> Operand:
         LanemapError: the elements do not fill them.
     """
     key = named(claim, type_)
-    of = operand(key)
-    cells = computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
-    stored = cells // 2 if claim.role == "A" and instruction(claim.instruction).sparse else cells
-    if claim.role not in SUPPLIED and of.size != stored * copies(*key[:4]):
+    of = table.operand(key)
+    cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
+    stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
+    if claim.role not in table.SUPPLIED and of.size != stored * table.copies(*key[:4]):
         raise LanemapError(f"{key} does not fill the registers of {of.threads} threads")
     return of
 
@@ -114,17 +103,16 @@ def fragment(entry: Entry, claim: Claim, type_: str, found: Places, origin: str 
     """
     of = size(claim, type_)
     columns, remarks = _cut(entry, claim, of, found)
-    swapped = claim.axes and claim.axes != instruction(claim.instruction).axes[claim.role]
-    row, col = columns["pair"].T[::-1] if swapped else columns["pair"].T
+    row, col = columns["pair"].T[::-1] if claim.turned else columns["pair"].T
     held = {"lane": columns["thread"], "element": columns["value"], "row": row, "col": col}
     if claim.role == "E":
         held = _metadata(claim, type_, held)
-    elif claim.role == "A" and instruction(claim.instruction).sparse and not claim.logical:
-        rule = sparsity(claim.instruction, claim.shape, type_)
+    elif claim.compressed:
+        rule = table.sparsity(claim.instruction, claim.shape, type_)
         held["col"] = held["col"] // (rule.width // 2) * rule.width
         held["col_last"] = held["col"] + rule.width - 1
-    if computations(claim.instruction, claim.shape, type_) > 1:
-        held["computation"] = np.array([quad_pair(lane) for lane in held["lane"].tolist()])
+    if table.computations(claim.instruction, claim.shape, type_) > 1:
+        held["computation"] = table.quad_pair(held["lane"])
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "nothing of the operand is there")
     element = held.pop("element")
@@ -207,9 +195,7 @@ def _strided(claim: Claim, text: str) -> Places:
     """``((4,8),(2,2)):((32,1),(16,8))``: thread and value to an index into the operand, its first axis fastest."""
     shape, _, stride = text.replace("(", "[").replace(")", "]").partition(":")
     index = thread_value(layout(_nested(json.loads(shape)), _nested(json.loads(stride))))
-    natural = instruction(claim.instruction).axes[claim.role]
-    extents = _dimensions(claim)
-    first = extents[0] if (claim.axes or natural) == natural else extents[1]
+    first = _dimensions(claim)[claim.turned]
     thread, value = (each.ravel() for each in np.indices(index.shape))
     return Places(thread, value, np.stack([index.ravel() % first, index.ravel() // first], axis=1))
 
@@ -219,7 +205,7 @@ def _nested(value: Any) -> Any:
 
 
 def _dimensions(claim: Claim) -> tuple[int, int]:
-    return dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
+    return table.dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
 
 
 def _values(claim: Claim, of: Operand) -> int:
@@ -229,20 +215,19 @@ def _values(claim: Claim, of: Operand) -> int:
 
 def _extents(claim: Claim) -> tuple[int, int]:
     """How many steps the operand has on each axis of the entry."""
-    natural = instruction(claim.instruction).axes[claim.role]
     rows, cols = _dimensions(claim)
     if claim.role == "E":
         # A metadata value of some bits stands for as many indices; each four bits for a chunk.
         type_ = claim.types.split()[0]
-        cols = cols // sparsity(claim.instruction, claim.shape, type_).width * 4 // claim.bits
-    elif claim.role == "A" and instruction(claim.instruction).sparse and not claim.logical:
+        cols = cols // table.sparsity(claim.instruction, claim.shape, type_).width * 4 // claim.bits
+    elif claim.compressed:
         cols //= 2
-    return (rows, cols) if (claim.axes or natural) == natural else (cols, rows)
+    return (cols, rows) if claim.turned else (rows, cols)
 
 
 def _cut(entry: Entry, claim: Claim, of: Operand, found: Places) -> tuple[dict[str, Any], list[str]]:
     """The places of a claim's operand, counted from its own origin, and those that are outside."""
-    several = computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
+    several = table.computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
     thread, value = found.thread - claim.thread, found.value - claim.first
     pair, extents = found.pair - np.array(claim.origin), np.array(_extents(claim))
     pair = pair % extents if several else pair
@@ -275,7 +260,7 @@ def _cut(entry: Entry, claim: Claim, of: Operand, found: Places) -> tuple[dict[s
 
 def _metadata(claim: Claim, type_: str, held: Mapping[str, Any]) -> dict[str, Any]:
     """The indices in each value of metadata, with the columns that each can select."""
-    rule = sparsity(claim.instruction, claim.shape, type_)
+    rule = table.sparsity(claim.instruction, claim.shape, type_)
     each = claim.bits // rule.field_bits
     index = np.arange(each)
     place = (held["col"][:, None] * each + index).ravel()

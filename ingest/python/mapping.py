@@ -62,6 +62,16 @@ class Claim:
     logical: bool = False
     set: str = ""
 
+    @property
+    def turned(self) -> bool:
+        """Whether the entry's pair counts columns before rows."""
+        return self.axes not in ("", instruction(self.instruction).axes[self.role])
+
+    @property
+    def compressed(self) -> bool:
+        """Whether it is about the columns of a sparse A that are stored."""
+        return self.role == "A" and instruction(self.instruction).sparse and not self.logical
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -162,24 +162,8 @@ def _flow(text: str | None) -> str:
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _TITLES = _HEADINGS | {"figcaption", "caption"}
 _SKIPPED = {"script", "style", "nav", "svg", "math", "noscript", "template", "button", "iframe", "object", "footer"}
-_APART = _TITLES | {
-    "p",
-    "div",
-    "li",
-    "ul",
-    "ol",
-    "dl",
-    "dt",
-    "dd",
-    "table",
-    "tr",
-    "td",
-    "th",
-    "blockquote",
-    "section",
-    "title",
-}
-_APART |= {"article", "aside", "body", "figure", "head", "header", "hr", "main", "img", "details", "summary", "thead"}
+_APART = _TITLES | set("p div li ul ol dl dt dd table tr td th blockquote section title article aside body".split())
+_APART |= set("figure head header hr main img details summary thead".split())
 _MAX_SPAN = 20
 _SPACE = re.compile(r"\s+")
 _SPACES = re.compile(r" {2,}")
