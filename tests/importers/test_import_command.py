@@ -44,8 +44,10 @@ def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass, release):
         first
         == f"{release.source.name}: {len(release.source.fragments)} fragments, {release.rows} rows; {skipped} left out"
     )
-    counts = [line.split()[1] for line in reasons if line.startswith("left_out  ")]
-    assert sum(map(int, counts)) == skipped
+    paragraphs = [each for each in "\n".join(reasons).split("\n\n") if each.startswith("left_out  ")]
+    counts = [int(each.split()[1]) for each in paragraphs]
+    assert [each.rstrip().endswith(", ...") for each in paragraphs] == [count > 1 for count in counts]
+    assert sum(counts) == skipped
     assert len(counts) == len({each.reason for each in release.skipped})
     assert names(file)[release.source.name] == "import"
 
