@@ -15,6 +15,7 @@ from .difference import Difference
 from .effect import wrong_results
 from .errors import LanemapError
 from .fragment import Fragment, Source
+from .grouped import grouped
 from .instructions import FORMS, Key, instruction, name_of, products
 from .lookup import Query
 from .names import naturally
@@ -126,7 +127,7 @@ class Defect:
         if claimed is None or true is None or self.result.difference is None:
             return ""
         wrong = wrong_results(claimed, true)
-        multiplies = "k" in "".join(instruction(true.instruction).axes.values())
+        multiplies = instruction(true.instruction).multiplies
         what = "elements of D are wrong" if multiplies else "elements of the matrix arrive elsewhere"
         count = f"all {wrong.size}" if wrong.all() else f"{wrong.sum()} of {wrong.size}"
         lines = [("rows", wrong.any(axis=(0, 2))), ("columns", wrong.any(axis=(0, 1)))]
@@ -215,16 +216,18 @@ def defects(
     if query and not any(map(query.matches, there)):
         words = " ".join(map(str, query.asked.values()))
         raise LanemapError(f"{asked[0].name} has no such operand: {words}", "fragment")
-    grouped: dict[tuple[object, ...], list[_Wrong]] = {}
+    wrong: list[_Wrong] = []
     for source in asked:
-        claimed_by = _library(source), _version(source), source.provenance.get("set")
         trusted = [each for each in judges if each.name != source.name]
-        for each in _wrong(source, trusted, [*findings, *failures(source)]):
-            if query is None or query.matches(each.result.key):
-                key = each.result.key
-                alike = key[:2] if _unknown(key) else (each.origin, key._replace(type="", selector=None))
-                grouped.setdefault((claimed_by, alike), []).append(each)
-    return [_defect(group, sources) for group in grouped.values()]
+        found = _wrong(source, trusted, [*findings, *failures(source)])
+        wrong += (each for each in found if query is None or query.matches(each.result.key))
+
+    def alike(each: _Wrong) -> tuple[object, ...]:
+        key, source = each.result.key, each.source
+        operands = key[:2] if _unknown(key) else (each.origin, key._replace(type="", selector=None))
+        return _library(source), _version(source), source.provenance.get("set"), operands
+
+    return [_defect(group, sources) for group in grouped(wrong, alike).values()]
 
 
 @dataclass(frozen=True)

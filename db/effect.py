@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .fragment import Element, Fragment
+from .fragment import Fragment
 from .instructions import dimensions, instruction
 
 #: Row, first and last column, computation, and which of the elements with the same window of columns it is.
@@ -26,8 +26,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> NDArray[np.bool_]:
         An array (computations, rows, columns) of the elements of D, or of the matrix that is moved.
     """
     said, so = _cells(claimed), _cells(true)
-    multiplies = "k" in "".join(instruction(true.instruction).axes.values())
-    if multiplies and true.role not in "CD":
+    if instruction(true.instruction).multiplies and true.role not in "CD":
         return _multiplied(said, so, true)
     given, taken = (said, so) if true.role == "C" else (so, said)
     extents = true.dimensions
@@ -43,7 +42,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> NDArray[np.bool_]:
 def _cells(fragment: Fragment) -> _Cells:
     counted: Counter[_Cell] = Counter()
     held = {}
-    for each in map(Element._make, fragment.elements.tolist() if fragment.elements is not None else []):
+    for each in fragment.records():
         cell = each.row, each.col, each.col_last, each.computation
         held[each.lane, each.reg, each.slot] = (*cell, counted[cell] if fragment.windowed else 0)
         counted[cell] += 1

@@ -70,6 +70,11 @@ class Instruction:
     mnemonic: str = ""
 
     @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies, and does not only move a matrix."""
+        return "k" in "".join(self.axes.values())
+
+    @property
     def sparse(self) -> bool:
         """Whether A is compressed and comes with metadata E."""
         return "E" in self.windowed
