@@ -18,7 +18,7 @@ from ..fragment import Fragment, elements
 from . import Notation, RefusedError
 from .arithmetic import bits, evaluate
 from .digits import Case, NotASumError, as_cases
-from .table import Inverse, by_lane, everywhere, holding, inverse
+from .table import Held, Inverse, by_lane, everywhere, holding, inverse
 
 Array = NDArray[Any]
 
@@ -71,7 +71,7 @@ _KEPT = re.compile(r" kept = (\d+);")
 
 def compose(fragment: Fragment, name: str) -> str:
     """A namespace with constants, ``holds`` and ``at``, and ``find`` or a line that says why there is none."""
-    lanes, those, held = by_lane(fragment)
+    held = by_lane(fragment)
     rows, cols = fragment.dimensions
     sizes = f"rows = {rows}, cols = {cols}, registers = {fragment.registers}, slots = {fragment.slots}"
     try:
@@ -85,7 +85,7 @@ def compose(fragment: Fragment, name: str) -> str:
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\nnamespace {name} {{\n\n"
         f"inline constexpr int {sizes};\n\n"
-        f"{_holds(fragment, lanes, those)}\n{_at(fragment, everywhere(fragment, lanes, those, held))}\n{find}\n"
+        f"{_holds(fragment, held)}\n{_at(fragment, everywhere(fragment, held))}\n{find}\n"
         f"}}  // namespace {name}\n}}  // namespace {source}\n#endif\n"
     )
 
@@ -114,16 +114,18 @@ def read(text: str, fragment: Fragment) -> Array:
     return rows[agree]
 
 
-def _holds(fragment: Fragment, lanes: Array, those: Array) -> str:
+def _holds(fragment: Fragment, held: Held) -> str:
     """Which lanes hold something and, where these leave out elements, in which slots."""
+    lanes, elements, _ = held
+    reg, slot = np.divmod(elements, fragment.slots)
+    found = {"lane": lanes, "reg": np.unique(reg), "slot": np.unique(slot)}
     sizes = {"lane": fragment.threads, "reg": fragment.registers, "slot": fragment.slots}
-    found = {"lane": lanes, "reg": np.unique(those // fragment.slots), "slot": np.unique(those % fragment.slots)}
-    names = ["lane"] if len(those) == fragment.registers * fragment.slots else list(sizes)
+    names = ["lane"] if len(elements) == fragment.registers * fragment.slots else list(sizes)
     tests = [_among(name, sizes[name], found[name]) for name in names]
-    if None in tests or len(found["reg"]) * len(found["slot"]) > len(those):
-        held = np.zeros((fragment.threads, fragment.registers * fragment.slots), bool)
-        held[np.ix_(lanes, those)] = True
-        table = held.reshape(*sizes.values()) if len(names) > 1 else held[:, those[0]]
+    if None in tests or len(found["reg"]) * len(found["slot"]) > len(elements):
+        places = np.zeros((fragment.threads, fragment.registers * fragment.slots), bool)
+        places[np.ix_(lanes, elements)] = True
+        table = places.reshape(*sizes.values()) if len(names) > 1 else places[:, elements[0]]
         return _function("bool", "holds", names, {}, f"{_literal(table, names)} == 1")
     return _function("bool", "holds", names, {}, " && ".join(filter(None, tests)) or "true")
 

@@ -132,8 +132,7 @@ def _layout(fragment: Fragment, cells: Array) -> tuple[tuple[Digit, ...], ...]:
 
 def _computations(fragment: Fragment) -> Array:
     """The product that each lane works on."""
-    *_, coordinates = by_lane(fragment)
-    return coordinates["computation"][:, 0] + 1
+    return by_lane(fragment).coordinates["computation"][:, 0] + 1
 
 
 def _axes(fragment: Fragment) -> tuple[str, str]:

@@ -37,9 +37,10 @@ def compose(fragment: Fragment, name: str) -> str:  # noqa: ARG001 - a formula h
     Raises:
         RefusedError: a coordinate takes more cases than a formula should have.
     """
-    lanes, those, coordinates = by_lane(fragment)
-    whole = everywhere(fragment, lanes, those, coordinates)
-    tests = _test(fragment, "%laneid", fragment.threads, lanes), _test(fragment, "i", whole["row"].shape[1], those)
+    held = by_lane(fragment)
+    whole = everywhere(fragment, held)
+    threads, values = whole["row"].shape
+    tests = _test(fragment, "%laneid", threads, held.lanes), _test(fragment, "i", values, held.elements)
     window = whole["col_last"] - whole["col"]
     lines = _definition(fragment, "row", whole["row"], tests)
     if window.any():
@@ -88,6 +89,8 @@ def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, 
     """The lines that define a coordinate over (lane, element), where these tests of the two hold."""
     cases = cases_of(fragment, name, values)
     texts = [bits(case, ("%laneid", "i"), _NAMES if fragment.threads == WARP else {}) for case in cases]
+    # A case that began with a sign would go on with the condition of the case before it.
+    texts = [f"0 - {text[1:]}" if text.startswith("-") else text for text in texts]
     clauses = [_clauses(case, values.shape, _LETTER[fragment.role], *tests) for case in cases]
     width = max(map(len, texts)) if any(clauses) else 0
     lines = [f"{text:<{width}}{clause}" for text, clause in zip(texts, clauses, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +81,19 @@ def inverse(fragment: Fragment) -> Inverse:
         RefusedError: not as many are stored of one chunk of columns as of another.
     """
     values = fragment.registers * fragment.slots
-    lanes, those, held = by_lane(fragment)
-    inside(fragment, lanes, those, held)
+    held = by_lane(fragment)
+    inside(fragment, held)
+    cells = held.coordinates
     rows, cols = fragment.dimensions
-    products = int(held["computation"].max()) + 1
+    products = int(cells["computation"].max()) + 1
     chunk = next(
         width
         for width in range(1, cols + 1)
-        if not cols % width and not (held["col"] // width < held["col_last"] // width).any()
+        if not cols % width and not (cells["col"] // width < cells["col_last"] // width).any()
     )
-    place = (lanes[:, None] * values + those).ravel()
-    block = (((held["computation"] * rows + held["row"]) * cols + held["col"]) // chunk).ravel()
-    order = np.lexsort((place, held["col_last"].ravel(), held["col"].ravel(), block))
+    place = (held.lanes[:, None] * values + held.elements).ravel()
+    block = (((cells["computation"] * rows + cells["row"]) * cols + cells["col"]) // chunk).ravel()
+    order = np.lexsort((place, cells["col_last"].ravel(), cells["col"].ravel(), block))
     counts = np.bincount(block, minlength=products * rows * cols // chunk)
     if len(few := np.flatnonzero(counts < counts.max())):
         again = np.sort(place[order[1:]][np.diff(block[order]) == 0])
@@ -117,55 +118,65 @@ def table(fragment: Fragment) -> Table:
     if len(wide := rows[rows["col_last"] != rows["col"]]):
         first = wide[0]
         raise refusal(fragment, first, f"can stand for any column from {first['col']} to {first['col_last']}")
-    lanes, those, coordinates = by_lane(fragment)
-    idle = np.setdiff1d(np.arange(fragment.threads), lanes)
-    unused = np.setdiff1d(np.arange(fragment.registers * fragment.slots), those)
+    held = by_lane(fragment)
+    idle = np.setdiff1d(np.arange(fragment.threads), held.lanes)
+    unused = np.setdiff1d(np.arange(fragment.registers * fragment.slots), held.elements)
     if len(idle) or len(unused):
         first = (int(idle[0]), 0) if len(idle) else (0, int(unused[0]))
         raise refusal(fragment, located(fragment, *first), "holds nothing")
     extents = dict(zip(("row", "col"), fragment.dimensions, strict=True))
-    cells = {name: coordinates[name] for name in extents}
-    if (products := int(coordinates["computation"].max()) + 1) > 1:
-        cells = {"computation": coordinates["computation"]} | cells
+    cells = {name: held.coordinates[name] for name in extents}
+    if (products := int(held.coordinates["computation"].max()) + 1) > 1:
+        cells = {"computation": held.coordinates["computation"]} | cells
         extents = {"computation": products} | extents
-    inside(fragment, lanes, those, coordinates)
+    inside(fragment, held)
     return Table(fragment, cells, extents)
 
 
-def by_lane(fragment: Fragment) -> tuple[Array, Array, dict[str, Array]]:
-    """The lanes that hold anything, the elements that they hold, and row, col, col_last and computation, from 0.
+class Held(NamedTuple):
+    """The lanes that hold anything, the elements i that these hold, and what.
 
-    These are arrays over such lanes and elements.
+    ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
+    """
+
+    lanes: Array
+    elements: Array
+    coordinates: Mapping[str, Array]
+
+
+def by_lane(fragment: Fragment) -> Held:
+    """What the lanes of a fragment hold.
 
     Raises:
-        RefusedError: such a lane leaves out an element that another one holds, or has one twice.
+        RefusedError: one of them leaves out an element that another one holds, or has one twice.
     """
     rows = fragment.elements
     assert rows is not None
     element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
-    lanes, those = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
-    place = np.searchsorted(lanes, rows["lane"]) * len(those) + np.searchsorted(those, element)
-    expected = np.arange(len(lanes) * len(those))
+    lanes, elements = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
+    place = np.searchsorted(lanes, rows["lane"]) * len(elements) + np.searchsorted(elements, element)
+    expected = np.arange(len(lanes) * len(elements))
     if not np.array_equal(place, expected):
         odd = np.setxor1d(place, expected)
         first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
-        at = located(fragment, int(lanes[first // len(those)]), int(those[first % len(those)]))
+        at = located(fragment, int(lanes[first // len(elements)]), int(elements[first % len(elements)]))
         raise refusal(fragment, at, "does not hold one thing, as those of other lanes do")
     names = ("row", "col", "col_last", "computation")
-    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(those)) for name in names}
+    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in names}
     arrays["computation"] -= 1
-    return lanes, those, arrays
+    return Held(lanes, elements, arrays)
 
 
-def inside(fragment: Fragment, lanes: Array, those: Array, coordinates: Mapping[str, Array]) -> None:
+def inside(fragment: Fragment, held: Held) -> None:
     """Refuse a fragment with cells outside the matrix."""
     rows, cols = fragment.dimensions
-    extents = {"computation": int(coordinates["computation"].max()) + 1, "row": rows, "col": cols, "col_last": cols}
+    products = int(held.coordinates["computation"].max()) + 1
+    extents = {"computation": products, "row": rows, "col": cols, "col_last": cols}
     for name, extent in extents.items():
-        values = coordinates[name]
+        values = held.coordinates[name]
         if values.min() < 0 or values.max() >= extent:
             lane, element = np.argwhere((values < 0) | (values >= extent))[0].tolist()
-            at = located(fragment, int(lanes[lane]), int(those[element]))
+            at = located(fragment, int(held.lanes[lane]), int(held.elements[element]))
             raise refusal(fragment, at, f"has a {name} outside the matrix")
 
 
@@ -179,10 +190,11 @@ def holding(count: int, numbers: Array) -> tuple[int, int] | None:
     return (mask, first & mask) if len(numbers) == 1 << varying.bit_count() else None
 
 
-def everywhere(fragment: Fragment, lanes: Array, those: Array, coordinates: Mapping[str, Array]) -> dict[str, Array]:
-    """Coordinates extended to all lanes and elements: one that holds nothing is given what a similar one holds."""
-    near = np.ix_(_similar(fragment.threads, lanes), _similar(fragment.registers * fragment.slots, those))
-    return {name: values[near] for name, values in coordinates.items()}
+def everywhere(fragment: Fragment, held: Held) -> dict[str, Array]:
+    """The coordinates extended to all lanes and elements: one that holds nothing is given what a similar one holds."""
+    lanes, elements = held.lanes, held.elements
+    near = np.ix_(_similar(fragment.threads, lanes), _similar(fragment.registers * fragment.slots, elements))
+    return {name: values[near] for name, values in held.coordinates.items()}
 
 
 def _similar(count: int, numbers: Array) -> Array:
