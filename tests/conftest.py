@@ -46,6 +46,7 @@ def seed() -> int:
     return chosen
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items):
     """What takes long to prepare is prepared in one process, and comes first.
 
