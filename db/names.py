@@ -153,8 +153,7 @@ class Query:
 
     def matches(self, key: Key) -> bool:
         """Whether it asks for a fragment, whatever its source."""
-        alike = (str(getattr(key, name)).lower() == str(value).lower() for name, value in self.asked.items())
-        return all(alike) and self.includes(key)
+        return all(getattr(key, name) == value for name, value in self.asked.items()) and self.includes(key)
 
     @property
     def from_memory(self) -> bool:

@@ -52,6 +52,18 @@ def test_check_finds_an_import_that_is_wrong(run, wrong, snapshot):
     assert json.loads(run("check", "--against", CARD, "--format", "json", db=wrong).out)["unexplained"] == 3
 
 
+def test_what_is_said_alike_of_several_types_and_sources_is_said_once(run, file, fragments):
+    chosen = [each for each in fragments if each.key[:2] == ("mma", "m16n8k32") and each.role == "A"]
+    chosen = [each for each in chosen if each.type in ("s8", "u8")]
+    moved = [replace(each, elements=each.elements.copy()) for each in chosen]
+    for each in moved:
+        each.elements["row"] ^= 1
+    load(locate(str(file)), [Source("theirs", "import", "Theirs", moved)])
+    said = " ".join(run("check", "--against", "theirs", db=file).out.split())
+    assert said.count("A of mma m16n8k32") == 1
+    assert f"theirs against {PRINTED}, {CORRECTED} and {CARD}: A of mma m16n8k32 s8 u8 lanes" in said
+
+
 def test_a_correction_explains_itself(run):
     result = run("check", "--against", CORRECTED)
     assert (result.code, result.err) == (0, "")

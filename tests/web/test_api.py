@@ -158,6 +158,18 @@ def test_reports_are_those_of_database(client, database, path):
         assert rows.verdict.tolist() == check.frame().verdict.tolist()
 
 
+@pytest.mark.parametrize(
+    "which",
+    [{"shape": "m16n8k256"}, {"type": "b1"}, {"role": "B"}, {"instruction": "mma.sp"}],
+    ids=str,
+)
+def test_a_part_is_compared_by_each_of_its_names(client, database, which):
+    sides = {"left": "ptx-isa-9.1", "right": "h200-sm_90a"}
+    rows = client.get("/api/diff", params={**sides, **which, "format": "csv"}).text.splitlines()
+    assert len(rows) == 1 + len(database.diff(*sides.values(), **which).rows().rows)
+    assert len(rows) < len(database.diff(*sides.values()).rows().rows)
+
+
 def test_a_chain_is_that_of_database(client, database):
     ends = {"first": "m16n8k16 f32 D", "second": "m16n8k32 e4m3 A"}
     for relabel in (False, True):
