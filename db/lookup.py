@@ -70,6 +70,15 @@ def sources(reader: Reader) -> Rows:
     return reader.select(_SOURCES, {})
 
 
+def by_trust(reader: Reader) -> list[str]:
+    """The names of the sources: documents, then what was measured, then what was imported, each by name.
+
+    Not by when they were loaded: loading what ships again must not change an answer.
+    """
+    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
+    return sorted(kinds, key=lambda name: ({"document": 0, "capture": 1}.get(kinds[name], 2), name))
+
+
 def digest(reader: Reader) -> bytes:
     """What the database holds, as a digest that is the same for everyone who reads it."""
     with reader.snapshot():
@@ -168,8 +177,9 @@ def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
 
-    Where the default source has no rows of them, they are those of the first other source that has; ``remarks`` says
-    so. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
+    Where the default source has no rows of them, they are those of the first other source ``by_trust`` that has;
+    ``remarks`` says so. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells
+    them apart.
 
     Raises:
         LanemapError: see ``fragments``.
@@ -179,8 +189,9 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     found = densest(_lazy(reader, _records(reader, query)))
     if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
-        sources = [each.source for each in everywhere if each.has_rows]
-        found = [each for each in everywhere if each.source == sources[0]] if sources else found
+        having = {each.source for each in everywhere if each.has_rows}
+        first = next((name for name in by_trust(reader) if name in having), None)
+        found = [each for each in everywhere if each.source == first] if first else found
         query = query if found else replace(query, source=None)
     return found or fragments(reader, query)
 
@@ -248,7 +259,8 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
         return rows
     first = found[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
-    names = sorted({str(other.source) for other in others if other.has_rows})
+    having = {str(other.source) for other in others if other.has_rows}
+    names = [name for name in by_trust(reader) if name in having]
     figures = f", figure {first.figures}" if first.figures else ""
     instead = f"ask the source {names[0]}" if names else "no other source has it either"
     words = f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}"
@@ -271,6 +283,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     a = with_rows(reader, one_operand(reader, replace(query, role="A", selector=None)))
     result = _accumulator(a[0], accumulator or query.name.types.get("D"))
     named = replace(query, instruction=a[0].instruction, major=None, source=None)
+    order = [str(a[0].source), DEFAULT_SOURCE, *by_trust(reader)]
 
     def only(role: str) -> Fragment:
         major = query.major or query.name.layout_of(role) or {"A": "row", "B": "col"}.get(role)
@@ -279,8 +292,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         asked = result_of if role in "CD" else replace(named, role=role, selector=selector)
         found = a if role == "A" else fragments(reader, asked)
         known = [each for each in found if each.has_rows]
-        sources = str(a[0].source), DEFAULT_SOURCE
-        known.sort(key=lambda each: (*(each.source != source for source in sources), each.major != major))
+        known.sort(key=lambda each: (order.index(str(each.source)), each.major != major))
         return known[0] if known else with_rows(reader, found)[0]
 
     return [only(role) for role in instruction(a[0].instruction).axes if not role.startswith("SF")]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .errors import LanemapError
 from .fragment import Fragment
 from .instructions import Sparsity, instruction, sparsity
-from .lookup import Query, read_fragments, sources
+from .lookup import Query, by_trust, read_fragments
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fr
     Args:
         reader: the database.
         query: shape and type of A, and selector and source where they matter.
-        shipped: the names of the sources to trust before all others; then come captures, and then imports.
+        shipped: the names of the sources to trust before all others, which come ``by_trust``.
 
     Raises:
         LanemapError: the selector must be said, or no source has the elements of both.
@@ -115,13 +115,7 @@ def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fr
     }
     if not found:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
-    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
-
-    def trust(name: str) -> tuple[bool, int, str]:
-        # Not by when they were loaded: loading what ships again must not change an answer.
-        return name not in shipped, {"capture": 0, "import": 1}.get(kinds[name], 2), name
-
-    best, *others = sorted(found, key=trust)
+    best, *others = sorted(filter(found.__contains__, by_trust(reader)), key=lambda name: name not in shipped)
     return (*found[best], others)
 
 

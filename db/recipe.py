@@ -16,7 +16,7 @@ from .errors import LanemapError
 from .forms import moves as moves_of
 from .fragment import Element, Fragment, elements
 from .instructions import WARP
-from .lookup import Query, fragments
+from .lookup import Query, by_trust, fragments
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ class Recipe:
 def pairs(reader: Reader, query: Query) -> list[Pair]:
     """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
 
-    Each is of the source that is asked for, or where that has no rows, of the first other source that has.
+    Each is of the source that is asked for, or where that has no rows, of the first other source ``by_trust`` that has.
 
     Raises:
         LanemapError: no source has them.
     """
-    asked = str(query.source).lower()
+    asked, order = str(query.source).lower(), by_trust(reader)
     ends: list[dict[str | None, Fragment]] = []
     for role in "rp":
         known = [each for each in fragments(reader, replace(query, role=role, source=None)) if each.has_rows]
-        known.sort(key=lambda each: str(each.source).lower() != asked)
+        known.sort(key=lambda each: (str(each.source).lower() != asked, order.index(str(each.source))))
         ends.append({each.qualifiers: each for each in reversed(known)})
     r, p = ends
     found = [Pair(r[each], p[each]) for each in r if each in p]

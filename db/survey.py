@@ -48,20 +48,21 @@ class Survey:
     """All sources and fragments of a database; elements are read when somebody asks for them.
 
     ``sources`` has the record of each source by its name, ``fragments`` what each source has of a key, and ``known``
-    what that amounts to.
+    what that amounts to. ``trust`` has the names of the sources, see ``by_trust``.
     """
 
     sources: Mapping[str, Mapping[str, Any]]
     fragments: Mapping[Key, Mapping[str, Fragment]]
     known: Mapping[Key, Known]
+    trust: Sequence[str]
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
         """The fragment that look-ups show: that of a source, or one with rows, of the default source if it has some."""
         there = self.fragments[key]
         if source is not None:
             return there[source]
-        first = sorted(there.values(), key=lambda each: (not each.has_rows, each.source != DEFAULT_SOURCE))
-        return first[0]
+        order = [DEFAULT_SOURCE, *self.trust]
+        return min(there.values(), key=lambda each: (not each.has_rows, order.index(str(each.source))))
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:
@@ -118,12 +119,13 @@ def survey(reader: Reader) -> Survey:
         sources = {record["name"]: record for record in lookup.sources(reader).records()}
         found = lookup.fragments(reader, Query()) if sources else []
         contradicted, errors = _differences(reader, sources)
+        trust = lookup.by_trust(reader)
     fragments: dict[Key, dict[str, Fragment]] = {}
     for each in found:
         fragments.setdefault(each.key, {})[str(each.source)] = each
     kinds = {name: record["kind"] for name, record in sources.items()}
     known = {key: _known(there.values(), kinds, key in contradicted, key in errors) for key, there in fragments.items()}
-    return Survey(sources, fragments, known)
+    return Survey(sources, fragments, known, trust)
 
 
 def _differences(reader: Reader, sources: Mapping[str, Mapping[str, Any]]) -> tuple[set[Key], set[Key]]:

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+import lanemap
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
 from lanemap.db.connection import connect
-from lanemap.db.fragment import Fragment
+from lanemap.db.fragment import Fragment, Source
 from lanemap.db.instructions import FORMS, Key
 from lanemap.db.location import locate
 from lanemap.db.names import Query, operand
@@ -48,6 +50,18 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
             assert len(others) == (key.instruction == "wmma")
         else:
             assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())
+
+
+def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(own):
+    query = Query("m16n8k32", "f16", "E", source=DEFAULT_SOURCE, selector=0)
+    with lanemap.open(own) as database:
+        (measured,) = lookup.one_operand(database.reader, query)
+        database.add([Source("a", "import", "a", [replace(measured, source=None)], {})])
+        for again in (False, True):
+            if again:
+                database.refresh()
+            (found,) = lookup.one_operand(database.reader, query)
+            assert (found.source, found.digest) == (CAPTURE, measured.digest)
 
 
 def test_another_source_that_is_named_is_not_replaced(reader):
