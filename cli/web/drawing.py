@@ -32,9 +32,8 @@ class Alike:
     """
 
     def __init__(self, fragment: Fragment, *also: str | None) -> None:
-        axes = instruction(fragment.instruction).axes
         self.fragment = fragment
-        self.facts = _LAYOUT(fragment), axes[fragment.role], "D" in axes, also
+        self.facts = _LAYOUT(fragment), instruction(fragment.instruction).axes[fragment.role], also
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Alike) and self.facts == other.facts
