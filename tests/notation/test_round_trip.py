@@ -37,9 +37,11 @@ def slip(fragment):
 
 @forms
 def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_say(everything, form):
+    """Of fragments of one layout, one of each role and instruction is enough."""
     notation = NOTATIONS[form].load()
     refused = Counter()
-    for _, fragment in everything:
+    one = {(each.instruction, each.role, each.dimensions, each.slots, each.digest): each for _, each in everything}
+    for fragment in one.values():
         try:
             express(notation, fragment)
             said = False
@@ -49,7 +51,7 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
         if fragment.instruction in ("mma", "mma.sp") and fragment.role in "ABCDE":
             assert said == REFUSED[form](fragment), fragment
             refused[said] += 1
-    assert refused[False] > 100
+    assert refused[False] > 40
 
 
 @pytest.mark.parametrize(
