@@ -42,12 +42,8 @@ async def _known(request: Request) -> None:
     known = {each.alias: each for of in (dependant, *dependant.dependencies) for each in of.query_params}
     for name in request.query_params:
         if name not in known:
-            raise HTTPException(
-                400,
-                f"there is no parameter {name}: choose from {', '.join(known)}"
-                if known
-                else f"there is no parameter {name}",
-            )
+            choice = f": choose from {', '.join(known)}" if known else ""
+            raise HTTPException(400, f"there is no parameter {name}{choice}")
         if len(request.query_params.getlist(name)) > 1 and name != "against":
             raise HTTPException(400, f"{name} is given twice: give it once")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from ...db.instructions import Key
-from ...db.survey import Product, Survey
+from ...db.survey import Product, Survey, operand_of
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -57,7 +57,7 @@ def page(*path: str, **parameters: object) -> Page:
 
 def operand_page(survey: Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
     """The page of a fragment. It says which of an operand's, unless that is the first."""
-    first = survey.operands[key._replace(major=None, selector=None, qualifiers=None)][0]
+    first = survey.operands[operand_of(key)][0]
     apart = {name: getattr(key, name) for name in _VARIANTS if getattr(key, name) != getattr(first, name)}
     return page(*key[:4], **apart, source=source, lane=lane)
 

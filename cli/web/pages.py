@@ -113,12 +113,8 @@ def _page(name: str, facts: dict[str, Any], status: int = 200) -> Response:
 
 def _refused(request: Request, status: int, words: str) -> Response:
     found = near(surveyed(request), request.url.path, links())
-    facts = {
-        "title": "Not found" if status == 404 else "Not understood",
-        "words": without_place(request, words),
-        "near": found,
-    }
-    response = _page("error", facts, status)
+    title = "Not found" if status == 404 else "Not understood"
+    response = _page("error", {"title": title, "words": without_place(request, words), "near": found}, status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def home(survey: Survey, links: Links) -> dict[str, Any]:
             "columns": _columns(products),
             "lines": [_line(survey, links, several, _columns(products)) for several in _alike(products)],
         }
-        for name, products in _by_instruction(survey)
+        for name, products in grouped(survey.products, lambda product: product.instruction).items()
     ]
     every = [survey.of_operand(each) for each in survey.operands]
     legend = [
@@ -75,11 +75,6 @@ def home(survey: Survey, links: Links) -> dict[str, Any]:
         "operands": len(every),
         "sources": len(survey.sources),
     }
-
-
-def _by_instruction(survey: Survey) -> Iterator[tuple[str, list[Product]]]:
-    for name in dict.fromkeys(product.instruction for product in survey.products):
-        yield name, [product for product in survey.products if product.instruction == name]
 
 
 def _columns(products: Sequence[Product]) -> list[str]:
@@ -105,31 +100,16 @@ def _line(survey: Survey, links: Links, products: Sequence[Product], columns: Se
         states = {survey.of_operand(survey.products[each][at]) for each in products}
         known = min(states, key=[*Known].index)
         name = operand.role if operand.type == first.type else f"{operand.role} {operand.type}"
-        cells.setdefault(operand.role, []).append(
-            {
-                "name": name,
-                "known": known,
-                "href": links.page(operand_page(survey, operand_key(survey, operand))),
-            }
-        )
+        href = links.page(operand_page(survey, survey.operands[operand][0]))
+        cells.setdefault(operand.role, []).append({"name": name, "known": known, "href": href})
     widths = [(each.shape.partition("n")[2].partition("k")[0], links.page(product_page(each))) for each in products]
-    shape = (
-        first.shape
-        if len(products) == 1
-        else f"{first.shape.partition('n')[0]}nN" + (f"k{first.shape.partition('k')[2]}" if "k" in first.shape else "")
-    )
     return {
-        "shape": shape,
+        "shape": re.sub(r"n\d+", "nN", first.shape) if len(products) > 1 else first.shape,
         "type": first.type,
         "href": links.page(product_page(first)),
         "cells": list(cells.values()),
         "widths": widths if len(products) > 1 else [],
     }
-
-
-def operand_key(survey: Survey, operand: Key) -> Key:
-    """The fragment that stands for an operand: its first."""
-    return survey.operands[operand][0]
 
 
 def instruction(
