@@ -19,7 +19,7 @@ from .options import Db, Format, Output, Source, chain_word
 from .output import remark, table, write_rows
 
 if TYPE_CHECKING:
-    from ..db.chain import Chain, Move
+    from ..db.chain import Chain
     from ..db.recipe import Recipe, Transposed
 
 
@@ -173,7 +173,7 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
         through: the registers that movmatrix makes, where it can make all.
         form: how.
     """
-    from ..db.chain import Movement
+    from ..db.chain import Movement, summary
 
     if form is not Format.TABLE:
         write_rows(shown.rows(), form)
@@ -183,7 +183,12 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
         packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if shown.first.slot_bits > 16 else ""
         sys.stdout.write(f"movmatrix: makes each register of {shown.second.role} of one of D{packed}\n\n")
         sys.stdout.write(table(_without_tiles(through[0]._fields, through)))
-    sys.stdout.write("\n" + table(_by_register(shown.moves)))
+    groups, threads = list(summary(shown.moves)), shown.second.threads
+    step = _step(groups, threads)
+    sys.stdout.write("\n" + table(_by_register(groups, step)))
+    if step < threads:
+        again = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
+        sys.stdout.write(f"\n{again}: from_lanes are {step} higher with every {step} lanes.\n")
 
 
 def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool) -> None:
@@ -231,14 +236,33 @@ def _count(down: int, across: int) -> str:
     return "one" if down * across == 1 else f"{down} x {across}"
 
 
-def _by_register(moves: Sequence[Move]) -> Rows:
-    from ..db.chain import summary
+#: A slot and the slot of D that it takes its value from, and the lanes that do so, each with the lane that gives it.
+_Group = tuple[tuple[int, ...], list[tuple[int, int]]]
 
+
+def _step(groups: Sequence[_Group], threads: int) -> int:
+    """After how many lanes all repeats, with lanes as many higher; all lanes where it does not, or where none moves."""
+    if all(lane == origin for _, lanes in groups for lane, origin in lanes):
+        return threads
+
+    def repeats(step: int) -> bool:
+        return all(
+            {(lane + step, origin + step) for lane, origin in lanes if lane + step < threads}
+            == {pair for pair in lanes if pair[0] >= step}
+            for _, lanes in groups
+        )
+
+    return next((step for step in (4, 8, 16, 32, 64) if step < threads and repeats(step)), threads)
+
+
+def _by_register(groups: Sequence[_Group], step: int) -> Rows:
+    """A row for each group, with its lanes below ``step``."""
     rows: list[tuple[Any, ...]] = []
-    for place, lanes in summary(moves):
-        same = all(lane == origin for lane, origin in lanes)
-        origins = "same" if same else " ".join(str(origin) for _, origin in lanes)
-        rows.append((*place, spans(lane for lane, _ in lanes).replace(" ", ""), origins))
+    for place, lanes in groups:
+        shown = [(lane, origin) for lane, origin in lanes if lane < step]
+        same = all(lane == origin for lane, origin in shown)
+        origins = "same" if same else " ".join(str(origin) for _, origin in shown)
+        rows.append((*place, spans(lane for lane, _ in shown).replace(" ", ""), origins))
     return _without_tiles(_SUMMARY, rows)
 
 

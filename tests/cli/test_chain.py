@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -66,6 +67,46 @@ def test_every_element_in_other_formats(run):
     assert tuple(rows[0]) == Move._fields
     assert len(rows) == 256
     assert all(row["lane"] == row["from_lane"] for row in rows)
+
+
+def numbered(text):
+    """The numbers of spans such as 0-3,8."""
+    ends = [list(map(int, part.split("-"))) for part in text.split(",")]
+    return [lane for first, *last in ends for lane in range(first, (last or [first])[0] + 1)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "m16n8k8 f32 D m16n8k8 tf32 A",
+        "m16n8k16 f32 D m16n8k16 f16 A --transpose",
+        "m64n64k16 f32 D m64n64k32 e4m3 A",
+        "m64n32k16 f32 D m64n32k16 f16 A",
+        "m8n8k4 f32 D m8n8k4 f16 A --major row --relabel",
+    ],
+)
+def test_the_table_and_what_it_says_to_repeat_are_all_elements(run, arguments):
+    rows = list(csv.DictReader(io.StringIO(run("chain", *arguments.split(), "-f", "csv").out)))
+    text = run("chain", *arguments.split()).out
+    header = re.search(r"^(.*\S) +lanes +from_lanes$", text, re.MULTILINE)
+    lines, names = text[header.start() :].splitlines(), header[1].split()
+    again = re.search(r"Lanes (\d+)-(\d+) repeat lanes 0-", text)
+    step, last = map(int, again.groups()) if again else (1 << 10, 1)
+    found = []
+    for line in lines[1:]:
+        words = line.split()
+        if not words or words[0] == "Lanes":
+            break
+        place, lanes = tuple(map(int, words[: len(names)])), numbered(words[len(names)])
+        origins = lanes if words[-1] == "same" else list(map(int, words[len(names) + 1 :]))
+        for lane, origin in zip(lanes, origins, strict=True):
+            found += [(*place, lane + more, origin + more) for more in range(0, last + 1 - lane, step)] or [
+                (*place, lane, origin)
+            ]
+    columns = [*names, "lane", "from_lane"]
+    assert sorted(found) == sorted(tuple(int(row[name]) for name in columns) for row in rows)
+    assert bool(again) == ("movement within the quad" in text)
+    assert max(map(len, lines)) <= 80 or not again
 
 
 def test_every_operand_that_a_d_can_be_is_listed(run):
