@@ -23,7 +23,7 @@ def decode(
     type: Type,  # noqa: A002
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORD]...", help="Metadata of each thread, or one word for all; - for stdin."),
+        typer.Argument(metavar="WORD", help="Metadata of each thread, or one word for all; - for stdin."),
     ] = None,
     columns: Annotated[
         str | None,

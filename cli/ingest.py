@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def ingest(  # over 40 lines with its options
     documents: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DOCUMENT]...", help="Pages of the PTX documentation, or folders of them."),
+        typer.Argument(metavar="DOCUMENT", help="Pages of the PTX documentation, or folders of them."),
     ] = None,
     name: Annotated[
         str | None,

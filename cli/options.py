@@ -124,7 +124,7 @@ Operand = Annotated[
 SomeOperand = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SHAPE TYPE ROLE]", help="An instruction, or one operand of it.", autocompletion=operand_word
+        metavar="SHAPE TYPE ROLE", help="An instruction, or one operand of it.", autocompletion=operand_word
     ),
 ]
 Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
