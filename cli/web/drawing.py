@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
@@ -42,13 +41,9 @@ class Alike:
         return hash(self.facts)
 
 
-def matrix(fragment: Fragment, lane: int | None = None) -> list[str]:
-    """The matrix of each computation of a fragment; nothing where it is too large to be shown in a page."""
-    return _matrix(Alike(fragment), lane)
-
-
 @lru_cache(_KEPT)
-def _matrix(drawn: Alike, lane: int | None) -> list[str]:
+def matrix(drawn: Alike, lane: int | None = None) -> list[str]:
+    """The matrix of each computation of a fragment; nothing where it is too large to be shown in a page."""
     made = []
     for (sheet,) in sheets([drawn.fragment]):
         (grid,) = by_element([sheet], View())
@@ -58,13 +53,9 @@ def _matrix(drawn: Alike, lane: int | None) -> list[str]:
     return [table(grid, _facts(drawn.fragment, grid), said, lanes=_lanes(lane)) for grid, said in made]
 
 
-def register_file(fragment: Fragment, lane: int | None = None) -> str:
-    """What each lane holds, a row for each."""
-    return _register_file(Alike(fragment), lane)
-
-
 @lru_cache(_KEPT)
-def _register_file(drawn: Alike, lane: int | None) -> str:
+def register_file(drawn: Alike, lane: int | None = None) -> str:
+    """What each lane holds, a row for each."""
     grid = by_lane(drawn.fragment, View())
     if sum(len(line) for _, line in grid.rows) > _MOST:
         return ""
@@ -80,16 +71,12 @@ def held(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
 
 
-def product(fragments: Sequence[Fragment], lane: int | None = None) -> list[dict[str, str]]:
+@lru_cache(_KEPT)
+def product(drawn: tuple[Alike, ...], lane: int | None = None) -> list[dict[str, str]]:
     """The matrices of an instruction's operands by role, for each computation.
 
     Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above.
     """
-    return _product(tuple(map(Alike, fragments)), lane)
-
-
-@lru_cache(_KEPT)
-def _product(drawn: tuple[Alike, ...], lane: int | None) -> list[dict[str, str]]:
     fragments = [_first(each) for each in drawn]
     pictures = []
     for together in sheets(fragments):

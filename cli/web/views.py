@@ -134,7 +134,7 @@ def instruction(
         "forms": [form for form in forms if form.d == chosen] or forms,
         "accumulators": [(each, links.page(product_page(product, each))) for each in accumulators],
         "accumulator": chosen,
-        "pictures": drawing.product(drawn, lane) if drawn else [],
+        "pictures": drawing.product(tuple(map(drawing.Alike, drawn)), lane) if drawn else [],
         "both": both,
         "operands": [_operand_line(survey, links, key, said) for each in operands for key in survey.operands[each]],
         "sources": [name for name in survey.sources if any(name in there for there in said.values())],
@@ -220,8 +220,8 @@ def operand(
             (variant(each), links.page(operand_page(survey, each)), each == key)
             for each in survey.operands[operand_of(key)]
         ],
-        "matrices": drawing.matrix(fragment, lane) if rows else [],
-        "registers": drawing.register_file(fragment, lane) if rows else "",
+        "matrices": drawing.matrix(drawing.Alike(fragment), lane) if rows else [],
+        "registers": drawing.register_file(drawing.Alike(fragment), lane) if rows else "",
         "said": [
             {
                 "source": name,
