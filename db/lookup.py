@@ -18,7 +18,7 @@ from .instructions import Key, instruction
 from .integrity import seal
 from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .names import Query as Query
-from .names import accumulators, forms, naturally, operand, text, whole
+from .names import accumulators, elsewhere, forms, naturally, operand, text, whole
 from .reader import Reader, Rows, Value
 from .spelling import type_name
 
@@ -412,6 +412,9 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
             continue
         there = [record for record in known if _alike(record[name], value)]
         if not there:
+            reasons = {elsewhere(record["instruction"], str(value)) for record in known if name == "role"}
+            if len(reasons) == 1 and (reason := reasons.pop()):
+                return reason
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
             of = f" in {' '.join(matched)}" if matched else ""
             return f"no {name} {_shown(value)}{of}: {_suggest(name, str(value), options)}"

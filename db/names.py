@@ -371,8 +371,13 @@ def _role(given: object, name: Name) -> str | None:
     return role
 
 
+def elsewhere(instruction: str, role: str) -> str | None:
+    """Why no register holds an operand, and what to ask for instead; None where that is not known."""
+    return _ELSEWHERE.get(instruction.removesuffix(".sp"), {}).get(role)
+
+
 def _check_role(instruction: str, role: str) -> None:
-    if reason := _ELSEWHERE.get(instruction.removesuffix(".sp"), {}).get(role):
+    if reason := elsewhere(instruction, role):
         raise LanemapError(reason)
     if instruction in INSTRUCTIONS and role not in INSTRUCTIONS[instruction].axes:
         raise LanemapError(f"{instruction} has no {role}: it has {', '.join(INSTRUCTIONS[instruction].axes)}")

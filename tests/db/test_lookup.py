@@ -153,6 +153,22 @@ def test_a_guess_is_near_in_the_same_family_or_there_is_none(reader, query, gues
     assert "choose from " in words
 
 
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (Query("m64n64k16", "f16", "B"), "B of wgmma comes from shared memory"),
+        (Query("m64n64k64", "s8", "B"), "B of wgmma comes from shared memory"),
+        (Query("m64n64k16", "bf16", "C"), "wgmma accumulates in D: ask for D"),
+        (Query("m64n64k16", "f16", "E"), "no role E in m64n64k16 f16: choose from A, D"),
+        (Query("m16n16k16", "f16", "E"), "no role E in m16n16k16 f16: choose from A, B, C, D"),
+    ],
+    ids=str,
+)
+def test_an_operand_that_no_register_holds_is_named_as_such(reader, query, why):
+    with pytest.raises(LanemapError, match=why):
+        lookup.fragments(reader, query)
+
+
 def test_a_shape_that_has_other_types_names_them(reader):
     with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: choose from bf16, f16, f32, f64, tf32$"):
         lookup.fragments(reader, Query("m16n8k8", "s4", "A", source=DEFAULT_SOURCE))
