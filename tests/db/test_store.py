@@ -21,6 +21,8 @@ from lanemap.db.connection import connect
 from lanemap.db.fragment import Element, Source, element_type
 from lanemap.db.instructions import Key
 from lanemap.db.location import SCHEMA_VERSION, locate
+from lanemap.db.lookup import Query, findings
+from lanemap.db.structure import check
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -452,3 +454,16 @@ def test_a_database_can_be_read_while_it_is_replaced(file):
         counts |= set(rows(str(file), "SELECT COUNT(*) FROM layout"))
         time.sleep(0.005)
     assert len(counts) == 1
+
+
+def test_layouts_that_are_alike_are_checked_against_what_each_fragment_expects(file, sources):
+    sound = [each for each in sources["ptx-isa-9.1"].fragments if (each.shape, each.type) == ("m16n8k8", "f16")]
+    given = [*sound, *(replace(each, shape="m16n8k16") for each in sound)]
+    expected = [(str(each.key), words) for each in given for words in check(each)]
+    assert {key for key, _ in expected} == {
+        str(each.key) for each in given if each.role in "AB" and "k16" in each.shape
+    }
+    with lanemap.open(str(file)) as database:
+        database.add([Source("mine", "import", "mine", given)])
+        found = findings(database.reader, Query(source="mine")).records()
+    assert [(str(Key(*(each[name] for name in Key._fields))), each["finding"]) for each in found] == expected
