@@ -53,16 +53,16 @@ def pytest_collection_modifyitems(items):
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
 
-    prepared = ("release", "server", "report", "chromium")
+    prepared = {"release": "release", "server": "server", "report": "report", "chromium": "pages", "site": "pages"}
 
     def group(item):
         if "faults" in item.path.parts:
             return "faults"
         if "postgresql" in item.name:
             return "server"
-        return next((name for name in prepared if name in item.fixturenames), None)
+        return next((name for fixture, name in prepared.items() if fixture in item.fixturenames), None)
 
-    order = ["faults", *prepared, None]
+    order = ["faults", *prepared.values(), None]
     items.sort(key=lambda item: order.index(group(item)))
     for item in items:
         if name := group(item):
