@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
@@ -36,9 +37,11 @@ from .db import interruption as _interruption  # noqa: F401 - first of all, see 
 from .db import lookup
 from .db.connection import connect, state
 from .db.errors import LanemapError
+from .db.fragment import Fragment, Source, check_name, check_names
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import of_one_operand, of_operand, one_or_several
+from .db.names import Which, of_one_operand, of_operand, one_or_several
+from .db.names import operand as parse
 from .db.reader import ROWS, SECONDS, Reader
 
 if TYPE_CHECKING:
@@ -51,9 +54,7 @@ if TYPE_CHECKING:
     from .db.crosscheck import Check
     from .db.defect import Report
     from .db.fleet import Fleet
-    from .db.fragment import Fragment, Source
     from .db.metadata import Metadata
-    from .db.names import Which
     from .db.notation.export import Export
     from .db.picture import Picture
     from .db.recipe import Recipe, Transposed
@@ -330,11 +331,10 @@ class Database:
             LanemapError: there is no such source.
         """
         from .db import crosscheck, defect
-        from .db.names import operand
 
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        query = operand(fragment.split()) if fragment else None
+        query = parse(fragment.split()) if fragment else None
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
         return defect.Report(defect.defects(crosscheck.named(every, sources), every, findings, query), made)
 
@@ -346,8 +346,6 @@ class Database:
         return [record["name"] for record in lookup.sources(self.reader).records()]
 
     def _side(self, side: str | PathLike[str] | Source) -> Source:
-        from .db.fragment import Source
-
         if isinstance(side, Source):
             return side
         if isinstance(side, str) and self._name(side):
@@ -567,7 +565,6 @@ class Database:
         Raises:
             LanemapError: one has the name of a source that Lanemap ships, or a name that cannot be asked for.
         """
-        from .db.fragment import check_names
         from .db.store import load
 
         for each in sources:
@@ -611,7 +608,6 @@ class Database:
             LanemapError: it cannot be read, or has the name of a source that Lanemap ships.
         """
         from .capture import recording
-        from .db.fragment import check_name
         from .ingest.imported import Imported
         from .ingest.importing import read
 
@@ -644,7 +640,6 @@ class Database:
         Raises:
             LanemapError: a file cannot be read, or there is neither a name nor a version to call the source by.
         """
-        from .db.fragment import check_name
         from .ingest.document import read
 
         if name is not None:
@@ -745,8 +740,6 @@ def read_file(path: str | PathLike[str]) -> Source:
 
 
 def _query(operand: Query | str) -> Query:
-    from .db.names import operand as parse
-
     query = parse(operand.split()) if isinstance(operand, str) else operand
     if not isinstance(query, Query):
         raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
@@ -778,7 +771,6 @@ def measure(
     from .capture.cuda import Gpu
     from .capture.run import capture
     from .db.forms import select
-    from .db.fragment import check_name
     from .ingest.catalogue import document
 
     if name is not None:
@@ -841,8 +833,6 @@ def _recordings() -> list[Path]:
 
 def _fingerprint() -> str:
     """Changes when the shipped data does, or the code that evaluates and checks it."""
-    from hashlib import sha256
-
     digest = sha256(__version__.encode())
     folders = ("ingest/*.*", "ingest/catalogue/**/*.*", "db/formula/*.*")
     modules = ("db/fragment.py", "db/instructions.py", "db/integrity.py", "db/store.py", "db/structure.py")
