@@ -576,7 +576,7 @@ class Database:
         load(self.location, sources, progress)
 
     def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
-        """Load a capture. Where Lanemap ships one of that name, ``-own`` is added to it, but for ``own_name``."""
+        """Load a capture, with ``-own`` after a name that Lanemap ships, unless ``own_name`` says it was chosen."""
         if not own_name and source.name in _shipped_names():
             # The run that ships is there to be compared with this one.
             source = replace(source, name=f"{source.name}-own")

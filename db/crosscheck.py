@@ -196,7 +196,7 @@ def read_sources(reader: Reader, name: str | None = None) -> list[Source]:
 
 
 def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
-    """The sources of these names; that of a library, such as ``tilelang-0.1.15``, stands for all imported of it.
+    """The sources of these names. A library's, such as ``tilelang-0.1.15``, stands for all that was imported of it.
 
     Raises:
         LanemapError: there is none of a name.
