@@ -65,6 +65,27 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
 
     Raises LanemapError where the file is not a whole capture.
     """
+    described, columns = _contents(path)
+    try:
+        header = json.loads(described)
+        own_name, title, provenance = header["name"], header["title"], header["provenance"]
+        digest, rows = header.pop("digest"), [_row(each) for each in header["fragments"]]
+        fits = isinstance(own_name, str) and isinstance(title, str) and isinstance(provenance, dict)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        fits = False
+    if not fits:
+        raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it")
+    if digest != _digest(header, columns):
+        raise LanemapError(f"{path} was changed after it was written: its digest does not match")
+    try:
+        fragments = _fragments(columns, rows)
+    except LanemapError as error:
+        raise LanemapError(f"{path}: {error}") from None
+    return Source(own_name if name is None else name, "capture", title, fragments, provenance)
+
+
+def _contents(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, NDArray[Any]]]:
+    """The metadata and the columns of a capture file. Raises LanemapError where it has others."""
     import pyarrow
     import pyarrow.parquet
 
@@ -89,23 +110,7 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
         raise LanemapError(f"{path} has columns {found}: a capture has {', '.join(_COLUMNS)}, as lanemap writes them")
     if gaps := [each for each in _COLUMNS if table[each].null_count]:
         raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
-    columns = {each: table[each].to_numpy() for each in _COLUMNS}
-    try:
-        header = json.loads(described)
-        own_name, title, provenance = header["name"], header["title"], header["provenance"]
-        digest, rows = header.pop("digest"), [_row(each) for each in header["fragments"]]
-        fits = isinstance(own_name, str) and isinstance(title, str) and isinstance(provenance, dict)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        fits = False
-    if not fits:
-        raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it")
-    if digest != _digest(header, columns):
-        raise LanemapError(f"{path} was changed after it was written: its digest does not match")
-    try:
-        fragments = _fragments(columns, rows)
-    except LanemapError as error:
-        raise LanemapError(f"{path}: {error}") from None
-    return Source(own_name if name is None else name, "capture", title, fragments, provenance)
+    return described, {each: table[each].to_numpy() for each in _COLUMNS}
 
 
 def _row(said: Any) -> tuple[Key, int, int, int]:

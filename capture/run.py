@@ -129,7 +129,7 @@ def capture_one(
     by_document = by_measurement = None
     try:
         if not form.supports(description.target):
-            raise NotLoaded(f"needs {form.target}, and this device is {description.target}")  # noqa: TRY301
+            raise NotLoaded(f"needs {form.target}, and this device is {description.target}")
         fragments, anchor = _measure(bench, form, documented, known)
         measured = {fragment.key: fragment for fragment in fragments}
         by_measurement = verify(bench, {**known, **measured})
@@ -137,11 +137,9 @@ def capture_one(
             raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
         metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
         by_document = by_measurement if _same(measured, documented) else verify(bench, {**documented, **metadata})
-    except NotLoaded as error:
-        status, message = UNSUPPORTED, f"{form}: {error}"
     except LanemapError as error:
-        status, message = FAILED, f"{form}: {error}"
-        fragments = []
+        status = UNSUPPORTED if isinstance(error, NotLoaded) else FAILED
+        message, fragments = f"{form}: {error}", []
     text = ptx.module(bench.kernels.values(), description.target) if form.supports(description.target) else ""
     result = Result(
         instruction=str(form),
