@@ -191,6 +191,11 @@ def test_a_page_that_is_not_there_says_why_and_what_is_near(reader, address, wor
     assert not ("m16" in address and 'href="/mma/m16n8k16' not in answer.text and "?" not in address)
 
 
+def test_a_source_may_be_named_in_any_case(reader):
+    answer = reader.get(f"{OPERAND}?source=H200-SM_90A")
+    assert (answer.status_code, "Source: h200-sm_90a." in answer.text) == (200, True)
+
+
 @pytest.mark.parametrize("address", [f"{OPERAND}?lane=32", f"{OPERAND}?lane=x", "/mma/m16n8k16/bf16?accumulator=s32"])
 def test_a_wrong_parameter_is_refused_in_words(reader, address):
     answer = reader.get(address)
