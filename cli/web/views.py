@@ -229,7 +229,7 @@ def operand(
                 "fragment": survey.fragments[key][name],
                 "href": links.page(operand_page(survey, key, name)),
                 "diff": None
-                if name == fragment.source or said[name].verdict in ("identical", "rows")
+                if not rows or name == fragment.source or said[name].verdict in ("identical", "rows")
                 else links("compare", left=name, right=fragment.source, shape=key.shape, type=key.type, role=key.role),
             }
             for name in survey.sources

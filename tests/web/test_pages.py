@@ -94,7 +94,9 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
     assert len(answer.content) + sum(weights) < 300_000
 
 
-@pytest.mark.parametrize("address", ["/", "/mma/m16n8k16/bf16", OPERAND, "/mma.sp/m16n8k32/f16", "/sql"])
+@pytest.mark.parametrize(
+    "address", ["/", "/mma/m16n8k16/bf16", OPERAND, "/mma.sp/m16n8k32/f16", "/tcgen05.ld/32x32b/b32/r", "/sql"]
+)
 def test_every_link_leads_somewhere(reader, address):
     """Also downloads and pictures; those of the table of coverage are all tried by the test of the site."""
     links = dict.fromkeys(each.partition("#")[0] for each in _Elements(reader.get(address).text).links("a", "form"))
