@@ -224,7 +224,7 @@ def name_of(keys: Iterable[Key]) -> str:
     first = keys[0]
     parts = [first.role, "of", first.instruction, first.shape, " ".join(key.type for key in keys)]
     parts += [first.qualifiers] if first.qualifiers else []
-    parts += [f"{first.major} major"] if first.several_majors else []
+    parts += [f"{first.major} major"] if first.several_majors and first.major else []
     parts += [f"selector {first.selector}"] if first.selector is not None else []
     return " ".join(parts)
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 from .. import lookup
 from ..errors import LanemapError
 from ..fragment import Fragment
+from ..instructions import name_of
 from ..names import Query
 from ..reader import Reader
 from . import Picture
@@ -95,7 +96,7 @@ def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[s
         mine = [grid for together in sheets([fragment]) for grid in by_element(together, view)]
         drawn += mine
         blocks += panels(mine, [_joined(_part(fragment, fragments), grid.title) for grid in mine])
-    title = heading(fragments[0]) if len(fragments) == 1 else name(fragments[0])
+    title = heading(fragments[0]) if len(fragments) == 1 else _name(fragments)
     return _picture(title, fragments[:1], drawn, blocks, view, notes)
 
 
@@ -127,7 +128,7 @@ def difference(
     found = [elements_that_differ(*pair) for pair in pairs]
     count, total = sum(each.count for each in found), sum(each.total for each in found)
     differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
-    title = f"{name(left[0])}: {names[0]} and {names[1]}"
+    title = f"{_name([each for each, _ in pairs])}: {names[0]} and {names[1]}"
     return _picture(title, pairs[0], drawn, blocks, view, notes, differ)
 
 
@@ -199,10 +200,22 @@ def _provenance(fragments: Sequence[Fragment]) -> Iterator[str]:
         yield ", ".join(filter(None, (f"{what}: {source}", sections, corrected)))
 
 
+def _name(fragments: Sequence[Fragment]) -> str:
+    """The operand that all fragments are of, without what tells them apart."""
+    alike = len({each.qualifiers for each in fragments}) == 1
+    keys = (each.key._replace(major=None, selector=None) for each in fragments)
+    return name_of(dict.fromkeys(key if alike else key._replace(qualifiers=None) for key in keys))
+
+
 def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
     """What tells a fragment from the others of the operand."""
-    major = f"{fragment.major} major" if len({each.major for each in found}) > 1 else ""
-    return _joined(major, selector(fragment) if len({each.selector for each in found}) > 1 else "")
+    words = {
+        "type": fragment.type,
+        "qualifiers": fragment.qualifiers or "",
+        "major": f"{fragment.major} major",
+        "selector": selector(fragment),
+    }
+    return _joined(*(each for name, each in words.items() if len({getattr(other, name) for other in found}) > 1))
 
 
 def _joined(*parts: str) -> str:

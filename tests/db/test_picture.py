@@ -239,6 +239,23 @@ def test_axes_are_called_what_they_are_wherever_they_are_named(drawn, down, acro
     assert f"{rows} ({down}) x {columns} ({across})" in svg
 
 
+@pytest.mark.parametrize(
+    ("words", "title", "panels"),
+    [
+        (("m16n8k64", "nvfp4", "SFB"), "SFB of mma m16n8k64 ue8m0 ue4m3", 8),
+        (("m16n8k64", "mxfp4", "SFA"), "SFA of mma m16n8k64 ue8m0", 4),
+        (("ldmatrix m8n8", "b16", "r"), "r of ldmatrix m8n8 b16", 14),
+        (("m8n8k4", "f16", "A"), "A of mma m8n8k4 f16", 8),
+        (("mma.sp m16n8k16", "f16", "E"), "E of mma.sp m16n8k16 f16", 4),
+    ],
+)
+def test_the_title_is_of_all_fragments_and_each_panel_has_a_name_of_its_own(database, words, title, panels):
+    picture = database.draw(*words)
+    names = [each.words for each in picture.body.words if each.style == "name"]
+    assert picture.title == title
+    assert len(names) == len(set(names)) == panels
+
+
 def test_what_does_not_repeat_is_drawn_whole():
     """One element of another warp is elsewhere: nothing may be left out."""
     right = accumulator(256)
