@@ -40,7 +40,7 @@ from .db.errors import LanemapError
 from .db.fragment import Fragment, Source, check_name, check_names
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import Which, of_one_operand, of_operand, one_or_several
+from .db.names import Which, of_one_operand, of_operand, one_or_several, whole
 from .db.names import operand as parse
 from .db.reader import ROWS, SECONDS, Reader
 
@@ -399,7 +399,8 @@ class Database:
         from .db.recipe import through_movmatrix
 
         given, taken = (
-            self._with_rows(Query("m8n8", "b16", role, "movmatrix", source=DEFAULT_SOURCE)) for role in "AD"
+            lookup.operand_with_rows(self.reader, Query("m8n8", "b16", role, "movmatrix", source=DEFAULT_SOURCE))
+            for role in "AD"
         )
         return through_movmatrix(chain, given[0], taken[0])
 
@@ -431,7 +432,8 @@ class Database:
         from .db.recipe import pairs, recipe
 
         with self.reader.snapshot():
-            return recipe(pairs(self.reader, _query(move)), self._with_rows(_query(operand))[0], major, count)
+            found = lookup.operand_with_rows(self.reader, _query(operand))[0]
+            return recipe(pairs(self.reader, _query(move)), found, major, whole("count", count) or 0)
 
     def draw(
         self,
@@ -472,9 +474,6 @@ class Database:
         query = of_operand(shape, type, role, **which)
         view = View(tuple(lanes), values, ptx, whole, title)
         return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, diff)
-
-    def _with_rows(self, query: Query) -> list[Fragment]:
-        return lookup.with_rows(self.reader, lookup.one_operand(self.reader, query))
 
     def export(
         self,
@@ -614,7 +613,9 @@ class Database:
         if name is not None:
             check_name(name)
         if kind == "capture":
-            found: Sequence[Imported] = [Imported(recording.read(named_file(path or "", "a capture file"), name))]
+            if path is None:
+                raise LanemapError("name a capture file", "path")
+            found: Sequence[Imported] = [Imported(recording.read(named_file(path, "a capture file"), name))]
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
             found = read(kind, file, name, python=python)

@@ -152,19 +152,20 @@ def _depth_labels(
 
 
 def _strands_of(labels: NDArray[Any], role: str, chunks: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
-    """The strand that has most of the slots which the document names for each label (chunk of columns, member).
+    """For each label (chunk of columns, member), the strand with most of the slots that the document gives it.
 
-    No other order of K agrees with the document as well. Where a label has no such strand, or shares it, or the strands
-    of a chunk are in several, the document orders nothing.
+    No other order of K agrees with the document as well. A label without such a strand, two labels with the same one,
+    and a chunk that is divided are refused.
     """
     by_strand = votes[chunks].reshape(chunks.size, *labels.shape)
     most, slots, named = by_strand.argmax(axis=0), by_strand.max(axis=0), by_strand.sum(axis=0)
     one = "row" if role == "B" else "chunk of columns from"
-    for at in np.argwhere(2 * slots <= named)[:1]:
-        label, count, together = labels[*at], named[*at], slots[*at]
+    few = 2 * slots <= named
+    if few.any():
+        at = tuple(np.argwhere(few)[0])
         raise Contradiction(
-            f"of {count} slots that the documented {role} gives {one} {label} along K, "
-            f"no more than {together} are together as measured: that orders nothing"
+            f"of {named[at]} slots that the documented {role} gives {one} {labels[at]} along K, "
+            f"no more than {slots[at]} are together as measured: that orders nothing"
         )
     chunk = most // chunks.shape[1]
     if len(np.unique(most)) < most.size or (chunk != chunk[:, :1]).any():

@@ -76,7 +76,7 @@ def module(kernels: Iterable[Kernel], target: str) -> str:
 
 
 def version(kernels: Iterable[Kernel] = ()) -> str:
-    """The PTX ISA version that kernels ask for: the first that has all of their forms, but not an older one than most.
+    """The lowest PTX ISA version that has the forms of all kernels, at least that of most forms.
 
     A driver refuses a module of a later version than its own.
     """

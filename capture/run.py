@@ -14,6 +14,7 @@ from ..db.difference import difference
 from ..db.errors import LanemapError
 from ..db.forms import Move, every
 from ..db.fragment import Fragment, Source, merge
+from ..db.grouped import grouped
 from ..db.instructions import WARPGROUP, Form, Key
 from . import moves, ptx, warpgroup
 from .bench import Bench
@@ -104,12 +105,16 @@ def _load(device: Device, forms: Sequence[Form | Move], description: Description
 
 
 def _modules(forms: Iterable[Form | Move]) -> list[list[Form | Move]]:
-    """The forms whose kernels are loaded together: those of a family, or of wgmma, whose kernels are long, by types."""
-    together: dict[tuple[str, ...], list[Form | Move]] = {}
-    for form in forms:
+    """The forms whose kernels are loaded together: those of a family; of wgmma, whose kernels are long, by types too.
+
+    A driver that is too old for some forms refuses no others with them.
+    """
+
+    def alike(form: Form | Move) -> tuple[object, ...]:
         types = (form.a, form.d) if isinstance(form, Form) and form.threads == WARPGROUP else ()
-        together.setdefault((form.name, *types), []).append(form)
-    return list(together.values())
+        return form.name, form.version, *types
+
+    return list(grouped(forms, alike).values())
 
 
 def capture_one(

@@ -99,9 +99,9 @@ def capture(  # over 40 lines: most of them are its options
 
 def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format | None) -> None:
     """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
-    from ..capture.kernels import write_kernels
-
     if folder is not None:
+        from ..capture.kernels import write_kernels
+
         written = named_file(folder, "a folder for the kernels")
         sys.stdout.write(f"{write_kernels(forms, written)} kernels in {written}\n")
     found = _forms(forms)

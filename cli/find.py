@@ -50,7 +50,7 @@ def find(
         raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")
     query = names.operand(operand, instruction=instruction, major=major, selector=selector, source=source)
     with open_database(db) as database:
-        fragments = lookup.with_rows(database.reader, lookup.one_operand(database.reader, query))
+        fragments = lookup.operand_with_rows(database.reader, query)
         remark(lookup.remarks(query, fragments))
         found = lookup.rows(fragments, **where)
         write_rows(narrow(found) if format is Format.TABLE else found, format)

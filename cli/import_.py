@@ -83,5 +83,5 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
 
 def _by_reason(count: str, left_out: Sequence[tuple[str, str, str]]) -> Rows:
     groups = grouped(left_out, itemgetter(2))
-    rows = [(len(found), reason, found[0][1] + ", ..." * (len(found) > 1)) for reason, found in groups.items()]
+    rows = [(len(found), reason, found[0][1] + (", ..." if len(found) > 1 else "")) for reason, found in groups.items()]
     return Rows((count, "reason", "name"), rows)

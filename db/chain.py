@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import LanemapError
 from .fragment import Element, Fragment
-from .lookup import Query, one_operand, with_rows
+from .lookup import Query, operand_with_rows
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def operand(reader: Reader, query: Query) -> Fragment:
         LanemapError: there is none, it is r of a matrix move, or it comes in both majors and the query does not say
             which.
     """
-    found = with_rows(reader, one_operand(reader, query))
+    found = operand_with_rows(reader, query)
     if found[0].role == "r":
         raise LanemapError(f"{found[0].instruction} needs a recipe: name r with the operand that it loads or stores")
     if len(found) > 1:

@@ -199,7 +199,7 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
     """The sources of these names. A library's, such as ``tilelang-0.1.15``, stands for all that was imported of it.
 
     Raises:
-        LanemapError: there is none of a name.
+        LanemapError: no name is given, or there is none of a name.
     """
     known = {f"{each.name}:".lower(): each for each in sources}
     asked: dict[str, Source] = {}
@@ -209,6 +209,8 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
             libraries = dict.fromkeys(each.name.partition(":")[0] for each in known.values())
             raise LanemapError(f"no source {name!r}: choose from {', '.join(libraries)}")
         asked |= found
+    if not asked:
+        raise LanemapError("name a source")
     return list(asked.values())
 
 

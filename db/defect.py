@@ -215,7 +215,8 @@ def defects(
     there += [one.key for each in asked for one in failures(each) if one.key]
     if query and not any(map(query.matches, there)):
         words = " ".join(map(str, query.asked.values()))
-        raise LanemapError(f"{asked[0].name} has no such operand: {words}", "fragment")
+        names = ", ".join(each.name for each in asked)
+        raise LanemapError(f"{names} has no such operand: {words}", "fragment")
     wrong: list[_Wrong] = []
     for source in asked:
         trusted = [each for each in judges if each.name != source.name]

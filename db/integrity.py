@@ -53,8 +53,8 @@ def rows_sum(elements: NDArray[Any]) -> int:
 def problems(reader: Reader, *, rows: bool = True) -> Iterator[str]:
     """What is damaged in a database, in words.
 
-    Packed elements are not read: whoever reads them compares them with their digest. Nor are ``element`` and the rows
-    in it, which only queries in SQL and look-ups read, where ``rows`` says so.
+    Packed elements are not read: whoever reads them compares them with their digest. With ``rows``, the table
+    ``element`` is read too, which only queries in SQL read otherwise.
     """
     seals: dict[str, list[str]] = {}
     for record in reader.select(_FRAGMENTS, {}).records():
@@ -62,7 +62,8 @@ def problems(reader: Reader, *, rows: bool = True) -> Iterator[str]:
         if record["seal"] != seal(record):
             yield f"what is said of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
     found = {
-        name: [row[1:] for row in rows] for name, rows in groupby(reader.select(_FINDINGS, {}).rows, itemgetter(0))
+        name: [each[1:] for each in several]
+        for name, several in groupby(reader.select(_FINDINGS, {}).rows, itemgetter(0))
     }
     for record in reader.select("SELECT * FROM source", {}).records():
         name = record["name"]

@@ -74,8 +74,13 @@ def by_trust(reader: Reader) -> list[str]:
     """The names of the sources: documents, then what was measured, then what was imported, each by name.
 
     Not by when they were loaded: loading what ships again must not change an answer.
+
+    Raises:
+        LanemapError: the database is damaged.
     """
-    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
+    with reader.snapshot():
+        reader.verify(rows=False)  # a look-up alone does not read what kind a source is
+        kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
     return sorted(kinds, key=lambda name: ({"document": 0, "capture": 1}.get(kinds[name], 2), name))
 
 
@@ -249,6 +254,15 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     return lines
 
 
+def operand_with_rows(reader: Reader, query: Query) -> list[Fragment]:
+    """The fragments of ``one_operand`` that have elements.
+
+    Raises:
+        LanemapError: see ``fragments`` and ``with_rows``.
+    """
+    return with_rows(reader, one_operand(reader, query))
+
+
 def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     """Those fragments that have elements.
 
@@ -280,7 +294,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     Raises:
         LanemapError: no source has rows for an operand, or the instruction has no such accumulator.
     """
-    a = with_rows(reader, one_operand(reader, replace(query, role="A", selector=None)))
+    a = operand_with_rows(reader, replace(query, role="A", selector=None))
     result = _accumulator(a[0], accumulator or query.name.types.get("D"))
     named = replace(query, instruction=a[0].instruction, major=None, source=None)
     order = [str(a[0].source), DEFAULT_SOURCE, *by_trust(reader)]
@@ -357,7 +371,7 @@ def find(reader: Reader, query: Query, **where: int | None) -> Rows:
         LanemapError: no such fragment, a coordinate outside it, or a fragment without rows.
     """
     with reader.snapshot():
-        return rows(with_rows(reader, one_operand(reader, query)), **where)
+        return rows(operand_with_rows(reader, query), **where)
 
 
 def rows(found: Iterable[Fragment], **where: int | None) -> Rows:

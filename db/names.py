@@ -227,6 +227,8 @@ def operand(words: Sequence[str], **more: Any) -> Query:
 def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
     """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
     more = {"source": DEFAULT_SOURCE, **more}
+    if all(isinstance(each, str) for each in (shape, type_, role)):
+        return operand([shape, str(type_), str(role)], **more)
     return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
 
 

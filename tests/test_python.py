@@ -43,6 +43,12 @@ def test_find_knows_the_computations(database):
     assert len(database.find("m8n8k4", "f16", "A", row=0, col=0, computation=1, major="col")) == 1
 
 
+def test_words_of_an_instruction_mean_the_same_in_parts(database):
+    whole = database.find("m16n8k64.scale_vec::2X.byte_id::2 ue8m0", "SFA", row=9, col=1)
+    assert whole.equals(database.find("m16n8k64.scale_vec::2X.byte_id::2", "ue8m0", "SFA", row=9, col=1))
+    assert len(whole) == 2
+
+
 def test_numbers_out_of_a_frame_are_numbers(database):
     each = database.layout("m16n8k8", "f16", "A").iloc[7]
     assert len(database.find("m16n8k8", "f16", "A", row=each.row, col=each.col)) == 1
@@ -167,6 +173,15 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     for diff in (shipped[:1], shipped):
         with pytest.raises(lanemap.LanemapError, match="name the operand to compare, .* and two sources"):
             database.draw("m16n8k16", "f16", "A", diff=diff)
+    with pytest.raises(lanemap.LanemapError, match="name a source"):
+        database.report(fragment="m16n8k16 f16 A")
+    with pytest.raises(lanemap.LanemapError, match="name a capture file"):
+        database.import_layouts("capture")
+    with pytest.raises(lanemap.LanemapError, match="count '2' is not a whole number"):
+        database.recipe("m8n8 b16 r", "m16n8k16 f16 B", count="2")
+    for word in (-1, 1 << 32, "x"):
+        with pytest.raises(lanemap.LanemapError, match="a number from 0 to 0xFFFFFFFF"):
+            database.decode("m16n8k16", "f16", [word], selector=0)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
             lanemap.read_file(path)

@@ -68,7 +68,7 @@ class Held:
     def _read(self, shape: str, type_: str | None, role: str | None, which: Which) -> Sequence[Fragment]:
         query = of_one_operand(shape, type_, role, **which)
         with self._reader.snapshot():
-            found = lookup.with_rows(self._reader, lookup.one_operand(self._reader, query))
+            found = lookup.operand_with_rows(self._reader, query)
             for each in found:
                 each.tuples()  # reads them
             return found

@@ -59,17 +59,13 @@ def draw(
         if diff is not None:
             if role is None or len(diff) != 2:
                 raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
-            left, right = (_with_rows(reader, replace(query, source=name)) for name in diff)
+            left, right = (lookup.operand_with_rows(reader, replace(query, source=name)) for name in diff)
             return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
         if role is not None:
-            found = _with_rows(reader, query)
+            found = lookup.operand_with_rows(reader, query)
             return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
         found = lookup.operands(reader, query, accumulator)
         return instruction(found, view, [*_titles(reader, found), note])
-
-
-def _with_rows(reader: Reader, query: Query) -> list[Fragment]:
-    return lookup.with_rows(reader, lookup.one_operand(reader, query))
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:

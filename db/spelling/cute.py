@@ -52,7 +52,7 @@ def mnemonic(text: str) -> str | None:
 
 
 def multiplies_from_memory(text: str) -> bool:
-    """Whether an atom in the text takes A from shared memory too: the two letters at its end are where A and B are.
+    """Whether an atom in the text takes A from shared memory too: a word ``SS`` says that both are there.
 
     >>> multiplies_from_memory("SM90_64x128x16_F32F16F16_SS"), multiplies_from_memory("SM90_64x128x16_F32F16F16_RS")
     (True, False)

@@ -22,7 +22,7 @@ _NO_REGISTERS = re.compile(r"(?<![\w.])UT(?:C?[HQIO]MMA|(CCP))(?!\w)", re.IGNORE
 
 _DIGITS = re.compile(r"(16|8)(8)(\d{1,3})")
 _QUALIFIERS = {each: each for each in ("ue4m3", "and", "xor", "popc")}
-_QUALIFIERS |= {"sf": "block_scale", "e8": "ue8m0", "4x": "scale_vec::4x"}
+_QUALIFIERS |= {"sf": "block_scale", "e8": "ue8m0", "ue8": "ue8m0", "4x": "scale_vec::4x"}
 _IGNORED = {"sat", "step0", "step1", "step2", "step3"}
 
 #: How many block scales there are where an opcode has them without a number.

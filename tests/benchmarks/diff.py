@@ -23,7 +23,8 @@ from lanemap.ingest import catalogue
 ROWS = 250_000
 SIDE = """
 CREATE TEMP TABLE "{side}" AS
-SELECT instruction, shape, type, role, COALESCE(major, '') || COALESCE(selector, '') AS major,
+SELECT instruction, shape, type, role,
+       COALESCE(major, '') || COALESCE(selector, '') || COALESCE(qualifiers, '') AS major,
        lane, reg, slot, row, col, col_last, computation
 FROM layout WHERE source = '{source}';
 CREATE UNIQUE INDEX temp.{side}_key ON "{side}" (instruction, shape, type, role, major, lane, reg, slot);

@@ -11,7 +11,7 @@ import lanemap
 from lanemap.db import integrity, store
 from lanemap.db.fragment import Source
 from lanemap.db.location import locate
-from lanemap.db.lookup import Query, findings, listed, read_fragments
+from lanemap.db.lookup import Query, by_trust, findings, listed, read_fragments
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,15 @@ def test_a_changed_view_is_noticed(small, tmp_path, shipped_once):
         connection.execute(view.replace("element.reg <", "element.reg ="))
     with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="is damaged"):
         database.sql("SELECT COUNT(*) FROM layout")
+
+
+def test_a_look_up_notices_that_a_source_has_another_kind(small, tmp_path, shipped_once):
+    """It asks the sources in the order of their kinds where the document has no rows."""
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE source SET kind = 'import' WHERE name = 'card'")
+    with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="is damaged"):
+        by_trust(database.reader)
 
 
 def test_a_look_up_notices_that_a_fragment_has_the_layout_of_another(small, tmp_path, shipped_once):

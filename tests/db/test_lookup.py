@@ -102,6 +102,7 @@ def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark)
         (["m16n8k64", "ue4m3", "SFA"], "ue4m3:4"),
         (["m16n8k32.e3m2", "SFB"], "ue8m0:1"),
         (["OMMA.SF.16864.F32.E2M1.E2M1.E8", "SFA"], "ue8m0:2"),
+        (["OMMA.SF.16864.F32.E2M1.E2M1.UE8", "SFA"], "ue8m0:2"),
         (["OMMA.SF.16864.F32.E2M1.E2M1.E8.4X", "SFA"], "ue8m0:4"),
         (["OMMA.SF.SP.168128.F32.E2M1.E2M1.UE4M3.4X", "SFB"], "ue4m3:4"),
         (["QMMA.SF.16832.F32.E4M3.E2M1.E8", "SFB"], "ue8m0:1"),
