@@ -418,17 +418,23 @@ def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
 
     Empty where each name is there.
     """
-    known = reader.select(_FRAGMENTS, dict.fromkeys(asked)).records()
+    known = every = reader.select(_FRAGMENTS, dict.fromkeys(asked)).records()
     matched: list[str] = []
     for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
         value = asked[name]
         if value is None:
             continue
+        if name != "source":
+            every = [record for record in every if _alike(record[name], value)]
         there = [record for record in known if _alike(record[name], value)]
         if not there:
             reasons = {elsewhere(record["instruction"], str(value)) for record in known if name == "role"}
             if len(reasons) == 1 and (reason := reasons.pop()):
                 return reason
+            if asked["source"] is not None and every and name != "source":
+                having = {record["source"] for record in every}
+                first = next(each for each in by_trust(reader) if each in having)
+                return f"no {name} {_shown(value)} in {' '.join(matched)}: ask the source {first}"
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
             of = f" in {' '.join(matched)}" if matched else ""
             return f"no {name} {_shown(value)}{of}: {_suggest(name, str(value), options)}"

@@ -90,6 +90,7 @@ def test_fragments_and_sources(database, shipped):
         ({"type": None}, "say which type"),
         ({"role": None}, "say which role"),
         ({"source": None}, "say which source"),
+        ({"shape": "m16n16k16", "source": "ptx-isa-9.1"}, "no shape m16n16k16 in ptx-isa-9.1: ask the source h200"),
         ({"shape": ""}, "no shape '': choose from m"),
         ({"type": " "}, "no type '' in"),
         ({"role": ""}, "no role '' in"),
