@@ -1,7 +1,7 @@
 """The text of kernels: what must come before what, and the numbers in it."""
 
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 
 from lanemap.capture import ptx
 from lanemap.capture.kernels import kernels
+from lanemap.capture.run import _modules
 from lanemap.db.forms import every, moves, warpgroup
 from lanemap.db.instructions import NARROW_FORMS
 
@@ -63,3 +64,10 @@ def test_block_scales_are_all_one(form):
         assert (np.array([int(word, 16)], "<u4").view(one).astype(float) == 1).all()
         assert kernel.body.endswith(", %scale, {0, 0}, %scale, {0, 0};")
     assert len(SCALED) > len([each for each in NARROW_FORMS if each.scale is not None])
+
+
+def test_kernels_that_are_loaded_together_ask_for_one_version():
+    """A driver that is too old for some forms refuses no others with them."""
+    together = _modules(every())
+    assert sorted(map(str, chain(*together))) == sorted(map(str, every()))
+    assert all(len({form.version for form in forms}) == 1 for forms in together)
