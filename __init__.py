@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from .capture.run import Result
+    from .capture.run import Outcome
     from .db.chain import Chain
     from .db.crosscheck import Check
     from .db.defect import Report
@@ -680,7 +680,7 @@ class Database:
         *,
         device: int = 0,
         name: str | None = None,
-        progress: Callable[[Result], object] | None = None,
+        progress: Callable[[Outcome], object] | None = None,
     ) -> Source:
         """Measure layouts on a GPU of this machine, and load them. See ``measure``."""
         source = measure(instruction, shape, type, device=device, name=name, progress=progress)
@@ -754,7 +754,7 @@ def measure(
     *,
     device: int = 0,
     name: str | None = None,
-    progress: Callable[[Result], object] | None = None,
+    progress: Callable[[Outcome], object] | None = None,
 ) -> Source:
     """Measure layouts on a GPU of this machine: a source whose provenance says what became of each instruction.
 

@@ -23,13 +23,13 @@ from .kernels import kernels
 from .label import label
 from .probe import measure
 from .relations import Contradiction
-from .verify import AGREES, Verdict, verify
+from .verify import AGREES, Verification, verify
 
 CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"
 
 
 @dataclass(frozen=True)
-class Result:
+class Outcome:
     """What became of one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message that says why.
 
     ``documented`` and ``measured`` are the verdicts on random products by the documented and the measured layout.
@@ -42,8 +42,8 @@ class Result:
     probes: int = 0
     seconds: float = 0.0
     gpu_seconds: float = 0.0
-    documented: Verdict | None = None
-    measured: Verdict | None = None
+    documented: Verification | None = None
+    measured: Verification | None = None
     ptx_sha256: str = ""
 
 
@@ -51,7 +51,7 @@ def capture(
     device: Device,
     documented: Mapping[Key, Fragment],
     forms: Iterable[Form | Move] | None = None,
-    progress: Callable[[Result], object] | None = None,
+    progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
 ) -> Source:
@@ -59,14 +59,14 @@ def capture(
 
     ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
     ``progress`` is called after each form. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds``
-    (the driver's compiler), ``gpu_seconds``, ``instructions`` (a Result each) and ``disagreements``: in words, each
+    (the driver's compiler), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
     operand of which two forms gave different measurements.
     """
     started, description = time.perf_counter(), device.describe()
     asked = list(every() if forms is None else forms)
     known: dict[Key, Fragment] = {}
     measured: list[tuple[Fragment, Form | Move]] = []
-    results: dict[str, Result] = {}
+    results: dict[str, Outcome] = {}
     loading = 0.0
     for together in _modules(asked):
         loading += _load(device, together, description)
@@ -123,7 +123,7 @@ def capture_one(
     form: Form | Move,
     description: Description,
     known: MutableMapping[Key, Fragment],
-) -> tuple[Result, list[Fragment]]:
+) -> tuple[Outcome, list[Fragment]]:
     """Measures, labels and checks one form. What fails is told in the result, with no fragments.
 
     ``known`` has what was measured before, on which wmma.mma and wgmma build.
@@ -146,7 +146,7 @@ def capture_one(
         status = UNSUPPORTED if isinstance(error, NotLoaded) else FAILED
         message, fragments = f"{form}: {error}", []
     text = ptx.module(bench.kernels.values(), description.target) if form.supports(description.target) else ""
-    result = Result(
+    result = Outcome(
         instruction=str(form),
         status=status,
         message=message,

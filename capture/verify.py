@@ -32,37 +32,37 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """Whether results by a layout table are right (AGREES, DISAGREES or NOT_DOCUMENTED), and in words what is not."""
 
     verdict: str
     detail: str = ""
 
 
-def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verdict:
+def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verification:
     """Runs every kernel of a form on random numbers, and the simulated group by the fragments of ``table``."""
     random, group = np.random.default_rng(seed), SimulatedGroup(table, bench.form.target)
     for kernel in bench.kernels.values():
         missing = [key.role for key in keys(kernel) if not _complete(table.get(key))]
         if missing:
-            return Verdict(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
+            return Verification(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
         rounds = _ROUNDS * WARP // kernel.threads
         picks = np.repeat(np.arange(rounds, dtype=np.uint32)[:, None], len(kernel.inputs), axis=1)
         try:
             patterns = {each.name: _random(kernel, each, table, random, rounds) for each in kernel.inputs}
             expected = bench.read(kernel, group.run(kernel, Probes(patterns, picks)).words)
         except LanemapError as error:
-            return Verdict(DISAGREES, str(error))
+            return Verification(DISAGREES, str(error))
         found = bench.values(patterns, picks, kernel.selector)
         if (wrong := found != expected).any():
             at = tuple(np.argwhere(wrong)[0])
             chosen = "" if kernel.selector is None else f" with selector {kernel.selector}"
-            return Verdict(
+            return Verification(
                 DISAGREES,
                 f"{np.count_nonzero(wrong)} of {wrong.size} elements{chosen} are wrong, the first in "
                 f"{bench.place(at[1])}: {found[at]:g}, expected {expected[at]:g}",
             )
-    return Verdict(AGREES)
+    return Verification(AGREES)
 
 
 def keys(kernel: Kernel) -> list[Key]:

@@ -24,7 +24,7 @@ class Movement(StrEnum):
     WARP = "data movement across the warp"
 
 
-class Move(NamedTuple):
+class Transfer(NamedTuple):
     """An element that is taken, and where its value comes from. Tiles are counted along rows and columns."""
 
     tile_row: int
@@ -43,7 +43,7 @@ class Move(NamedTuple):
 
 
 #: How many fields of a move are of the element that is taken.
-_TAKEN = Move._fields.index("from_tile_row")
+_TAKEN = Transfer._fields.index("from_tile_row")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Chain:
     first: Fragment
     second: Fragment
     transposed: bool
-    moves: Sequence[Move]
+    moves: Sequence[Transfer]
     order: tuple[int, ...] | None = None
 
     @property
@@ -88,7 +88,7 @@ class Chain:
 
     def rows(self) -> Rows:
         """Every move as a row."""
-        return Rows(Move._fields, self.moves)
+        return Rows(Transfer._fields, self.moves)
 
     def frame(self) -> pd.DataFrame:
         """Every move as a row of a frame."""
@@ -116,12 +116,12 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
         row, col = (given.col, given.row) if transposed else (given.row, given.col)
         place = given.computation, row % rows, col % cols
         held.setdefault(place, []).append((row // rows, col // cols, given))
-    moves: dict[tuple[int, ...], Move] = {}
+    moves: dict[tuple[int, ...], Transfer] = {}
     for taken in second.records():
         for tile_row, tile_col, given in held.get((taken.computation, taken.row % down, taken.col % across), []):
             tiles = taken.row // down, taken.col // across
             cell = taken.row, taken.col, taken.computation
-            move = Move(tile_row, tile_col, *taken[:3], *cell, *tiles, *given[:3])
+            move = Transfer(tile_row, tile_col, *taken[:3], *cell, *tiles, *given[:3])
             known = moves.setdefault(move[:5], move)
             if move.from_lane == move.lane != known.from_lane:
                 moves[move[:5]] = move
@@ -214,7 +214,7 @@ def relabelled(plain: Chain) -> Chain | None:
     moves = []
     for move in plain.moves:
         k, end = _cell(plain, move)
-        moves.append(Move(*move[:_TAKEN], *cells[order[k], end][_TAKEN:]))
+        moves.append(Transfer(*move[:_TAKEN], *cells[order[k], end][_TAKEN:]))
     return replace(plain, moves=moves, order=tuple(order))
 
 
@@ -223,14 +223,14 @@ def _together(chain: Chain) -> int:
     return chain.second.chunk
 
 
-def _cell(chain: Chain, move: Move) -> tuple[int, tuple[int, int]]:
+def _cell(chain: Chain, move: Transfer) -> tuple[int, tuple[int, int]]:
     """K, and the row of A or column of B with its computation, in the whole matrix."""
     row = move.tile_row * chain.second.dimensions[0] + move.row
     col = move.tile_col * chain.second.dimensions[1] + move.col
     return (col, (row, move.computation)) if chain.second.role == "A" else (row, (col, move.computation))
 
 
-def summary(moves: Sequence[Move]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
+def summary(moves: Sequence[Transfer]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
     """Each slot with the slot of D that it takes its value from, and the lanes that do so with those that give it."""
     groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for move in moves:
@@ -239,7 +239,7 @@ def summary(moves: Sequence[Move]) -> Iterator[tuple[tuple[int, ...], list[tuple
     yield from sorted(groups.items())
 
 
-def _origin(move: Move) -> tuple[int, int, int]:
+def _origin(move: Transfer) -> tuple[int, int, int]:
     return move.from_tile_row, move.from_tile_col, move.from_reg
 
 

@@ -152,7 +152,7 @@ def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     """The results on one instruction of one shape, relabelled where that explains them."""
     forms = products(*group[0].key[:2])
     members = grouped(group, lambda each: (each.key.role, each.key.type))
-    found: dict[tuple[str, Operand], Sequence[Permutation]] = {}
+    found: dict[tuple[str, RoleType], Sequence[Permutation]] = {}
     for axis in _NEEDED:
         counting = [operand for operand, results in members.items() if axis in _axes(results[0])]
         for operands in _together(counting, forms):
@@ -170,7 +170,7 @@ def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
 
 
 #: Role and type.
-Operand = tuple[str, str]
+RoleType = tuple[str, str]
 
 
 def _axes(result: Result) -> Sequence[str]:
@@ -178,7 +178,7 @@ def _axes(result: Result) -> Sequence[str]:
     return (*instruction(result.key.instruction).axes[result.key.role], _COMPUTATION)
 
 
-def _together(operands: Iterable[Operand], forms: Sequence[Mapping[str, str]]) -> list[set[Operand]]:
+def _together(operands: Iterable[RoleType], forms: Sequence[Mapping[str, str]]) -> list[set[RoleType]]:
     """The operands that share a dimension: those of one form, and those of forms that have an operand in common."""
     groups = [{each} for each in operands]
     for form in forms:
@@ -188,7 +188,7 @@ def _together(operands: Iterable[Operand], forms: Sequence[Mapping[str, str]]) -
     return groups
 
 
-def _complete(axis: str, operands: set[Operand], forms: Sequence[Mapping[str, str]]) -> bool:
+def _complete(axis: str, operands: set[RoleType], forms: Sequence[Mapping[str, str]]) -> bool:
     """Whether a form has all it needs among them, so that a renumbering in one operand shows in the others."""
     needed = _NEEDED[axis]
     return any(all(any((role, form[role]) in operands for role in roles) for roles in needed) for form in forms)

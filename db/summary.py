@@ -15,7 +15,7 @@ from .reader import Reader, Rows, Value
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandSummary:
     """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
 
     ``selectors`` and ``qualifiers`` are those that the operand has a fragment for each of. A verdict is ``rows`` for
@@ -34,7 +34,7 @@ class Summary:
     """Every form that a request names, and the operands of the first instruction that has them."""
 
     forms: tuple[Form, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[OperandSummary, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Summary:
 
         The operands have a column for the shape where there are several.
         """
-        alike: dict[tuple[str, str], list[Operand]] = {}
+        alike: dict[tuple[str, str], list[OperandSummary]] = {}
         for source in self.sources:
             for each in self.operands:
                 if source in each.verdicts:
@@ -70,7 +70,7 @@ class Summary:
         operands = Rows(_OPERAND[first:], [_row(each)[first:] for each in self.operands])
         return operands, Rows(("source", "verdict", "operands"), said)
 
-    def _names(self, operands: Sequence[Operand]) -> str:
+    def _names(self, operands: Sequence[OperandSummary]) -> str:
         """Operands in words, those together that only qualifiers tell apart."""
         if len(operands) == len(self.operands):
             return "all"
@@ -99,7 +99,7 @@ _OPERAND = (
 )
 
 
-def _row(operand: Operand) -> tuple[Value, ...]:
+def _row(operand: OperandSummary) -> tuple[Value, ...]:
     shown = operand.fragment
     matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
     named = shown.instruction, shown.shape, shown.role, shown.type, shown.major, operand.qualifiers
@@ -154,14 +154,16 @@ def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], sour
     return said | {key: Said("rows") for key, each in theirs.items() if each.has_rows and shown[key].source == source}
 
 
-def _operand(keys: Sequence[Key], shown: Mapping[Key, Fragment], said: Mapping[str, Mapping[Key, Said]]) -> Operand:
+def _operand(
+    keys: Sequence[Key], shown: Mapping[Key, Fragment], said: Mapping[str, Mapping[Key, Said]]
+) -> OperandSummary:
     together = {
         source: _together(theirs[key].verdict for key in keys if key in theirs) for source, theirs in said.items()
     }
     selectors = tuple(key.selector for key in keys if key.selector is not None)
     qualifiers = choices(key.qualifiers for key in keys)
     found = {source: words for source, words in together.items() if words}
-    return Operand(shown[keys[0]], selectors, qualifiers, found)
+    return OperandSummary(shown[keys[0]], selectors, qualifiers, found)
 
 
 def _together(verdicts: Iterable[str]) -> str:

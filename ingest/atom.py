@@ -18,7 +18,7 @@ from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, elements
 from ..db.instructions import WARP, Key
-from .mnemonic import Instruction
+from .mnemonic import Mnemonic
 from .shape_stride import Layout, indices, thread_value
 
 
@@ -46,9 +46,9 @@ def lanes(threads: Layout, group: int = WARP) -> NDArray[np.int64]:
 
 
 def fragment(
-    of: Instruction,
+    of: Mnemonic,
     role: str,
-    operand: Operand,
+    operand: AtomLayout,
     threads: Layout,
     selector: int | None = None,
     *,
@@ -71,7 +71,7 @@ def fragment(
     )
 
 
-def scales(of: Instruction, role: str, layout: Layout, chosen: Sequence[int | None], origin: str) -> Fragment:
+def scales(of: Mnemonic, role: str, layout: Layout, chosen: Sequence[int | None], origin: str) -> Fragment:
     """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
 
     Args:
@@ -109,7 +109,7 @@ def scales(of: Instruction, role: str, layout: Layout, chosen: Sequence[int | No
 
 
 @dataclass(frozen=True)
-class Operand:
+class AtomLayout:
     """The layout of an operand, and how a lane's registers hold its values.
 
     Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is
@@ -129,7 +129,7 @@ class Operand:
 
 @cache
 def _elements(
-    name: str, shape: str, role: str, operand: Operand, threads: Layout, supplies: tuple[int, ...]
+    name: str, shape: str, role: str, operand: AtomLayout, threads: Layout, supplies: tuple[int, ...]
 ) -> NDArray[Any]:
     """The elements of an operand: atoms that differ in nothing else share them."""
     index = thread_value(operand.layout)
@@ -156,7 +156,7 @@ _Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _ends(
-    index: NDArray[np.int64], operand: Operand, matrix: tuple[int, int], *, transposed: bool
+    index: NDArray[np.int64], operand: AtomLayout, matrix: tuple[int, int], *, transposed: bool
 ) -> tuple[_Cells, _Cells]:
     """Rows and columns of the first and of the last cell that each element stands for: arrays (threads, elements)."""
     values, chunk = index.shape[1], operand.chunk

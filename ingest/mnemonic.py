@@ -15,7 +15,7 @@ _SCALES = re.compile(r"scale_vec::(\d)x")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class Mnemonic:
     """What a mnemonic says: ``mma`` or ``mma.sp``, the shape, the majors of A and B, the types of D, A, B and C.
 
     ``scales`` is how many block scales a row or a column has, and their type, where it has some.
@@ -33,7 +33,7 @@ class Instruction:
         return Key(self.name, self.shape, type_, role, self.majors.get(role), selector)
 
 
-def instruction(mnemonic: str) -> Instruction | None:
+def instruction(mnemonic: str) -> Mnemonic | None:
     """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
 
     >>> instruction("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32").types["A"]
@@ -47,7 +47,7 @@ def instruction(mnemonic: str) -> Instruction | None:
     counts = [int(found[1]) for each in said.modifiers if (found := _SCALES.fullmatch(each))]
     types = [each for each in said.modifiers if each.startswith("ue")]
     majors = dict(zip("AB", said.layouts, strict=False))
-    return Instruction(said.instruction, said.shape, majors, said.types, next(zip(counts, types, strict=False), None))
+    return Mnemonic(said.instruction, said.shape, majors, said.types, next(zip(counts, types, strict=False), None))
 
 
 def move(mnemonic: str) -> Key | None:

@@ -19,9 +19,9 @@ from ..db import instructions as table
 from ..db.errors import LanemapError
 from ..db.fragment import Fragment, Source
 from ..db.instructions import Key
-from .atom import Operand, fragment
+from .atom import AtomLayout, fragment
 from .imported import Imported, Skipped, claim_sets
-from .mnemonic import Instruction, instruction, move
+from .mnemonic import Mnemonic, instruction, move
 from .move import fragments
 from .shape_stride import Layout, layout, size
 
@@ -109,7 +109,7 @@ def _family(atom: Any) -> str:
     return found[0] if found else str(atom.ptx)
 
 
-def _instruction(atom: Any) -> Instruction:
+def _instruction(atom: Any) -> Mnemonic:
     written = _TYPES.search(atom.name)
     known = instruction(atom.ptx)
     if known is None and written and atom.ptx.startswith("wgmma"):
@@ -130,7 +130,7 @@ def _instruction(atom: Any) -> Instruction:
     return replace(known, name="mma.sp") if note else known
 
 
-def _operand(atom: Any, known: Instruction, role: str) -> Operand:
+def _operand(atom: Any, known: Mnemonic, role: str) -> AtomLayout:
     if role == "A" and known.name == "mma.sp":
         raise LanemapError("it covers every column of a sparse A, and does not say which of them a register keeps")
     if known.name.startswith("wgmma") and (role == "B" or (role == "A" and "_SS" in atom.name)):
@@ -141,7 +141,7 @@ def _operand(atom: Any, known: Instruction, role: str) -> Operand:
     values = size(held.shape) // size(held.shape[0]) if isinstance(held.shape, tuple) else 0
     if values % slots:
         raise LanemapError(f"{held} gives a lane {values} {type_}, which do not fill registers")
-    return Operand(held, values // slots, slots)
+    return AtomLayout(held, values // slots, slots)
 
 
 def _layout(of: Any) -> Layout:

@@ -1,13 +1,16 @@
 """The Python API, and what importing it costs."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import lanemap
 
+PACKAGES = {"capture", "cli", "db", "ingest"}
 HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark", "PIL", "reportlab"}
 
 
@@ -232,3 +235,17 @@ def test_folders_of_the_user_break_nothing(tmp_path, built):
     script = f"import lanemap; print(len(lanemap.open({str(built)!r}).layout('m16n8k16', 'f16', 'A')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout == "256\n"
+
+
+def test_a_name_stands_for_one_class():
+    """Two classes of one name would be one word for two things."""
+    package = Path(lanemap.__file__).parent
+    files = [file for file in package.rglob("*.py") if file.relative_to(package).parts[0] in PACKAGES]
+    named = [
+        node.name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert len(named) > 100
+    assert sorted(named) == sorted(set(named))

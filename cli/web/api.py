@@ -212,7 +212,7 @@ async def diff_file(
         return _report(await working(tasks.diff_file, form, file, against, only), form)
 
 
-class Metadata(BaseModel):
+class DecodeRequest(BaseModel):
     """The arguments of ``Database.decode``."""
 
     model_config = ConfigDict(extra="forbid")
@@ -225,7 +225,7 @@ class Metadata(BaseModel):
 
 
 @router.post("/decode", responses=described(ROWS))
-def decode(database: Opened, form: RowsFormat, metadata: Metadata) -> Response:
+def decode(database: Opened, form: RowsFormat, metadata: DecodeRequest) -> Response:
     """The columns of a sparse A that metadata chooses. A word may be text, as in 0x44444444."""
     return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
 

@@ -21,7 +21,7 @@ _WORDS = re.compile(r"[a-z0-9.:_]+")
 _MOST = 60
 
 
-class Found(NamedTuple):
+class Hit(NamedTuple):
     """A page, and whether the name that was asked for says just that."""
 
     name: str
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     exact: bool = False
 
 
-def find(survey: Survey, reader: Reader, text: str, links: Links) -> tuple[list[Found], str]:
+def find(survey: Survey, reader: Reader, text: str, links: Links) -> tuple[list[Hit], str]:
     """The pages that a name stands for, those that it names to the letter first; and why there are none."""
     if not text.strip():
         return [], ""
@@ -49,18 +49,18 @@ def find(survey: Survey, reader: Reader, text: str, links: Links) -> tuple[list[
     # Of a dense and a sparse instruction, a name is that of the dense one.
     exact = named[0] if len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 else None
     found = [
-        Found(" ".join((*page.path, *(value for _, value in page.parameters))), href, page == exact)
+        Hit(" ".join((*page.path, *(value for _, value in page.parameters))), href, page == exact)
         for page in pages
         if (href := links.page(page)) is not None
     ]
     return found, words or ("" if found else f"nothing is called {text.strip()!r}")
 
 
-def near(survey: Survey, path: str, links: Links) -> list[Found]:
+def near(survey: Survey, path: str, links: Links) -> list[Hit]:
     """The pages whose addresses are most like one that there is not."""
     addresses = {page.address.lower(): page for page in _every(survey)}
     close = get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)
-    return [Found(" ".join(addresses[each].path), links.page(addresses[each]) or "") for each in close]
+    return [Hit(" ".join(addresses[each].path), links.page(addresses[each]) or "") for each in close]
 
 
 def _named(survey: Survey, query: Query) -> Iterator[Page]:

@@ -15,7 +15,7 @@ from lark import Token, Tree
 from numpy.typing import NDArray
 
 from ..spans import spans
-from .grammar import MAX_DEPTH, Case, Formula, FormulaError
+from .grammar import MAX_DEPTH, Clause, Formula, FormulaError
 
 Array = NDArray[Any]
 
@@ -152,7 +152,7 @@ class _Points(NamedTuple):
         at = "" if everywhere else f" in lanes {spans(lanes)}"
         return f"{self.evaluation.letter}{spans(self.element[indices].tolist())}{at}"
 
-    def holds(self, case: Case) -> Array:
+    def holds(self, case: Clause) -> Array:
         """Where the conditions of a case hold."""
         holds = np.ones(self.lane.shape, bool)
         for clause in (case.elements, case.lanes):

@@ -28,7 +28,7 @@ class FormulaError(LanemapError):
 
 
 @dataclass(frozen=True)
-class Case:
+class Clause:
     """One value of a definition and the elements and lanes that it holds for."""
 
     value: Tree[Token]
@@ -39,7 +39,7 @@ class Case:
     text: str
 
 
-Formula = Mapping[str, tuple[Case, ...]]
+Formula = Mapping[str, tuple[Clause, ...]]
 
 
 def parse(text: str) -> Formula:
@@ -60,7 +60,7 @@ def parse(text: str) -> Formula:
 
 @lru_cache(maxsize=1024)
 def _definitions(text: str) -> Formula:
-    definitions: dict[str, tuple[Case, ...]] = {}
+    definitions: dict[str, tuple[Clause, ...]] = {}
     for definition in _parser().parse(text).children:
         assert isinstance(definition, Tree)
         name = str(definition.children[0]).rstrip("=").split()[-1]
@@ -76,7 +76,7 @@ def _parser() -> Lark:
     return Lark(grammar, start="formula", parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
-def _case(tree: Tree[Token], text: str) -> Case:
+def _case(tree: Tree[Token], text: str) -> Clause:
     depth = _depth(tree)
     if depth > MAX_DEPTH:
         raise FormulaError(f"nested deeper than {MAX_DEPTH} levels")
@@ -90,7 +90,7 @@ def _case(tree: Tree[Token], text: str) -> Case:
         found[kind] = clause
     assert isinstance(value, Tree)
     otherwise = "otherwise" in found
-    return Case(value, found.get("elements"), found.get("lanes"), otherwise, depth, _excerpt(tree, text))
+    return Clause(value, found.get("elements"), found.get("lanes"), otherwise, depth, _excerpt(tree, text))
 
 
 def _excerpt(tree: Tree[Token], text: str) -> str:

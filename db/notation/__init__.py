@@ -45,7 +45,7 @@ class Notation:
 
 
 @dataclass(frozen=True)
-class Entry:
+class NotationEntry:
     """What a notation writes, and for whom."""
 
     name: str
@@ -58,25 +58,25 @@ class Entry:
         return notation
 
 
-NOTATIONS: Mapping[str, Entry] = {
+NOTATIONS: Mapping[str, NotationEntry] = {
     each.name: each
     for each in (
-        Entry(
+        NotationEntry(
             "cute",
             "`Layout<Shape<...>,Stride<...>>` of thread and value, and for a whole instruction what `MMA_Traits` holds",
             "CUTLASS",
         ),
-        Entry("linear", "`#ttg.linear`, bases of register and lane bits", "Triton"),
-        Entry("triton", "`#ttg.nvidia_mma` or `#ttg.dot_op`, where one equals the layout", "Triton"),
-        Entry(
+        NotationEntry("linear", "`#ttg.linear`, bases of register and lane bits", "Triton"),
+        NotationEntry("triton", "`#ttg.nvidia_mma` or `#ttg.dot_op`, where one equals the layout", "Triton"),
+        NotationEntry(
             "affine",
             "`affine_map<(lane, value) -> (row, col)>`, and the nested layout where there is one",
             "MLIR, IREE",
         ),
-        Entry("python", "an index function and its inverse", "TVM, TileLang"),
-        Entry("cpp", "a header of constexpr functions for host and device, C++17, no dependency", "CUDA, C++"),
-        Entry("ptx-formula", "a closed form in PTX's own notation", "reading"),
-        Entry("tikz", "a picture of the matrix with lanes and elements", "papers in LaTeX"),
+        NotationEntry("python", "an index function and its inverse", "TVM, TileLang"),
+        NotationEntry("cpp", "a header of constexpr functions for host and device, C++17, no dependency", "CUDA, C++"),
+        NotationEntry("ptx-formula", "a closed form in PTX's own notation", "reading"),
+        NotationEntry("tikz", "a picture of the matrix with lanes and elements", "papers in LaTeX"),
     )
 }
 

@@ -10,18 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment
 from . import Notation
 from .arithmetic import evaluate, quotients
-from .digits import Digit, Sum
+from .digits import Array, Digit, Sum
 from .table import rows_of, table
-
-Array = NDArray[Any]
 
 _PLACE = ("lane", "value")
 _CELL = ("computation", "row", "col")

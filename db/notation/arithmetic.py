@@ -12,11 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numpy.typing import NDArray
-
-from .digits import Case, Digit, Sum
-
-Array = NDArray[Any]
+from .digits import Array, Case, Digit, Sum
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -12,15 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment, elements
 from . import Notation, RefusedError
 from .arithmetic import bits, evaluate
-from .digits import Case, NotASumError, as_cases
-from .table import Held, Inverse, by_lane, everywhere, holding, inverse
-
-Array = NDArray[Any]
+from .digits import Array, Case, NotASumError, as_cases
+from .table import HeldElements, Inverse, by_lane, everywhere, holding, inverse
 
 _BEFORE = """\
 // C++17, constexpr, no other header. Arguments must be in range.
@@ -114,7 +111,7 @@ def read(text: str, fragment: Fragment) -> Array:
     return rows[agree]
 
 
-def _holds(fragment: Fragment, held: Held) -> str:
+def _holds(fragment: Fragment, held: HeldElements) -> str:
     """Which lanes hold something and, where these leave out elements, in which slots."""
     lanes, elements, _ = held
     reg, slot = np.divmod(elements, fragment.slots)

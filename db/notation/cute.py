@@ -11,17 +11,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment
 from . import Notation, RefusedError, identifier
-from .digits import Digit, Sum
+from .digits import Array, Digit, Sum
 from .table import by_lane, located, refusal, rows_of, sum_of, table
-
-Array = NDArray[Any]
 
 #: CuTe's names of PTX's types.
 _VALUE_TYPES = {

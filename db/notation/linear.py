@@ -7,17 +7,14 @@ XOR of those of its bits.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment
 from ..instructions import WARP
 from . import Notation, RefusedError
+from .digits import Array
 from .table import located, refusal, rows_of, table
-
-Array = NDArray[Any]
 
 _CELL = ("computation", "row", "col")
 _BASES = re.compile(r"(register|lane|warp) = \[(.*?)\](?=, \w+ =)")

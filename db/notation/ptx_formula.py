@@ -8,20 +8,16 @@ leads to. Where only some lanes hold elements, the cases of ``row`` say which. W
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formula import coverage, evaluate_at, parse, value_at
 from ..fragment import Fragment, elements
 from ..instructions import WARP
 from . import Notation, RefusedError
 from .arithmetic import bits
-from .digits import Case
+from .digits import Array, Case
 from .table import by_lane, cases_of, everywhere, holding
-
-Array = NDArray[Any]
 
 #: What PTX calls the elements of a role; those of matrix moves, which have no formulas, are called like those of A.
 _LETTER = defaultdict(lambda: "a", {"A": "a", "B": "b", "C": "c", "D": "c", "E": "e"})

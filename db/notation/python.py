@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment
 from . import Notation
 from .arithmetic import evaluate, quotients
-from .digits import NotASumError, Sum, as_sum
+from .digits import Array, NotASumError, Sum, as_sum
 from .table import Table, refusal, rows_of, table
-
-Array = NDArray[Any]
 
 _PLACE = ("lane", "value")
 _FUNCTION = re.compile(

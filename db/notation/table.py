@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment, by_rule
 from . import RefusedError
-from .digits import MOST_CASES, Case, NotASumError, Sum, as_cases, as_sum
-
-Array = NDArray[Any]
+from .digits import MOST_CASES, Array, Case, NotASumError, Sum, as_cases, as_sum
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def table(fragment: Fragment) -> Table:
     return Table(fragment, cells, extents)
 
 
-class Held(NamedTuple):
+class HeldElements(NamedTuple):
     """The lanes that hold anything, the elements i that these hold, and what.
 
     ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
@@ -144,7 +141,7 @@ class Held(NamedTuple):
     coordinates: Mapping[str, Array]
 
 
-def by_lane(fragment: Fragment) -> Held:
+def by_lane(fragment: Fragment) -> HeldElements:
     """What the lanes of a fragment hold.
 
     Raises:
@@ -164,10 +161,10 @@ def by_lane(fragment: Fragment) -> Held:
     names = ("row", "col", "col_last", "computation")
     arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in names}
     arrays["computation"] -= 1
-    return Held(lanes, elements, arrays)
+    return HeldElements(lanes, elements, arrays)
 
 
-def inside(fragment: Fragment, held: Held) -> None:
+def inside(fragment: Fragment, held: HeldElements) -> None:
     """Refuse a fragment with cells outside the matrix."""
     rows, cols = fragment.dimensions
     products = int(held.coordinates["computation"].max()) + 1
@@ -190,7 +187,7 @@ def holding(count: int, numbers: Array) -> tuple[int, int] | None:
     return (mask, first & mask) if len(numbers) == 1 << varying.bit_count() else None
 
 
-def everywhere(fragment: Fragment, held: Held) -> dict[str, Array]:
+def everywhere(fragment: Fragment, held: HeldElements) -> dict[str, Array]:
     """The coordinates extended to all lanes and elements: one that holds nothing is given what a similar one holds."""
     lanes, elements = held.lanes, held.elements
     near = np.ix_(_similar(fragment.threads, lanes), _similar(fragment.registers * fragment.slots, elements))

@@ -10,17 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Element, Fragment, elements
 from ..instructions import WARP
 from ..picture.palette import ink, shade
 from . import Notation
-
-Array = NDArray[Any]
+from .digits import Array
 
 #: Points that a character of a label takes, and a line of labels.
 _CHARACTER, _LINE = 2.7, 8

@@ -12,17 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..fragment import Fragment
 from ..instructions import WARP, dimensions
 from . import Notation, RefusedError
+from .digits import Array
 from .table import located, refusal, rows_of, table
-
-Array = NDArray[Any]
 
 _MMA = re.compile(r"warpsPerCTA = \[(\d+), 1\], instrShape = \[(\d+), (\d+)(?:, (\d+))?\]")
 _DOT = re.compile(r"opIdx = ([01]), .*, kWidth = (\d+)")

@@ -9,12 +9,12 @@ from ...db.fragment import Fragment
 from ..imported import Skipped
 from ..mnemonic import move
 from ..move import fragments, tensor_memory
-from .header import Name, Struct
+from .header import Struct, TypeName
 from .operation import family, layout_of
 from .traits import Library
 
 
-def copy(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
+def copy(library: Library, name: TypeName, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
     """The fragments of a copy, or a Skipped with the reason why it has none.
 
     Args:

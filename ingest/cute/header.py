@@ -71,13 +71,13 @@ def parse_header(text: str, file: str = "") -> Header:
 
 
 @cache
-def parse_type(text: str) -> Name:
+def parse_type(text: str) -> TypeName:
     """A type.
 
     Raises:
         LanemapError: it is not a name with template arguments; shows the text.
     """
-    parsed: Name = _parse("type", text)
+    parsed: TypeName = _parse("type", text)
     return parsed
 
 
@@ -104,7 +104,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Name:
+class TypeName:
     """A type: a name with qualifiers and template arguments, and the extent of an array."""
 
     parts: tuple[Part, ...]
@@ -120,7 +120,7 @@ class Name:
         return "::".join(map(str, self.parts)) + extent
 
 
-Term = Name | int
+Term = TypeName | int
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class Struct:
     operation keeps its instruction; ``numbers`` its constants; ``where`` is the file and line.
     """
 
-    name: Name
+    name: TypeName
     parameters: tuple[str, ...]
-    base: Name | None
+    base: TypeName | None
     members: Mapping[str, str]
     strings: tuple[str, ...]
     where: str = ""
@@ -218,7 +218,7 @@ def _parser(start: str) -> Lark:
     return Lark(grammar, start=start, parser="lalr", maybe_placeholders=True)
 
 
-def _head(tree: Tree[Token]) -> tuple[Name, tuple[str, ...], Name | None]:
+def _head(tree: Tree[Token]) -> tuple[TypeName, tuple[str, ...], TypeName | None]:
     template, name, base = tree.children
     parameters = tuple(map(_parameter, filter(None, template.children))) if isinstance(template, Tree) else ()
     assert isinstance(name, Tree)
@@ -230,9 +230,9 @@ def _parameter(tree: Any) -> str:
     return str(name or _name(type_).last)
 
 
-def _name(tree: Tree[Token]) -> Name:
+def _name(tree: Tree[Token]) -> TypeName:
     *parts, extent = tree.children
-    return Name(tuple(map(_part, parts)), None if extent is None else int(str(extent)))
+    return TypeName(tuple(map(_part, parts)), None if extent is None else int(str(extent)))
 
 
 def _part(tree: Any) -> Part:
@@ -245,7 +245,7 @@ def _term(node: Any) -> Term:
         number, places = (int(str(child)) for child in node.children)
         return number << min(places, MAX_DEPTH)
     if isinstance(node, Tree) and node.data == "quotient":
-        return Name((Part("quotient", tuple(map(_term, node.children))),))
+        return TypeName((Part("quotient", tuple(map(_term, node.children))),))
     return _name(node) if isinstance(node, Tree) else int(str(node))
 
 

@@ -13,11 +13,11 @@ from itertools import product
 from ...db import instructions as table
 from ...db.errors import LanemapError
 from ...db.fragment import Fragment
-from ..atom import Operand, fragment, scales
+from ..atom import AtomLayout, fragment, scales
 from ..imported import Skipped
-from ..mnemonic import Instruction, instruction
+from ..mnemonic import Mnemonic, instruction
 from ..shape_stride import Layout, NoLayoutError, size
-from .header import Name, Struct, parse_type
+from .header import Struct, TypeName, parse_type
 from .traits import Library, Traits, Value
 
 _REGISTER_BITS = {"uint32_t": 32, "int32_t": 32, "float": 32, "double": 64}
@@ -26,7 +26,7 @@ _PTX = re.compile(r"[a-z][a-z0-9_]+(?:[.][\w:]+)+")
 _NO_INSTRUCTION = re.compile(r"setp|mov[.]|bar|elect")
 
 
-def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
+def atom(library: Library, name: TypeName, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
     """The fragments of an operation; a Skipped with the reason for each operand without one, or for all of it.
 
     Args:
@@ -69,7 +69,7 @@ def atom(library: Library, name: Name, operation: Struct, called: str) -> Iterat
 
 
 def _scales(
-    library: Library, traits: Traits, operation: Struct, scaled: Sequence[Instruction], called: str
+    library: Library, traits: Traits, operation: Struct, scaled: Sequence[Mnemonic], called: str
 ) -> Iterator[Fragment | Skipped]:
     """The block scales of each of its mnemonics: an operation may have one for each number of scales."""
     if not scaled:
@@ -113,7 +113,7 @@ def _why(instruction: str | None) -> str:
     return f"{instruction} is not an instruction for tensor cores: a thread does it by itself"
 
 
-def _operand(library: Library, traits: Traits, operation: Struct, known: Instruction, role: str) -> Operand:
+def _operand(library: Library, traits: Traits, operation: Struct, known: Mnemonic, role: str) -> AtomLayout:
     registers, bits = _registers(operation, known, role)
     layout = layout_of(library, traits, {"D": "CLayout"}.get(role, f"{role}Layout"))
     if (bits == 64) != (known.types.get(role) == "f64"):
@@ -122,16 +122,16 @@ def _operand(library: Library, traits: Traits, operation: Struct, known: Instruc
     rule = table.sparsity(known.name, known.shape, known.types["A"])
     sparse = table.instruction(known.name).sparse
     if role == "E":
-        return Operand(layout, registers, rule.slots, rule.width)
+        return AtomLayout(layout, registers, rule.slots, rule.width)
     if role == "A" and sparse:
         _check_sparse(library.member(traits, "ValTypeA"))
     slots = values // (2 if role == "A" and sparse else 1) // registers
     if slots < 1 or bits % slots:
         raise LanemapError(f"{layout} does not fill {registers} registers of {bits} bits")
-    return Operand(layout, registers, slots, rule.width if role == "A" else 1)
+    return AtomLayout(layout, registers, slots, rule.width if role == "A" else 1)
 
 
-def _registers(operation: Struct, known: Instruction, role: str) -> tuple[int, int]:
+def _registers(operation: Struct, known: Mnemonic, role: str) -> tuple[int, int]:
     """How many registers an operand has, and their bits."""
     text = operation.members.get(f"{role}Registers", "none")
     if known.name.startswith("wgmma"):
@@ -148,14 +148,14 @@ def _registers(operation: Struct, known: Instruction, role: str) -> tuple[int, i
 def _check_sparse(type_: Value) -> None:
     """Raises LanemapError unless the type is ``sparse_elem<S, T>``."""
     match type_:
-        case Name(parts=[*_, part]) if part.name == "sparse_elem" and part.arguments:
+        case TypeName(parts=[*_, part]) if part.name == "sparse_elem" and part.arguments:
             first = part.arguments[0]
             if isinstance(first, int) and first > 1:
                 return
     raise LanemapError(f"its mma is sparse, and its ValTypeA is {type_}, not a sparse_elem: which columns is not said")
 
 
-def _suppliers(operation: Struct, known: Instruction, role: str) -> list[tuple[int | None, tuple[int, ...]]]:
+def _suppliers(operation: Struct, known: Mnemonic, role: str) -> list[tuple[int | None, tuple[int, ...]]]:
     """For each fragment of a role, its selector and the lanes of each four that hold it.
 
     The selector of mma.sp is a literal of the assembly. wgmma.sp has a parameter: it selects one pair of each four

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from ...db.errors import LanemapError
 from ..shape_stride import IntTuple, Layout, layout
-from .header import Alias, Header, Name, Part, Struct, Term, parse_parameters, parse_type
+from .header import Alias, Header, Part, Struct, Term, TypeName, parse_parameters, parse_type
 
 _NUMBER = re.compile(r"_(\d+)")
 _TRAITS = ("MMA_Traits", "Copy_Traits")
-_NOTHING = Struct(Name((Part(""),)), (), None, {}, ())
+_NOTHING = Struct(TypeName((Part(""),)), (), None, {}, ())
 _MAX_NESTED = 60
 
 
@@ -30,7 +30,7 @@ class Traits:
     bound: Mapping[str, Value]
 
 
-Value = int | Layout | Name | Traits | tuple["Value", ...]
+Value = int | Layout | TypeName | Traits | tuple["Value", ...]
 
 
 class Library:
@@ -39,8 +39,8 @@ class Library:
     def __init__(self) -> None:
         """Start with nothing; ``add`` headers, those that declare an alias before those that use it."""
         self._aliases: dict[str, set[Alias]] = {}
-        self._operations: dict[str, list[tuple[Name, Struct]]] = {}
-        self._traits: dict[str, list[tuple[Name, Struct]]] = {}
+        self._operations: dict[str, list[tuple[TypeName, Struct]]] = {}
+        self._traits: dict[str, list[tuple[TypeName, Struct]]] = {}
         self._open: list[object] = []
 
     def add(self, header: Header) -> None:
@@ -55,24 +55,24 @@ class Library:
                 name = self._canonical(_with_parameters(struct))
                 self._operations.setdefault(name.last.name, []).append((name, struct))
 
-    def pattern(self, struct: Struct) -> Name | None:
+    def pattern(self, struct: Struct) -> TypeName | None:
         """What X is in ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
         last = struct.name.last
-        if last.name not in _TRAITS or not last.arguments or not isinstance(last.arguments[0], Name):
+        if last.name not in _TRAITS or not last.arguments or not isinstance(last.arguments[0], TypeName):
             return None
         return self._canonical(last.arguments[0])
 
-    def operations(self, traits: Struct) -> list[tuple[Name, Struct]]:
+    def operations(self, traits: Struct) -> list[tuple[TypeName, Struct]]:
         """The operations whose traits these are, with their names."""
         pattern = self.pattern(traits)
         candidates = self._operations.get(pattern.last.name, []) if pattern else []
         return [(name, struct) for name, struct in candidates if (found := self._of(name)) and found.struct is traits]
 
-    def lonely(self) -> list[Name]:
+    def lonely(self) -> list[TypeName]:
         """The operations that have no traits."""
         return [name for group in self._operations.values() for name, _ in group if self._of(name) is None]
 
-    def traits(self, operation: Name) -> Traits:
+    def traits(self, operation: TypeName) -> Traits:
         """The traits of an operation: those for it alone before those with template parameters.
 
         Raises:
@@ -116,7 +116,7 @@ class Library:
         arguments = tuple(self.value(argument, within) for argument in term.last.arguments)
         return self._applied(term.last.name, arguments)
 
-    def _of(self, operation: Name) -> Traits | None:
+    def _of(self, operation: TypeName) -> Traits | None:
         candidates = self._traits.get(operation.last.name, [])
         for pattern, struct in sorted(candidates, key=lambda candidate: bool(candidate[1].parameters)):
             bound: dict[str, Value] = {}
@@ -124,20 +124,20 @@ class Library:
                 return Traits(struct, bound)
         return None
 
-    def _canonical(self, name: Name) -> Name:
+    def _canonical(self, name: TypeName) -> TypeName:
         """A type without namespaces and aliases, so that two spellings of one type are equal."""
         found = self.value(name)
-        return found if isinstance(found, Name) else name
+        return found if isinstance(found, TypeName) else name
 
-    def _owner(self, term: Name, within: Traits) -> Traits | None:
+    def _owner(self, term: TypeName, within: Traits) -> Traits | None:
         """The traits whose member a qualified name is; None where the qualifiers are namespaces."""
-        qualifier = Name(term.parts[:-1])
+        qualifier = TypeName(term.parts[:-1])
         if not qualifier.parts or not (qualifier.last.name in _TRAITS or self.has(within, qualifier.last.name)):
             return None
         owner = self.value(qualifier, within)
         return owner if isinstance(owner, Traits) else None
 
-    def _plain(self, term: Name, within: Traits) -> Value:
+    def _plain(self, term: TypeName, within: Traits) -> Value:
         name = term.last.name
         if matched := _NUMBER.fullmatch(name):
             return int(matched[1])
@@ -147,7 +147,7 @@ class Library:
             return self.member(within, name)
         if name in self._aliases:
             return self._alias(name, ())
-        return Name((term.last,), term.extent)
+        return TypeName((term.last,), term.extent)
 
     def _alias(self, name: str, arguments: tuple[Value, ...]) -> Value:
         alias, *others = self._aliases[name]
@@ -169,11 +169,11 @@ class Library:
                 return layout(_numbers(shape), _numbers(stride))
             case "quotient", (int(number), int(divisor)) if divisor:
                 return number // divisor
-            case name, (Name() as operation,) if name in _TRAITS:
+            case name, (TypeName() as operation,) if name in _TRAITS:
                 return self.traits(operation)
             case name, _ if name in self._aliases:
                 return self._alias(name, arguments)
-        return Name((Part(name, tuple(map(_term, arguments))),))
+        return TypeName((Part(name, tuple(map(_term, arguments))),))
 
     def _lineage(self, traits: Traits) -> Iterator[Traits]:
         """The traits and their bases, nearest first."""
@@ -201,26 +201,26 @@ class Library:
             self._open.pop()
 
 
-def _with_parameters(struct: Struct) -> Name:
+def _with_parameters(struct: Struct) -> TypeName:
     """The name of a template as that of its own instance: what a pattern of all its instances matches."""
     last = struct.name.last
     if not struct.parameters or last.arguments is not None:
         return struct.name
-    return Name((Part(last.name, tuple(Name((Part(name),)) for name in struct.parameters)),))
+    return TypeName((Part(last.name, tuple(TypeName((Part(name),)) for name in struct.parameters)),))
 
 
 def written(traits: Struct) -> str:
     """What the operation of the traits is called there, without namespaces."""
     last = traits.name.last
     operation = last.arguments[0] if last.arguments else traits.name
-    return str(operation.last if isinstance(operation, Name) else operation)
+    return str(operation.last if isinstance(operation, TypeName) else operation)
 
 
 def _matches(pattern: Term, operation: Value, parameters: Sequence[str], bound: dict[str, Value]) -> bool:
     """Whether an operation is one of the pattern's; binds the template parameters."""
-    if isinstance(pattern, Name) and pattern.last.name in parameters and pattern.last.arguments is None:
+    if isinstance(pattern, TypeName) and pattern.last.name in parameters and pattern.last.arguments is None:
         return bound.setdefault(pattern.last.name, operation) == operation
-    if not isinstance(pattern, Name) or not isinstance(operation, Name):
+    if not isinstance(pattern, TypeName) or not isinstance(operation, TypeName):
         return pattern == operation
     left, right = pattern.last, operation.last
     if left.arguments is None or right.arguments is None:
@@ -241,6 +241,6 @@ def _numbers(value: Value) -> IntTuple:
 
 
 def _term(value: Value) -> Term:
-    if isinstance(value, Name | int):
+    if isinstance(value, TypeName | int):
         return value
-    return Name((Part(str(value)),))
+    return TypeName((Part(str(value)),))

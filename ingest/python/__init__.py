@@ -19,7 +19,7 @@ from ...db.fragment import Fragment, Source
 from ...db.instructions import Key
 from ..imported import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
-from .mapping import Entry, Mapping, read_mapping, shipped
+from .mapping import LibraryEntry, Mapping, read_mapping, shipped
 from .process import answers
 
 __all__ = ["called", "load", "shipped"]
@@ -85,7 +85,7 @@ def _file(mapping: str) -> Path:
     return Path(mapping)
 
 
-def _task(entry: Entry, path: Path) -> dict[str, Any]:
+def _task(entry: LibraryEntry, path: Path) -> dict[str, Any]:
     """What the other process needs to know of an entry."""
     return {
         "modules": list(entry.module) or [path.stem],
@@ -98,7 +98,7 @@ def _task(entry: Entry, path: Path) -> dict[str, Any]:
     }
 
 
-def _operands(entry: Entry, answer: Table[str, Any]) -> Iterator[_Operand]:
+def _operands(entry: LibraryEntry, answer: Table[str, Any]) -> Iterator[_Operand]:
     for claim in entry.claims:
         for type_ in claim.types.split():
             made: Fragment | None = None

@@ -22,7 +22,7 @@ from ...db.errors import LanemapError
 from ...db.fragment import Fragment, elements
 from ...db.instructions import Key, Operand
 from ..shape_stride import layout, thread_value
-from .mapping import Claim, Entry
+from .mapping import Claim, LibraryEntry
 
 _MOVE = re.compile(r"(?:ld|st)matrix[.]x([124])([.]trans)?")
 _Numbers = NDArray[np.int64]
@@ -59,7 +59,7 @@ def size(claim: Claim, type_: str) -> Operand:
     return of
 
 
-def domain(entry: Entry) -> list[int] | None:
+def domain(entry: LibraryEntry) -> list[int] | None:
     """How far each argument of an entry's callable goes; None for an object."""
     sizes = [(claim, size(claim, type_)) for claim in entry.claims for type_ in claim.types.split()]
     threads = max(claim.thread + each.threads for claim, each in sizes)
@@ -75,7 +75,7 @@ def domain(entry: Entry) -> list[int] | None:
     return None
 
 
-def places(entry: Entry, claim: Claim, type_: str, answer: Mapping[str, Any]) -> Places:
+def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, Any]) -> Places:
     """Where an entry puts each value of each thread.
 
     Raises:
@@ -95,7 +95,9 @@ def places(entry: Entry, claim: Claim, type_: str, answer: Mapping[str, Any]) ->
         raise LanemapError(f"what it gives is not of the form {entry.form!r}") from None
 
 
-def fragment(entry: Entry, claim: Claim, type_: str, found: Places, origin: str | None) -> tuple[Fragment, list[str]]:
+def fragment(
+    entry: LibraryEntry, claim: Claim, type_: str, found: Places, origin: str | None
+) -> tuple[Fragment, list[str]]:
     """The operand of a claim, and what is wrong with it: places that are not defined, or outside.
 
     Raises:
@@ -127,7 +129,7 @@ def fragment(entry: Entry, claim: Claim, type_: str, found: Places, origin: str 
     return made, remarks
 
 
-def _enumerated(entry: Entry, answer: Mapping[str, Any]) -> Places:
+def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     """The values of a callable, in the order of its domain."""
     extents = domain(entry)
     assert extents is not None
@@ -225,7 +227,7 @@ def _extents(claim: Claim) -> tuple[int, int]:
     return (cols, rows) if claim.turned else (rows, cols)
 
 
-def _cut(entry: Entry, claim: Claim, of: Operand, found: Places) -> tuple[dict[str, Any], list[str]]:
+def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple[dict[str, Any], list[str]]:
     """The places of a claim's operand, counted from its own origin, and those that are outside."""
     several = table.computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
     thread, value = found.thread - claim.thread, found.value - claim.first

@@ -1,7 +1,7 @@
 """Mappings: TOML files that say which callables of a library claim what of which operands.
 
-A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``Entry``), each with a list ``claims`` (``Claim``).
-An entry names one callable or object; a claim says of which operand it is the layout.
+A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntry``), each with a list ``claims``
+(``Claim``). An entry names one callable or object; a claim says of which operand it is the layout.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LibraryEntry:
     """One callable or object of a library.
 
     Attributes:
@@ -119,7 +119,7 @@ class Mapping:
     library: str
     package: str
     seen: tuple[str, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LibraryEntry, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
 
 
@@ -157,14 +157,14 @@ def shipped() -> Iterator[Mapping]:
     yield from map(read_mapping, sorted((Path(__file__).parent / "mappings").glob("*.toml")))
 
 
-def _entry(table: object) -> Entry:
+def _entry(table: object) -> LibraryEntry:
     if not isinstance(table, dict):
         raise LanemapError("it is not a table: write [[entry]]")
     claims = table.get("claims")
     if not isinstance(claims, list) or not claims:
         raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
     renamed = {"with_" if name == "with" else name: value for name, value in table.items() if name != "claims"}
-    entry = _build(Entry, renamed, claims=tuple(map(_claim, claims)))
+    entry = _build(LibraryEntry, renamed, claims=tuple(map(_claim, claims)))
     if entry.form not in FORMS:
         raise LanemapError(f"invalid form {entry.form!r}: it is one of {', '.join(FORMS)}")
     if not entry.module and not entry.adapter:

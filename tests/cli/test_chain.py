@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lanemap.db.chain import Move
+from lanemap.db.chain import Transfer
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_in_other_formats_a_remark_says_what_there_is_no_recipe_for(run):
 
 def test_every_element_in_other_formats(run):
     rows = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D m16n8k16 f16 A -f csv".split()).out)))
-    assert tuple(rows[0]) == Move._fields
+    assert tuple(rows[0]) == Transfer._fields
     assert len(rows) == 256
     assert all(row["lane"] == row["from_lane"] for row in rows)
 

@@ -5,7 +5,7 @@ import pytest
 
 from lanemap import LanemapError
 from lanemap.db.structure import check
-from lanemap.ingest.atom import Operand, fragment, lanes
+from lanemap.ingest.atom import AtomLayout, fragment, lanes
 from lanemap.ingest.mnemonic import instruction, move
 from lanemap.ingest.move import fragments
 from lanemap.ingest.shape_stride import layout
@@ -68,7 +68,7 @@ def test_threads_that_do_not_fill_a_warp_are_refused(threads):
 
 
 def test_a_dense_operand_by_hand():
-    found = fragment(F16, "A", Operand(A, 4, 2), WARP)
+    found = fragment(F16, "A", AtomLayout(A, 4, 2), WARP)
     for lane, reg, slot, row, col, col_last, computation in found.elements.tolist():
         assert row == lane // 4 + 8 * (reg % 2)
         assert col == col_last == lane % 4 * 2 + slot + 8 * (reg // 2)
@@ -78,7 +78,7 @@ def test_a_dense_operand_by_hand():
 
 
 def test_b_is_turned_over():
-    found = fragment(F16, "B", Operand(B, 2, 2), WARP)
+    found = fragment(F16, "B", AtomLayout(B, 2, 2), WARP)
     for lane, reg, slot, row, col, _, _ in found.elements.tolist():
         assert (row, col) == (lane % 4 * 2 + slot + 8 * reg, lane // 4)
     assert found.dimensions == (16, 8)
@@ -89,7 +89,7 @@ def test_b_is_turned_over():
 def test_a_sparse_element_has_its_chunk_as_its_window(chunk, slots, per_chunk):
     values = 32
     held = layout(((4, 8), (8, 2, 2)), ((128, 1), (16, 8, 512)))
-    found = fragment(SPARSE, "A", Operand(held, 4, slots, chunk), WARP)
+    found = fragment(SPARSE, "A", AtomLayout(held, 4, slots, chunk), WARP)
     assert values // 2 == 4 * slots
     for lane, reg, slot, row, col, col_last, _ in found.elements.tolist():
         assert row == lane // 4 + 8 * (reg % 2)
@@ -100,7 +100,7 @@ def test_a_sparse_element_has_its_chunk_as_its_window(chunk, slots, per_chunk):
 
 def test_metadata_belongs_to_the_type_of_a():
     held = layout(((2, 2, 8), 32), ((8, 512, 1), 16))
-    found = fragment(SPARSE, "E", Operand(held, 1, 16, 4), WARP, 0)
+    found = fragment(SPARSE, "E", AtomLayout(held, 1, 16, 4), WARP, 0)
     assert (found.type, found.major, found.selector) == ("e4m3", None, 0)
     assert check(found) == []
     third = found.elements[(found.elements["lane"] == 7) & (found.elements["slot"] == 5)]
@@ -110,11 +110,11 @@ def test_metadata_belongs_to_the_type_of_a():
 @pytest.mark.parametrize(
     ("operand", "threads", "words"),
     [
-        (Operand(A, 4, 4), WARP, "8 values for 16 slots"),
-        (Operand(A, 2, 2), WARP, "8 values for 4 slots"),
-        (Operand(A, 4, 2), QUAD_PAIR, "for 32 threads, and 8 do the atom"),
-        (Operand(A, 3, 1, 2), WARP, "do not fill 3 slots"),
-        (Operand(A, 2, 2, 4), WARP, "does not keep the 4 columns of a chunk together"),
+        (AtomLayout(A, 4, 4), WARP, "8 values for 16 slots"),
+        (AtomLayout(A, 2, 2), WARP, "8 values for 4 slots"),
+        (AtomLayout(A, 4, 2), QUAD_PAIR, "for 32 threads, and 8 do the atom"),
+        (AtomLayout(A, 3, 1, 2), WARP, "do not fill 3 slots"),
+        (AtomLayout(A, 2, 2, 4), WARP, "does not keep the 4 columns of a chunk together"),
     ],
 )
 def test_layouts_that_do_not_fit_are_refused(operand, threads, words):
@@ -125,7 +125,7 @@ def test_layouts_that_do_not_fit_are_refused(operand, threads, words):
 def test_two_slots_of_one_cell_are_imported_and_found():
     """A layout that is wrong is what an import is for: it comes in, and the structural check says so."""
     overlapping = layout(((4, 8), (2, 2)), ((8, 1), (8, 64)))
-    found = fragment(F16, "B", Operand(overlapping, 2, 2), WARP)
+    found = fragment(F16, "B", AtomLayout(overlapping, 2, 2), WARP)
     assert any("held too often" in words for words in check(found))
     assert np.unique(found.elements["row"]).size < 16
 

@@ -15,12 +15,12 @@ from ..report import Kind, Remarks
 from ..sections import Section, Subject
 from ..words import KNOWN, bits
 from .formulas import read
-from .operands import Group, Layout, Operand, Registers, Same, operands
-from .registers import Held, held
+from .operands import Registers, RegisterTable, Same, StatedLayout, StatedOperand, operands
+from .registers import LaneElements, held
 
 
 @dataclass(frozen=True)
-class Entry:
+class StatedEntry:
     """What is said of some roles and types alike, as the catalogue has it. ``same``: where it is said, if not here."""
 
     line: int
@@ -34,7 +34,7 @@ class FragmentSection:
 
     place: Section
     subject: Subject
-    entries: tuple[Entry, ...]
+    entries: tuple[StatedEntry, ...]
     computations: tuple[tuple[int, ...], ...]
     remarks: Remarks
 
@@ -75,7 +75,7 @@ class _Reader:
         """Remark on the section as a whole."""
         self.unread(self.place.heading.line, self.place.heading.title, reason)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StatedEntry]:
         before, *found = operands(self.place.blocks)
         for formula in chain.from_iterable(layout.formula for layout in before.layouts):
             self.unread(formula.line, formula.text, "a formula before any operand is named")
@@ -106,7 +106,7 @@ class _Reader:
             if majors and (role, major) not in majors:
                 self.untitled(f"no layout of {role} for {major} major, but the others are there")
 
-    def _of_one_shape(self, found: list[Operand]) -> list[Operand]:
+    def _of_one_shape(self, found: list[StatedOperand]) -> list[StatedOperand]:
         """The operands up to where one comes again, which then belongs to a section whose heading was lost."""
         known: set[str] = set()
         for index, operand in enumerate(found):
@@ -118,7 +118,7 @@ class _Reader:
             known |= {*operand.roles} if full else set()
         return found
 
-    def _operand(self, operand: Operand, referred: set[str]) -> Iterator[Entry]:
+    def _operand(self, operand: StatedOperand, referred: set[str]) -> Iterator[StatedEntry]:
         for formula in operand.second:
             self.unread(formula.line, formula.text, f"a second formula for {operand}")
         for cut in operand.stray:
@@ -128,14 +128,14 @@ class _Reader:
             return
         if operand.same:
             stated = {"roles": list(operand.same.roles or operand.roles), "types": []}
-            yield Entry(operand.same.line, stated, operand.same)
+            yield StatedEntry(operand.same.line, stated, operand.same)
         groups = [group for group in operand.groups if not group.empty]
         if not groups and not {*operand.roles} <= referred:
             self.unread(operand.line, operand.text, f"nothing that can be read follows for {operand}")
         for group in groups:
             yield from self._group(operand, group)
 
-    def _group(self, operand: Operand, group: Group) -> Iterator[Entry]:
+    def _group(self, operand: StatedOperand, group: RegisterTable) -> Iterator[StatedEntry]:
         rows = [(row, self._held(operand, row)) for row in group.rows]
         if not rows:
             text = next((piece.text for layout in group.layouts for piece in layout.formula), operand.text)
@@ -161,7 +161,9 @@ class _Reader:
                 text = f"{operand} of {', '.join(layout.types)}"
                 self.unread(layout.line, text, "a layout that no row of the table is for")
 
-    def _layout(self, operand: Operand, layout: Layout, alike: dict[tuple[int, int], list[str]]) -> Iterator[Entry]:
+    def _layout(
+        self, operand: StatedOperand, layout: StatedLayout, alike: dict[tuple[int, int], list[str]]
+    ) -> Iterator[StatedEntry]:
         line = layout.formula[0].line if layout.formula else layout.line
         common: dict[str, Any] = {"major": layout.major, "figures": layout.figures}
         if layout.formula:
@@ -181,9 +183,9 @@ class _Reader:
         common = {key: value for key, value in common.items() if value is not None}
         for (registers, slots), types in alike.items():
             stated = {"roles": list(operand.roles), "types": list(dict.fromkeys(types))}
-            yield Entry(line, stated | {"registers": registers, "slots": slots} | common)
+            yield StatedEntry(line, stated | {"registers": registers, "slots": slots} | common)
 
-    def _held(self, operand: Operand, row: Registers) -> Held | None:
+    def _held(self, operand: StatedOperand, row: Registers) -> LaneElements | None:
         if not row.types:
             self.unread(row.line, row.prose, f"no type stands before this row for {operand}")
             return None
@@ -207,7 +209,7 @@ class _Reader:
         kept = 2 if role == "A" and self.subject.instruction == "mma.sp" else 1
         return rows * cols * max(1, len(self.computations)) // kept // WARP or None
 
-    def _metadata(self, operand: Operand) -> Iterator[Entry]:
+    def _metadata(self, operand: StatedOperand) -> Iterator[StatedEntry]:
         said = operand.metadata
         if said is None:
             self.unread(operand.line, operand.text, "the number of indices in the metadata cannot be read")
@@ -217,7 +219,7 @@ class _Reader:
             self.remarks.add(Kind.SLIP, self.place, said.line, f"{said.count} {said.bits}-bit vectors", reason)
         stated = {"roles": ["E"], "types": [], "registers": said.registers, "slots": said.count}
         figures = {number: anchor for layout in operand.layouts for number, anchor in layout.figures.items()}
-        yield Entry(said.line, stated | {"figures": figures})
+        yield StatedEntry(said.line, stated | {"figures": figures})
 
     def _computations(self) -> tuple[tuple[int, ...], ...]:
         """The lanes of each of the products that a warp does at once, where the section gives several."""

@@ -38,7 +38,7 @@ class Registers:
 
 
 @dataclass(frozen=True)
-class Metadata:
+class StatedMetadata:
     """How many registers hold the sparsity metadata, and how many indices of how many bits each."""
 
     line: int
@@ -59,7 +59,7 @@ class Same:
 
 
 @dataclass
-class Layout:
+class StatedLayout:
     """One of the layouts of an operand: figures by number with their anchors, and the pieces of its formula."""
 
     line: int
@@ -75,12 +75,12 @@ class Layout:
 
 
 @dataclass
-class Group:
+class RegisterTable:
     """The rows of a table, and the layouts that they share or that differ by type or major."""
 
     line: int
     rows: list[Registers] = field(default_factory=list)
-    layouts: list[Layout] = field(default_factory=list)
+    layouts: list[StatedLayout] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
@@ -89,14 +89,14 @@ class Group:
 
 
 @dataclass
-class Operand:
+class StatedOperand:
     """What a section says of some roles. ``second`` formulas had no place, ``stray`` conditions no formula."""
 
     line: int
     roles: tuple[str, ...]
     text: str = ""
-    groups: list[Group] = field(default_factory=list)
-    metadata: Metadata | None = None
+    groups: list[RegisterTable] = field(default_factory=list)
+    metadata: StatedMetadata | None = None
     same: Same | None = None
     second: list[Excerpt] = field(default_factory=list)
     stray: list[Excerpt] = field(default_factory=list)
@@ -105,31 +105,31 @@ class Operand:
         return " and ".join(self.roles) if self.roles else "the operand"
 
     @property
-    def layouts(self) -> Iterator[Layout]:
+    def layouts(self) -> Iterator[StatedLayout]:
         """The layouts of all its groups."""
         return chain.from_iterable(group.layouts for group in self.groups)
 
-    def group(self, line: int, *, new: bool = False) -> Group:
+    def group(self, line: int, *, new: bool = False) -> RegisterTable:
         """The last group, or a new one."""
         if new or not self.groups:
-            self.groups.append(Group(line))
+            self.groups.append(RegisterTable(line))
         return self.groups[-1]
 
-    def layout(self, line: int, major: str | None = None, types: tuple[str, ...] = ()) -> Layout:
+    def layout(self, line: int, major: str | None = None, types: tuple[str, ...] = ()) -> StatedLayout:
         """The layout that something belongs to: the last one, unless that is of another major or type."""
         layouts = self.group(line).layouts
-        last = layouts[-1] if layouts else Layout(line)
+        last = layouts[-1] if layouts else StatedLayout(line)
         pairs = ((major, last.major), (types, last.types))
         other = any(said and known and said != known for said, known in pairs)
         if not layouts or other:
-            last = Layout(line)
+            last = StatedLayout(line)
             layouts.append(last)
         last.major, last.types = major or last.major, types or last.types
         return last
 
     def add_row(self, row: Registers) -> None:
         """Add a row to the last group, or to a new one where that has been described already."""
-        last = self.groups[-1] if self.groups else Group(row.line)
+        last = self.groups[-1] if self.groups else RegisterTable(row.line)
         described = any(layout.formula or (layout.figures and last.rows) for layout in last.layouts)
         self.group(row.line, new=described).rows.append(row)
 
@@ -140,13 +140,13 @@ class Operand:
         layout.defined |= names
 
 
-def operands(blocks: Iterable[Block]) -> list[Operand]:
+def operands(blocks: Iterable[Block]) -> list[StatedOperand]:
     """The operands of a section, in order. The first, without roles, holds what was said before any was named.
 
     Raises:
         LanemapError: more is said than in any section of PTX.
     """
-    found = [Operand(0, ())]
+    found = [StatedOperand(0, ())]
     total = 0
     for block in _rejoined(blocks):
         count = _read(block, found)
@@ -193,7 +193,7 @@ def _is_cut(text: str, behind: str) -> bool:
     return case is not None and words <= defined(text) | defined(behind) | {"i", "laneid"}
 
 
-def _read(block: Block, found: list[Operand]) -> int:
+def _read(block: Block, found: list[StatedOperand]) -> int:
     """Put what a block says where it belongs; how many things those are."""
     text = _SPACES.sub(" ", block.text)
     names = defined(text)
@@ -211,15 +211,15 @@ def _read(block: Block, found: list[Operand]) -> int:
             case "same":
                 same = _same(text, said, line, formula_end)
                 if same.roles and same.roles != operand.roles:
-                    found.append(Operand(line, same.roles, same.text))
+                    found.append(StatedOperand(line, same.roles, same.text))
                 found[-1].same = same
             case "operand":
-                found.append(Operand(line, _roles(said[0]), said[0]))
+                found.append(StatedOperand(line, _roles(said[0]), said[0]))
             case "metadata":
-                found.append(Operand(line, ("E",), said[0]))
+                found.append(StatedOperand(line, ("E",), said[0]))
             case "vectors":
                 registers = number(said["held"] or "one")
-                operand.metadata = Metadata(line, registers, number(said["count"]), int(said["bits"]))
+                operand.metadata = StatedMetadata(line, registers, number(said["count"]), int(said["bits"]))
             case "figure":
                 anchor, caption = _caption(text, said)
                 variant = _VARIANT.search(caption)

@@ -13,7 +13,7 @@ from ..words import NUMBER, bits, number, types
 
 
 @dataclass(frozen=True)
-class Held:
+class LaneElements:
     """How the elements of one lane are held. ``slips``: what the row says that cannot be so."""
 
     registers: int
@@ -21,7 +21,7 @@ class Held:
     slips: tuple[str, ...]
 
 
-def held(prose: str, listed: str, names: tuple[str, ...], expected: int | None) -> Held | None:
+def held(prose: str, listed: str, names: tuple[str, ...], expected: int | None) -> LaneElements | None:
     """Registers and slots from the words of a row; None where they name no number of registers.
 
     Args:
@@ -50,7 +50,7 @@ def held(prose: str, listed: str, names: tuple[str, ...], expected: int | None) 
     slots = total // registers
     if not slots or any((bits(name) or 1) * slots > width for name in names):
         return None
-    return Held(registers, slots, tuple(slips))
+    return LaneElements(registers, slots, tuple(slips))
 
 
 def _in_words(behind: str, registers: int, register: str, names: tuple[str, ...]) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ....db.grouped import grouped
 from ... import catalogue
 from ...catalogue import Section as Sheet
-from ..entries import Entry, FragmentSection
+from ..entries import FragmentSection, StatedEntry
 from ..entries.operands import Same
 from ..entries.selectors import Selectors
 from ..report import Kind, Remarks
@@ -71,7 +71,7 @@ class Sheets:
             sheet["computations"] = [list(lanes) for lanes in section.computations]
         return sheet | {"fragment": [each for _, each in stated]}
 
-    def _stated(self, section: FragmentSection, entry: Entry) -> Iterator[catalogue.Entry]:
+    def _stated(self, section: FragmentSection, entry: StatedEntry) -> Iterator[catalogue.Entry]:
         if entry.same:
             yield from self._referred(section, entry, entry.same)
         elif entry.stated["roles"] == ["E"]:
@@ -82,7 +82,7 @@ class Sheets:
         else:
             yield entry.stated
 
-    def _selectors(self, section: FragmentSection, entry: Entry, type_: str) -> tuple[int, ...]:
+    def _selectors(self, section: FragmentSection, entry: StatedEntry, type_: str) -> tuple[int, ...]:
         shape = section.subject.shape
         if found := self.selectors.get((shape, type_)):
             return found
@@ -97,7 +97,7 @@ class Sheets:
         self.remarks.add(Kind.UNREAD, section.place, entry.line, what, reason)
         return ()
 
-    def _referred(self, section: FragmentSection, entry: Entry, same: Same) -> Iterator[catalogue.Entry]:
+    def _referred(self, section: FragmentSection, entry: StatedEntry, same: Same) -> Iterator[catalogue.Entry]:
         """The roles that are laid out as elsewhere, with the types of their own that are given there."""
         for group in (["A"], ["B"], ["C", "D"]):
             roles = [role for role in group if role in entry.stated["roles"]]
