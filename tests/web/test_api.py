@@ -92,7 +92,7 @@ def test_parameters_are_the_arguments_of_database(client):
             if (name, method) == ("diff", "post"):
                 assert asked == known - {"self", "left", "right"} | {"against"}
             elif name == "decode":
-                schema = client.get("/openapi.json").json()["components"]["schemas"]["Metadata"]
+                schema = client.get("/openapi.json").json()["components"]["schemas"]["DecodeRequest"]
                 assert set(schema["properties"]) == known - {"self"}
             else:
                 assert asked == known - {"self"}, path
