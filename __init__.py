@@ -404,14 +404,20 @@ class Database:
         )
         return through_movmatrix(chain, given[0], taken[0])
 
-    def chains(self, first: Query | str, second: Query | None = None) -> list[Chain]:
-        """The chains from a D to every A and B that its tiles can make, or to those that ``second`` names."""
-        from .db.chain import chains, operand
+    def chains(self, end: Query | str, others: Query | None = None) -> list[Chain]:
+        """The chains from a D to every A and B that its tiles can make, or to an A or B from every D.
+
+        ``others`` says which; their rows are of other sources where the document only draws them.
+        """
+        from .db.chain import chains, every_operand, operand
 
         with self.reader.snapshot():
-            given = operand(self.reader, _query(first))
-            taken = replace(second or Query(), source=given.source)
-            return chains(given, lookup.read_fragments(self.reader, taken))
+            asked = _query(end)
+            known = operand(self.reader, asked)
+            found = every_operand(self.reader, replace(others or Query(), source=known.source))
+        if asked.source not in (None, DEFAULT_SOURCE):
+            found = [each for each in found if each.source == known.source]
+        return chains(known, found)
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
@@ -432,8 +438,10 @@ class Database:
         from .db.recipe import pairs, recipe
 
         with self.reader.snapshot():
-            found = lookup.operand_with_rows(self.reader, _query(operand))[0]
-            return recipe(pairs(self.reader, _query(move)), found, major, whole("count", count) or 0)
+            found = lookup.operand_with_rows(self.reader, _query(operand))
+            # Where it comes in two majors, it is that of the tile.
+            taken = next((each for each in found if major in (each.major, each.qualifiers)), found[0])
+            return recipe(pairs(self.reader, _query(move)), taken, major, whole("count", count) or 0)
 
     def draw(
         self,

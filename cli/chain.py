@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +14,13 @@ import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, Query
 from ..db import lookup, names
+from ..db.grouped import grouped
+from ..db.instructions import Key
 from ..db.reader import Rows
 from ..db.spans import spans
 from .app import DISAGREES, app, open_database
 from .options import Db, Format, Output, Source, chain_word
-from .output import remark, table, write_rows
+from .output import remark, room, table, write_rows
 
 if TYPE_CHECKING:
     from ..db.chain import Chain
@@ -29,7 +33,7 @@ def chain(  # over 40 lines: most of them are its options
         list[str],
         typer.Argument(
             metavar="OPERAND [OPERAND]",
-            help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name. Or m8n8 b16 r of a matrix move.",
+            help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name. Or ldmatrix first, or stmatrix last.",
             autocompletion=chain_word,
         ),
     ],
@@ -43,7 +47,12 @@ def chain(  # over 40 lines: most of them are its options
     ] = None,
     major: Annotated[
         str | None,
-        typer.Option("--major", "-m", help="row or col: of m8n8k4 f16, or of the tile in memory.", metavar="MAJOR"),
+        typer.Option(
+            "--major",
+            "-m",
+            help="row or col: of A or B that has both, or of the tile in memory.",
+            metavar="MAJOR",
+        ),
     ] = None,
     count: Annotated[
         int,
@@ -58,15 +67,16 @@ def chain(  # over 40 lines: most of them are its options
     """Say how D of one instruction becomes A or B of the next.
 
     It can be A or B as it is, or lanes must exchange what the answer lists. Tiles of D are put together, or D is cut,
-    to fit. A table is by register, other formats are by element. Without a second operand, it lists every A and B that
-    D can be without a move between lanes. Exit code 0: no value moves to another lane; 1: some do.
+    to fit. A table is by register, other formats are by element. Of a D alone, it lists every A and B that it can be
+    without a move between lanes, and of an A or B every D that can be it. Exit code 0: no value moves to another lane;
+    1: some do.
 
-    m8n8 b16 r as the first operand is ldmatrix, and as the second stmatrix: then the answer is the address in a tile
-    of shared memory that each lane passes.
+    ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
+    shared memory that each lane passes. Either may have qualifiers, as in ldmatrix.x4.
     """
     from ..db.chain import Movement, relabelled
 
-    given, *taken = names.operands(operand)
+    given, *taken = _operands(operand)
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     d = names.operand(given, instruction=first, source=source)
@@ -75,11 +85,15 @@ def chain(  # over 40 lines: most of them are its options
             _write_recipes(database, *moved, [major] if major else ["row", "col"], count, format)
         return
     if count != 1:
-        raise LanemapError("--count is for what a matrix move loads or stores: write m8n8 b16 r for ldmatrix")
+        raise LanemapError("--count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand")
     with open_database(db) as database:
         if not taken:
-            every = Query(instruction=second, major=major, source=source)
-            _write_chains(database.chains(d, every), format, relabel=relabel)
+            alone = d.parameters()["role"] in ("A", "B")
+            end = replace(d, major=major if alone else None)
+            found = database.chains(end, Query(instruction=second, major=None if alone else major))
+            if alone:
+                remark(["a chain ends at an A or B: these D can be it. Write ldmatrix before it to load it"])
+            _write_chains(found, format, relabel=relabel, to=alone)
             return
         query = names.operand(taken[0], instruction=second, major=major, source=source)
         plain = database.chain(d, query, transposed=transpose)
@@ -93,12 +107,42 @@ def chain(  # over 40 lines: most of them are its options
         raise typer.Exit(DISAGREES)
 
 
+_MOVES = ("ldmatrix", "stmatrix")
+
+
+def _operands(words: Sequence[str]) -> list[list[str]]:
+    """The words of each operand. ``ldmatrix`` before one and ``stmatrix`` after it may be without their role, r."""
+    found = names.operands(words)
+    if _names(found[0][0], "ldmatrix") and found[0][-1].lower() != "r":
+        found[:1] = [[found[0][0], "r"], found[0][1:]] if found[0][1:] else [[found[0][0], "r"]]
+    if len(found) > 1 and _names(found[-1][0], "stmatrix") and found[-1][-1].lower() != "r":
+        found[-1] = [*found[-1], "r"]
+    return found
+
+
+def _names(word: str, instruction: str) -> bool:
+    return word.lower().partition(".")[0] == instruction
+
+
 def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
-    """The move and the operand, of two that are not a D and an A or B; None where neither is a matrix move."""
-    for move, operand, name in ((first, second, "ldmatrix"), (second, first, "stmatrix")):
-        if move.parameters()["role"] == "r":
-            return replace(move, instruction=move.instruction or name), operand
-    return None
+    """The move and the operand, of two that are not a D and an A or B; None where neither is a matrix move.
+
+    Raises:
+        LanemapError: both are, or the move is not ldmatrix before its operand or stmatrix after it.
+    """
+    roles = [each.parameters()["role"] for each in (first, second)]
+    if "r" not in roles:
+        return None
+    if roles == ["r", "r"]:
+        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
+    place = roles.index("r")
+    move, other = (first, second) if place == 0 else (second, first)
+    named = move.name.instruction or _MOVES[place]
+    if named not in _MOVES:
+        raise LanemapError(f"{named} moves Tensor Memory: write ldmatrix before an operand, or stmatrix after it")
+    if named != _MOVES[place]:
+        raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
+    return replace(move, instruction=named), other
 
 
 def _write_recipes(
@@ -118,8 +162,8 @@ def _write_recipes(
     if not found:
         raise failed[0]
     if form is Format.TABLE:
-        texts = ["\n".join(recipe_lines(each)) + "\n" for each in found] + [f"{each}\n" for each in failed]
-        sys.stdout.write("\n".join(texts))
+        texts = [map(_broken, recipe_lines(each)) for each in found] + [[_broken(str(each))] for each in failed]
+        sys.stdout.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
         return
     remark(map(str, failed))
     rows = [each.rows() for each in found]
@@ -128,9 +172,9 @@ def _write_recipes(
 
 def recipe_lines(found: Recipe) -> Iterator[str]:
     """A recipe as lines: each move with its addresses and registers, then the matrices of each."""
-    from ..db.recipe import formula, mnemonic
+    from ..db.recipe import formula, line_name, mnemonic
 
-    (lines, width), line = found.tile, "row" if found.major == "row" else "column"
+    (lines, width), line = found.tile, line_name(found.major)
     loads = found.moves[0].instruction == "ldmatrix"
     named = f"what is kept of {found.operand}" if found.operand.windowed else str(found.operand)
     yield f"{named} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
@@ -140,12 +184,15 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
         yield f"count:   {found.count} neighbours {along}; registers of each follow those of the one before"
     if found.packed:
         yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
-    packed, matrices = "packed " if found.packed else "", []
+    matrices = []
     for step, passed in groupby(found.addresses, key=lambda each: each.step):
         addresses = list(passed)
         regs = sorted({each.reg for each in addresses})
         move = found.moves[step]
-        yield f"move {step}:  {mnemonic(move)}, registers {spans(regs)} of {packed}{found.operand.role}"
+        taken = (
+            f"packed registers {spans(regs)}" if found.packed else f"registers {spans(regs)} of {found.operand.role}"
+        )
+        yield f"move {step}:  {mnemonic(move)}, {taken}"
         yield f"{line + ':':<8} {formula(addresses, 'line')}"
         yield f"byte:    {formula(addresses, 'byte')}"
         length = move.dimensions[1] * move.slot_bits // 8
@@ -178,32 +225,72 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
     if form is not Format.TABLE:
         write_rows(shown.rows(), form)
         return
-    sys.stdout.writelines(line + "\n" for line in _verdict(shown, renumbered))
+    sys.stdout.writelines(_broken(line) + "\n" for line in _verdict(shown, renumbered))
     if through and shown.movement is not Movement.NONE:
         packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if shown.first.slot_bits > 16 else ""
-        sys.stdout.write(f"movmatrix: makes each register of {shown.second.role} of one of D{packed}\n\n")
-        sys.stdout.write(table(_without_tiles(through[0]._fields, through)))
+        sys.stdout.write(_broken(f"movmatrix: makes each register of {shown.second.role} of one of D{packed}") + "\n\n")
+        sys.stdout.write(table(_without_tiles(through[0]._fields, through), room()))
     groups, threads = list(summary(shown.moves)), shown.second.threads
     step = _step(groups, threads)
-    sys.stdout.write("\n" + table(_by_register(groups, step)))
+    sys.stdout.write("\n" + table(_by_register(groups, step), room()))
     if step < threads:
         again = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
         sys.stdout.write(f"\n{again}: from_lanes are {step} higher with every {step} lanes.\n")
 
 
-def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool) -> None:
-    """The operands that a D can be without a move between lanes; with ``relabel``, also where K is renumbered."""
+def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool, to: bool) -> None:
+    """The operands that a D can be, or the D that an operand can be (``to``), without a move between lanes.
+
+    With ``relabel``, also where K is renumbered. A table says what differs only in shape or type in one row.
+    """
     from ..db.chain import Movement, relabelled
 
     rows = []
     for plain in found:
         still = plain if plain.movement is Movement.NONE else relabelled(plain) if relabel else None
         if still is not None:
-            registers = "as they are" if still.registers_stay else "converted or packed"
+            other = plain.first if to else plain.second
             order = "renumbered" if still.order else "as it is"
-            rows.append((*plain.second.key[:5], int(plain.transposed), order, registers))
-    columns = ("instruction", "shape", "type", "role", "major", "transposed", "K", "registers")
-    write_rows(Rows(columns, rows), form)
+            registers = "as they are" if still.registers_stay else "converted or packed"
+            named = *other.key[:5], other.qualifiers
+            rows.append((*named, int(plain.transposed), order, registers, other.source))
+    if form is not Format.TABLE:
+        write_rows(Rows(_LISTED, rows), form)
+    elif rows:
+        write_rows(_to_read(rows), form)
+        others = sorted({str(row[-1]) for row in rows} - {DEFAULT_SOURCE})
+        remark([f"where {DEFAULT_SOURCE} has no rows they are from {', '.join(others)}"] if others else [])
+    if not rows:
+        remark(["nothing is without a move between lanes: name a second operand to see what must move"])
+        raise typer.Exit(DISAGREES)
+
+
+def _to_read(rows: Sequence[tuple[Any, ...]]) -> Rows:
+    """A row for operands that differ only in shape, type or source."""
+    shown = []
+    for instruction, shape, type_, role, major, _, transposed, order, registers, _ in rows:
+        one = Key(instruction, shape, type_, role, major)
+        several = f"{major} major" if one.several_majors else ""
+        how = "transposed" if transposed else "as it stands", order, registers
+        shown.append((instruction, shape, type_, role, several, *how))
+    for at in (1, 2):
+        alike = grouped(shown, lambda row, at=at: (*row[:at], *row[at + 1 :]))  # type: ignore[misc]
+        shown = [(*rest[:at], _together([row[at] for row in same]), *rest[at:]) for rest, same in alike.items()]
+    words = [(" ".join(filter(None, (row[3], "of", *row[:3], row[4]))), *row[5:]) for row in shown]
+    found = Rows(("operand", "D", "K", "registers"), words)
+    return found.only(lambda name, values: name != "K" or set(values) != {"as it is"})
+
+
+def _together(names: Iterable[str]) -> str:
+    """Names one after the other; of many shapes that differ only in N, the first and the last."""
+    parts = []
+    for alike in grouped(dict.fromkeys(names), lambda each: re.sub(r"n\d+", "", each)).values():
+        many = f"{alike[0]} ... {alike[-1]} ({len(alike)} shapes)"
+        parts.append(many if len(alike) > 3 else " ".join(alike))
+    return " ".join(parts)
+
+
+_LISTED = ("instruction", "shape", "type", "role", "major", "qualifiers", "transposed", "K", "registers", "source")
 
 
 def _verdict(shown: Chain, renumbered: Chain | None) -> Iterator[str]:
@@ -221,7 +308,7 @@ def _verdict(shown: Chain, renumbered: Chain | None) -> Iterator[str]:
     if shown.order:
         other = "rows of B" if role == "A" else "columns of A"
         yield f"K:      renumbered: give the second instruction the {other} in the order"
-        yield f"        {' '.join(map(str, shown.order))}"
+        yield f"        {_in_order(shown.order)}"
     elif shown.movement is not Movement.NONE:
         whole = " by whole chunks of A" if shown.second.instruction == "mma.sp" else ""
         none = f"no order of K{whole} avoids the movement"
@@ -230,6 +317,17 @@ def _verdict(shown: Chain, renumbered: Chain | None) -> Iterator[str]:
         yield "registers: taken as they are"
     else:
         yield "registers: each lane converts or packs its own"
+
+
+def _in_order(order: Sequence[int]) -> str:
+    """Numbers in words: those of one period where all further ones are as many higher."""
+    size = len(order)
+    periods = [step for step in range(1, size // 2 + 1) if size % step == 0]
+    step = next(
+        (step for step in periods if all(b - a == step for a, b in zip(order, order[step:], strict=False))), size
+    )
+    words = " ".join(map(str, order[:step]))
+    return words if step == size else f"{words} and so on, {step} higher with every {step}"
 
 
 def _count(down: int, across: int) -> str:
@@ -253,6 +351,15 @@ def _step(groups: Sequence[_Group], threads: int) -> int:
         )
 
     return next((step for step in (4, 8, 16, 32, 64) if step < threads and repeats(step)), threads)
+
+
+def _broken(line: str) -> str:
+    """A line as several where it is too long, the further ones below its words. A table stays as it is."""
+    if "\n" in line or not line:
+        return line
+    label = re.match(r"[A-Za-z]+( \d+)?: *|  +", line)
+    indent = " " * len(label[0] if label else "")
+    return textwrap.fill(line, room() or 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _by_register(groups: Sequence[_Group], step: int) -> Rows:

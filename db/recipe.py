@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .chain import Chain, chain
+from .chain import Chain, chain, every_operand
 from .errors import LanemapError
 from .forms import moves as moves_of
 from .fragment import Element, Fragment, elements
+from .grouped import grouped
 from .instructions import WARP
-from .lookup import Query, by_trust, fragments
+from .lookup import Query
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -94,19 +96,15 @@ class Recipe:
 def pairs(reader: Reader, query: Query) -> list[Pair]:
     """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
 
-    Each is of the source that is asked for, or where that has no rows, of the first other source ``by_trust`` that has.
+    It is that of m8n8 where the query names no shape. Each is of the source that ``every_operand`` takes it from.
 
     Raises:
         LanemapError: no source has them.
     """
-    asked, order = str(query.source).lower(), by_trust(reader)
-    ends: list[dict[str | None, Fragment]] = []
-    for role in "rp":
-        known = [each for each in fragments(reader, replace(query, role=role, source=None)) if each.has_rows]
-        known.sort(key=lambda each: (str(each.source).lower() != asked, order.index(str(each.source))))
-        ends.append({each.qualifiers: each for each in reversed(known)})
-    r, p = ends
-    found = [Pair(r[each], p[each]) for each in r if each in p]
+    r, p = (every_operand(reader, replace(query, role=role)) for role in "rp")
+    addresses = {each.key._replace(role="r"): each for each in p}
+    found = [Pair(each, addresses[each.key]) for each in r if each.key in addresses]
+    found = [pair for pair in found if pair.r.shape == (query.name.shape or "m8n8")]
     return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
 
 
@@ -138,17 +136,22 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
     whole = [replaced for replaced in (dense, packed(dense)) if replaced]
     if known[0].r.instruction == "ldmatrix":
         del whole[1:]
-    failed = []
-    for each in whole:
-        for transposing in (False, True):
-            alike = [pair for pair in known if ("trans" in str(pair.r.qualifiers)) == transposing]
-            try:
-                used, addresses = _addresses(alike, neighbours(each, count), major)
-            except LanemapError as error:
-                failed.append(error)
-                continue
-            return Recipe(operand, major, used, addresses, each is not dense, count)
-    raise failed[0]
+    ways = grouped(known, lambda pair: _transposes(pair.r))
+    reasons = []
+    for each, transposing in product(whole, sorted(ways)):
+        try:
+            used, addresses = _addresses(ways[transposing], neighbours(each, count), major)
+        except _ReasonError as error:
+            reasons.append(str(error))
+            continue
+        return Recipe(operand, major, used, addresses, each is not dense, count)
+    move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
+    why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
+    raise LanemapError(f"{move} cannot move {operand} in a {line_name(major)}-major tile: {why}")
+
+
+class _ReasonError(Exception):
+    """Why a move cannot do it."""
 
 
 class Transposed(NamedTuple):
@@ -250,11 +253,11 @@ def _addresses(known: Iterable[Pair], operand: Fragment, major: str) -> tuple[li
     for pair in known:
         held = held or _held(operand, major, pair.r)
         while pair.r.registers <= count - done:
-            found += _step(pair, held, operand, major, len(used), done)
+            found += _step(pair, held, operand, len(used), done)
             used.append(pair.r)
             done += pair.r.registers
     if done < count:
-        raise LanemapError(f"no move is known that makes {count} registers of {operand}")
+        raise _ReasonError(f"it moves {pair.r.registers} registers at once, and there are {count}")
     return used, found
 
 
@@ -271,15 +274,15 @@ def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, i
             inside = each.reg * operand.register_bits + each.slot * width + bit
             first = line, place * width + bit - inside % bits
             if held.setdefault((each.lane, inside // bits), first) != first:
-                raise LanemapError(
-                    f"{_name(move)} cannot move {operand} in a {major}-major tile: it moves {bits} bits as one, and "
-                    f"the {bits // width} elements in them are not next to each other in memory"
+                raise _ReasonError(
+                    f"it moves {bits} bits as one, and the {bits // width} elements in them are not next to each other "
+                    "in memory"
                 )
     return held
 
 
 def _step(
-    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, major: str, step: int, reg: int
+    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, reg: int
 ) -> list[Address]:
     """What each lane passes to one move, whose first register is register ``reg`` of the operand."""
     r, p = pair
@@ -293,10 +296,7 @@ def _step(
             registers.setdefault(each.computation, reg + each.reg)
             known = starts.setdefault((warp, each.computation, each.row), start)
             if known != start or start[1] % row_bits:
-                raise LanemapError(
-                    f"{_name(r)} cannot move {operand} in a {major}-major tile: the lanes that share the "
-                    f"{row_bits // 8} bytes of one address hold elements that are not side by side in memory"
-                )
+                raise _ReasonError(_torn(r, operand))
     passing = {each.lane: each for each in p.records()}
     found = []
     for lane in range(operand.threads):
@@ -305,6 +305,26 @@ def _step(
         row = (step, str(r.qualifiers), each.computation, registers[each.computation], lane, line, bit // 8)
         found.append(Address(*row))
     return found
+
+
+def _torn(move: Fragment, operand: Fragment) -> str:
+    """Why what lanes hold is not what a move makes of rows of memory."""
+    width = operand.slot_bits
+    if width > _WORD:
+        return f"a lane has {_WORD} bits of each row of memory, and an element has {width}"
+    if _transposes(move) and width > move.slot_bits:
+        return f"it transposes {move.slot_bits} bits as one, and an element has {width}"
+    size = move.dimensions[1] * move.slot_bits // 8
+    return f"the lanes that share the {size} bytes of one address hold elements that are not side by side in memory"
+
+
+def _transposes(move: Fragment) -> bool:
+    return "trans" in str(move.qualifiers)
+
+
+def line_name(major: str) -> str:
+    """What memory lays out as a whole: a row or a column of the matrix."""
+    return "row" if major == "row" else "column"
 
 
 def _in_memory(row: int, col: int, major: str) -> tuple[int, int]:

@@ -207,7 +207,6 @@ def loaded_by(code, tmp_path):
         "list",
         "list sources",
         "sql SELECT+1",
-        "chain m16n8k16 f32 D m16n8k16 f16 A",
         "draw m16n8k16 f16 A",
         "--help",
         "find --help",
@@ -221,6 +220,12 @@ def test_look_ups_import_nothing_heavy(command, built, tmp_path):
         "try: main()\nexcept SystemExit: pass"
     )
     assert loaded_by(run, tmp_path) == set()
+
+
+def test_a_chain_imports_numpy_alone(built, tmp_path):
+    command = f"os.environ['LANEMAP_DB'] = {str(built)!r}; sys.argv += 'chain m16n8k16 f32 D m16n8k16 f16 A'.split()"
+    run = f"import os; {command}\nfrom lanemap.cli import main\ntry: main()\nexcept SystemExit: pass"
+    assert loaded_by(run, tmp_path) == {"numpy"}
 
 
 def test_import_lanemap_imports_nothing_heavy(tmp_path):

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ... import Database, LanemapError
 from ...db import summary
-from ...db.chain import stays
+from ...db.chain import Movement, chain
 from ...db.fleet import Fleet
 from ...db.fragment import Fragment, Source
 from ...db.grouped import grouped
@@ -328,7 +328,10 @@ def _told_apart(survey: Survey, key: Key) -> str:
 
 @lru_cache(1 << 16)
 def _stays(first: drawing.Alike, second: drawing.Alike, transposed: bool) -> bool:
-    return stays(first.fragment, second.fragment, transposed=transposed)
+    try:
+        return chain(first.fragment, second.fragment, transposed=transposed).movement is Movement.NONE
+    except LanemapError:
+        return False
 
 
 def report(title: str, html: str) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lanemap import DEFAULT_SOURCE
 from lanemap.capture.values import coordinates
 from lanemap.db.fragment import Fragment, element_type, elements
 from lanemap.db.instructions import FORMS, WARP, Form
-
-from ..shipped import documents
+from lanemap.ingest.catalogue import load
 
 Table = dict[Any, Fragment]
 
@@ -41,7 +39,8 @@ def complete() -> Mapping[Any, Fragment]:
 
 @cache
 def _documented() -> Mapping[Any, Fragment]:
-    return {fragment.key: fragment for fragment in documents()[DEFAULT_SOURCE].fragments}
+    source = next(source for source in load() if source.name.endswith("+errata"))
+    return {fragment.key: fragment for fragment in source.fragments}
 
 
 def _blank(instruction: Form, role: str) -> Any:

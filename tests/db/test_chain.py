@@ -1,5 +1,6 @@
 """Chains against a simulation: values are put where D is, moved as told, and read as A or B."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import permutations, product
 
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.chain import Movement, chain, chains, operand, relabelled, stays
+from lanemap.db.chain import Movement, chain, chains, operand, relabelled
 from lanemap.db.errors import LanemapError
+from lanemap.db.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
 
 SOURCE = lanemap.DEFAULT_SOURCE
@@ -188,12 +190,63 @@ def test_beside_a_sparse_a_whole_chunks_are_renumbered(database):
     assert torn > 0
 
 
-def test_what_stays_is_what_chains_without_movement(database):
-    """``stays`` says of every two layouts what the moves of their chain say."""
-    for first, second in product(distinct(database, "D"), distinct(database, "A") + distinct(database, "B")):
-        for transposed in (False, True):
-            try:
-                still = chain(first, second, transposed=transposed).movement is Movement.NONE
-            except LanemapError:
-                still = False
-            assert stays(first, second, transposed=transposed) == still, (str(first), str(second), transposed)
+def test_copies_in_one_lane_are_renumbered_alike(database):
+    """A of wmma f16 holds every element twice in a lane: its K is renumbered as if it were once."""
+    first = operand(database.reader, Query("m8n8", "b16", "D", "movmatrix", source=SOURCE))
+    second = operand(database.reader, Query("m16n16k16", "f16", "A", "wmma", source=SOURCE))
+    assert Counter((each.row, each.col) for each in second.records()) == Counter(2 * [*product(range(16), repeat=2)])
+    told = chain(first, second, transposed=True)
+    once = [each for each in second.records() if each.reg < second.registers // 2]
+    names = first.elements.dtype.names
+    alone = replace(second, elements=elements({name: [getattr(each, name) for each in once] for name in names}))
+    without = chain(first, alone, transposed=True)
+    assert told.movement == without.movement
+    assert (relabelled(told) is None) == (relabelled(without) is None)
+    straight = relabelled(chain(first, second))
+    assert straight.order == relabelled(chain(first, alone)).order
+    moved, right, _ = simulated(straight)
+    assert moved == right
+
+
+def test_operands_of_one_layout_share_their_moves(database):
+    """So that a list of all operands is quick, and small in memory."""
+    first = operand(database.reader, Query("m64n128k16", "f32", "D", source=SOURCE))
+    seconds = read_fragments(database.reader, Query(type="f16", role="A", instruction="wgmma", source=first.source))
+    told = chains(first, seconds)
+    assert len(told) == 2 * 32
+    assert {each.second.key for each in told} == {each.key for each in seconds}
+    assert len({id(each.table) for each in told}) == 2
+
+
+def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
+    second = operand(database.reader, Query("m16n8k16", "f16", "A", source=SOURCE))
+    givers = distinct(database, "D")
+    told = {(each.first.key, each.transposed): each.moves for each in chains(second, givers)}
+    assert told
+    for first in givers:
+        there = {(first.key, each.transposed): each.moves for each in chains(first, [second])}
+        assert {key: told.get(key) for key in there} == there
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda first, second: (first[first["lane"] > 0], second), "D of mma m16n8k16 f16 lacks values that A of"),
+        (lambda first, second: (outside(first, "row", 16), second), "elements outside its matrix"),
+        (lambda first, second: (outside(first, "col", -1), second), "elements outside its matrix"),
+    ],
+)
+def test_a_damaged_layout_is_not_chained(database, change, words):
+    ends = [operand(database.reader, Query("m16n8k16", "f16", role, source=SOURCE)) for role in "DA"]
+    tables = change(*(each.elements for each in ends))
+    damaged = [replace(each, elements=table) for each, table in zip(ends, tables, strict=True)]
+    with pytest.raises(LanemapError, match=words):
+        chain(*damaged)
+
+
+def outside(table, name, place):
+    """A table with its first element at another place."""
+    moved = table.copy()
+    moved[name][0] = place
+    moved["col_last"] = moved["col"]
+    return moved

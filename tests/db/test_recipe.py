@@ -338,7 +338,7 @@ def test_movmatrix_makes_the_operand_of_d(database, role, transposed):
         ("m16n8k32 e4m3 A", "col", "the 2 elements in them are not next to each other"),
         ("m16n8k64 s4 B", "row", "the 4 elements in them are not next to each other"),
         ("m16n8k8 tf32 B", "row", "not side by side in memory"),
-        ("m8n8k4 f64 A", "row", "not side by side in memory"),
+        ("m8n8k4 f64 A", "row", "a lane has 32 bits of each row of memory, and an element has 64"),
         ("m8n8k4 f16 A", "row", "4 matrices"),
         ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
         ("mma.sp m16n8k64 s8 A", "row", "does not say which chunk of 4 columns"),
