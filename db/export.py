@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,11 @@ _TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source"
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
-    parts = [each.elements for each in fragments if each.elements is not None]
-    counts = [0 if each.elements is None else len(each.elements) for each in fragments]
-    numbers = np.concatenate(parts).view("<i2").reshape(-1, len(_NUMBERS)).T.astype(np.int32, order="C")
+    fragments = [each for each in fragments if each.has_rows]
+    parts = [each.elements.view("<i2").reshape(-1, len(_NUMBERS)) for each in fragments if each.elements is not None]
+    counts = list(map(len, parts))
+    numbers = np.empty((len(_NUMBERS), sum(counts)), np.int32)
+    np.concatenate(parts, out=numbers.T)
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
     columns |= {name: _dictionary([getattr(fragment, name) for fragment in fragments], counts) for name in _TEXT}
     columns["selector"] = _repeated([fragment.selector for fragment in fragments], counts)
@@ -65,9 +67,10 @@ def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
     import pyarrow.parquet as pq
 
     # Coordinates take their whole range in every row group, so their statistics could never rule one out, and zstd
-    # finds their repetitions without a dictionary.
+    # finds their repetitions without a dictionary. Statistics of text are made again for each batch of values.
     text = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
-    pq.write_table(_sealed(table), stream, compression="zstd", use_dictionary=text, write_statistics=text)
+    how: dict[str, Any] = {"use_dictionary": text, "write_statistics": text, "write_batch_size": 1 << 20}
+    pq.write_table(_sealed(table), stream, compression="zstd", **how)
 
 
 def write_arrow(table: pa.Table, stream: IO[bytes]) -> None:

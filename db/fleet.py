@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Captured:
+class Capture:
     """A capture: the name of its source, its card and driver, when it was made, and what became of each form.
 
     ``forms`` has a status by mnemonic: captured, unsupported or failed. What the capture does not say is empty.
@@ -43,7 +43,7 @@ class Disagreement:
 class Fleet:
     """All captures, and every fragment on which two of them differ."""
 
-    captures: Sequence[Captured]
+    captures: Sequence[Capture]
     disagreements: Sequence[Disagreement]
 
     @property
@@ -93,12 +93,12 @@ def fleet(reader: Reader) -> Fleet:
     return Fleet(captures, differ)
 
 
-def _captured(source: str, title: str, provenance: str) -> Captured:
+def _captured(source: str, title: str, provenance: str) -> Capture:
     said: dict[str, Any] = json.loads(provenance)
     device = said.get("device")
     known = device if isinstance(device, dict) else {}
     forms = {each["instruction"]: each["status"] for each in said.get("instructions", [])}
-    return Captured(
+    return Capture(
         source,
         title,
         device=str(known.get("name", "")),

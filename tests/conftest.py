@@ -1,3 +1,4 @@
+import gc
 import gzip
 import json
 import os
@@ -15,13 +16,16 @@ from sqlalchemy import create_engine, text
 import lanemap
 from lanemap.cli import main
 from lanemap.db.fragment import Fragment
-from lanemap.ingest import catalogue
 from lanemap.ingest import python as mappings
+
+from .shipped import corrected, documents
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 # What tests write need not outlive a power cut: nobody waits for the disk.
 os.fsync = lambda _: None
+# Looking for cycles among all that the tests share took a quarter of their time.
+gc.set_threshold(100_000)
 
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
 settings.register_profile(
@@ -77,13 +81,13 @@ def shipped() -> list[str]:
 @pytest.fixture(scope="session")
 def sources():
     """The sources of the catalogue by name."""
-    return {source.name: source for source in catalogue.load()}
+    return documents()
 
 
 @pytest.fixture(scope="session")
-def fragments(sources) -> list[Fragment]:
+def fragments() -> list[Fragment]:
     """Every fragment of the corrected document that has elements."""
-    return [each for each in sources[lanemap.DEFAULT_SOURCE].fragments if each.elements is not None]
+    return corrected()
 
 
 @pytest.fixture(scope="session")

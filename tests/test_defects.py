@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.capture.recording import read
 from lanemap.db.crosscheck import Finding
 from lanemap.db.defect import Report, defects
 from lanemap.db.fragment import Fragment, Source, element_type
@@ -20,12 +19,14 @@ from lanemap.db.instructions import Key
 from lanemap.db.structure import check
 from lanemap.ingest.importing import read as import_
 
+from .shipped import recorded
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "DEFECTS.md"
 PAST = sorted((ROOT / "tests" / "importers" / "past").glob("*.json.gz"))
 
 
-def recorded(file):
+def past(file):
     """The sources in a recording of an older version."""
     for source in json.loads(gzip.decompress(file.read_bytes()))["sources"]:
         fragments = [
@@ -53,8 +54,7 @@ def report(sources, replay):
         *(each.source for each in (*import_("cute", str(headers)), *import_("tensor-layouts"))),
         *(each.source for name in ("tvm", "tilelang") for each in replay(name)),
     ]
-    capture = read(Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet")
-    everything = [*sources.values(), capture, *asked[1:], *(each for file in PAST for each in recorded(file))]
+    everything = [*sources.values(), recorded(), *asked[1:], *(each for file in PAST for each in past(file))]
     findings = [
         Finding(source.name, each.key, words) for source in asked for each in source.fragments for words in check(each)
     ]

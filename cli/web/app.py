@@ -52,7 +52,7 @@ def create_app(database: Database, *, token: str | None = None, names: Collectio
     app.state.database = database
     app.state.token = token
     app.state.held = Held(database.reader)
-    app.state.surveyed = pages.Surveyed(database)
+    app.state.surveyed = pages.CurrentSurvey(database)
     place = database.location
     app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place)
     handle_problems(app)

@@ -63,7 +63,7 @@ class _PageRoute(APIRoute):
 router = APIRouter(include_in_schema=False, route_class=_PageRoute)
 
 
-class Surveyed:
+class CurrentSurvey:
     """What is in a database, looked at again when somebody has written."""
 
     def __init__(self, database: Database) -> None:
@@ -87,7 +87,7 @@ class Surveyed:
 
 def surveyed(request: Request) -> Survey:
     """That of the application's database."""
-    made: Surveyed = request.app.state.surveyed
+    made: CurrentSurvey = request.app.state.surveyed
     return made.now()
 
 

@@ -31,4 +31,4 @@ def pyarrow() -> None:
 
 
 print(f"{table.num_rows} rows")
-compare("export to Parquet against pyarrow", ours, pyarrow, 1.3, rounds=30)
+compare("export to Parquet against pyarrow", ours, pyarrow, 1.3, rounds=10)

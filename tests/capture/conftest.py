@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lanemap import DEFAULT_SOURCE
 from lanemap.capture.values import coordinates
 from lanemap.db.fragment import Fragment, element_type, elements
 from lanemap.db.instructions import FORMS, WARP, Form
-from lanemap.ingest.catalogue import load
+
+from ..shipped import documents
 
 Table = dict[Any, Fragment]
 
@@ -39,8 +41,7 @@ def complete() -> Mapping[Any, Fragment]:
 
 @cache
 def _documented() -> Mapping[Any, Fragment]:
-    source = next(source for source in load() if source.name.endswith("+errata"))
-    return {fragment.key: fragment for fragment in source.fragments}
+    return {fragment.key: fragment for fragment in documents()[DEFAULT_SOURCE].fragments}
 
 
 def _blank(instruction: Form, role: str) -> Any:

@@ -22,6 +22,7 @@ from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
 from lanemap.db.lookup import Query, read_fragments
 
 from ..conftest import SHIPPED
+from ..shipped import recorded
 from ..web.conftest import serving
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
@@ -29,7 +30,7 @@ LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
 
 @pytest.fixture(scope="module")
 def measured():
-    return {each.key: each for each in recording.read(lanemap._recordings()[0]).fragments}
+    return {each.key: each for each in recorded().fragments}
 
 
 @pytest.fixture

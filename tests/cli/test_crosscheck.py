@@ -16,6 +16,8 @@ from lanemap.db.fragment import Source
 from lanemap.db.location import locate
 from lanemap.db.store import load
 
+from ..shipped import recorded
+
 PRINTED, CORRECTED, CARD = "ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"
 FORMATS = ["table", "markdown", "json", "html", "junit"]
 
@@ -231,9 +233,7 @@ def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path)
 
 def test_two_captures_are_compared(run, file, sources):
     """Another driver, or another card: with one register of one operand wrong."""
-    from lanemap.capture import recording
-
-    captured = recording.read(lanemap._recordings()[0])
+    captured = recorded()
     load(locate(str(file)), [replace(captured, name="other")])
     report = json.loads(run("check", "--format", "json", db=file).out)
     assert (CARD, "other") in {(each["left"], each["right"]) for each in report["comparisons"]}

@@ -8,16 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lanemap
-from lanemap.capture import recording
+from lanemap import DEFAULT_SOURCE
 from lanemap.db.compare import Verdict, compare
 from lanemap.db.fragment import elements
-from lanemap.ingest import catalogue
 
+from ..shipped import corrected, documents, printed, recorded
 from .product import computes_the_same, instructions, meets, results
 
-DOCUMENTED = [each for each in catalogue.load()[1].fragments if each.elements is not None]
-CAPTURED = recording.read(lanemap._recordings()[0]).fragments
+DOCUMENTED, CAPTURED = corrected(), recorded().fragments
 AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
 SAME, LIKE = {Verdict.IDENTICAL}, {Verdict.IDENTICAL, Verdict.RELABELLED}
 
@@ -406,7 +404,7 @@ def test_what_one_side_lacks_is_said_to_be_there_alone():
 
 
 def test_the_document_against_the_card():
-    for source, different in ((catalogue.load()[0].fragments, 2), (catalogue.load()[1].fragments, 0)):
+    for source, different in ((printed(), 2), (documents()[DEFAULT_SOURCE].fragments, 0)):
         counted = Counter(each.verdict for each in compare(source, CAPTURED))
         assert counted == Counter(
             {

@@ -11,14 +11,13 @@ from lanemap.db.compare import Verdict, compare
 from lanemap.db.crosscheck import check, diff, named
 from lanemap.db.fragment import Source
 from lanemap.db.lookup import Query
-from lanemap.ingest import catalogue
+
+from ..shipped import corrected
 
 FRAGMENTS = [
     each
-    for each in catalogue.load()[1].fragments
-    if each.elements is not None
-    and (each.instruction, each.shape) == ("mma", "m16n8k16")
-    and each.type in ("f16", "f32")
+    for each in corrected()
+    if (each.instruction, each.shape) == ("mma", "m16n8k16") and each.type in ("f16", "f32")
 ]
 
 

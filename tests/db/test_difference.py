@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from lanemap.db.difference import difference
 from lanemap.db.fragment import elements
-from lanemap.ingest import catalogue
 
-FRAGMENTS = [each for each in catalogue.load()[1].fragments if each.elements is not None]
-DENSE = [each for each in FRAGMENTS if not each.windowed and each.role != "p"]
+from ..shipped import corrected
+
+DENSE = [each for each in corrected() if not each.windowed and each.role != "p"]
 PLACE = ("lane", "reg", "slot")
 
 
@@ -142,7 +142,7 @@ def test_what_is_done_to_the_whole_matrix_is_recognised(fragment):
     assert words(table["row"], table["col"] + 2).endswith("everywhere: col is 2 too high")
 
 
-@pytest.mark.parametrize("fragment", [each for each in FRAGMENTS if each.windowed], ids=str)
+@pytest.mark.parametrize("fragment", [each for each in corrected() if each.windowed], ids=str)
 def test_windows_shifted_as_a_whole(fragment):
     table, cols = fragment.elements, fragment.dimensions[1]
     width = fragment.chunk * (1 + int((table["col_last"] - table["col"]).max()) // fragment.chunk)

@@ -12,9 +12,10 @@ from lanemap.db.fragment import Fragment, by_rule
 from lanemap.db.instructions import SUPPLIED
 from lanemap.db.spans import spans
 from lanemap.db.structure import check, coverage
-from lanemap.ingest import catalogue
 
-GOOD = [each for each in catalogue.load()[1].fragments if each.elements is not None]
+from ..shipped import corrected, printed
+
+GOOD = corrected()
 DENSE = [each for each in GOOD if each.instruction == "mma" and each.role not in SUPPLIED]
 
 
@@ -93,7 +94,7 @@ def test_a_window_that_is_off_in_every_row_alike_is_found(fragment, data):
 
 
 def test_a_finding_names_the_cells_as_a_person_would():
-    b1 = next(each for each in catalogue.load()[0].fragments if each.shape == "m16n8k256" and each.role == "A")
+    b1 = next(each for each in printed() if each.shape == "m16n8k256" and each.role == "A")
     assert check(b1) == [
         "256 cells are held too often: rows 8-15 cols 128-159",
         "256 cells are held never: rows 8-15 cols 0-31",

@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
-import lanemap
-from lanemap.capture import recording
 from lanemap.db.structure import check
 from lanemap.ingest import catalogue
+
+from ..shipped import recorded
 
 WARPGROUP = ("wgmma", "wgmma.sp")
 MOVES = ("ldmatrix", "stmatrix", "movmatrix")
@@ -33,9 +32,7 @@ def documented(sources):
 
 @pytest.fixture(scope="module")
 def measured():
-    file = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
-    fragments = recording.read(file).fragments
-    return {each.key: each for each in fragments if each.instruction in (*WARPGROUP, *MOVES)}
+    return {each.key: each for each in recorded().fragments if each.instruction in (*WARPGROUP, *MOVES)}
 
 
 def test_the_document_names_what_an_h200_has_and_what_is_newer(documented, measured):

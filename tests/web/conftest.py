@@ -1,6 +1,7 @@
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -8,6 +9,11 @@ import uvicorn
 
 import lanemap
 from lanemap.cli.web.app import create_app
+from lanemap.cli.web.site import write
+from lanemap.db import store
+from lanemap.db.fragment import Source
+from lanemap.db.location import locate
+from lanemap.db.lookup import Query, read_fragments
 
 TOKEN = "a-token-of-these-tests"
 
@@ -57,3 +63,29 @@ def refused():
         return said["detail"]
 
     return refused
+
+
+@pytest.fixture(scope="session")
+def site(built, tmp_path_factory):
+    """A site of a database with few instructions, of all kinds, and a source that differs."""
+    folder = tmp_path_factory.mktemp("site")
+    with lanemap.open(str(built)) as database:
+        chosen = [
+            each
+            for shape in ("m16n8k16", "m8n8k4", "m64n8k16", "m8n8")
+            for each in read_fragments(database.reader, Query(shape=shape, source="h200-sm_90a"))
+            if each.has_rows and each.type in ("f16", "f32", "b16") and each.instruction != "wmma"
+        ]
+        wrong = chosen[0].elements.copy()
+        wrong["row"] = wrong["row"][::-1]
+    small = str(folder / "small.db")
+    store.ship(locate(small), list, "nothing")
+    with lanemap.open(small) as database:
+        ours = [replace(each, source="ours") for each in chosen]
+        theirs = [replace(chosen[0], elements=wrong, source="../the?irs#%2e", major="row")]
+        database.add([Source("ours", "document", "Ours", ours), Source("../the?irs#%2e", "capture", "Theirs", theirs)])
+        seen = []
+        count = write(database, folder / "public", lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, count)
+    assert seen[-1] == (count, count)
+    return folder / "public"

@@ -10,16 +10,7 @@ import anyio
 import httpx
 import pandas as pd
 import pytest
-import schemathesis
 from hypothesis import Phase, given, settings, strategies
-from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 import lanemap
 from lanemap.cli.web.cached import keep_answers
@@ -297,25 +288,33 @@ def test_an_answer_is_not_kept_if_somebody_wrote_while_it_was_made(written):
     assert sent[1::2] == ([b"1", b"2"] if written else [b"1", b"1"])
 
 
+@pytest.fixture(scope="module")
+def described(client):
+    """Every operation of the description, and a function that sends a request and judges the answer."""
+    import schemathesis
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    judged = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+        checks.response_headers_conformance,
+    ]
+    schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
+    # Whatever is made for an export may match everything, and take long.
+    operations = [each.ok() for each in schema.exclude(path="/api/export/{format}").get_all_operations()]
+    return operations, lambda case: case.call_and_validate(checks=judged, timeout=300)
+
+
 @settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 @given(data=strategies.data())
-def test_the_description_is_true(client, data):
+def test_the_description_is_true(described, data):
     """Requests made from the description, right and wrong ones: the server never fails, and answers as described."""
-    if not _DESCRIBED:
-        schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
-        # Whatever is made for an export may match everything, and take long.
-        _DESCRIBED.extend(each.ok() for each in schema.exclude(path="/api/export/{format}").get_all_operations())
-    operation = data.draw(strategies.sampled_from(_DESCRIBED))
+    from schemathesis import GenerationMode
+
+    operations, judge = described
+    operation = data.draw(strategies.sampled_from(operations))
     mode = data.draw(strategies.sampled_from(GenerationMode))
-    case = data.draw(operation.as_strategy(generation_mode=mode))
-    case.call_and_validate(checks=_CHECKS, timeout=300)
-
-
-_DESCRIBED = []
-_CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-    response_headers_conformance,
-]
+    judge(data.draw(operation.as_strategy(generation_mode=mode)))

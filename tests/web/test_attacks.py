@@ -224,8 +224,9 @@ def test_others_are_served_while_queries_run(client):
 
 
 def test_what_cannot_be_interrupted_is_killed(client, refused, monkeypatch):
-    monkeypatch.setattr(work, "SECONDS", 1.0)
-    refused(client.get("/api/sql", params={"query": ENDLESS, "seconds": 30}), 400, "longer than 1 s")
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "SECONDS", 1.0)
+        refused(client.get("/api/sql", params={"query": ENDLESS, "seconds": 30}), 400, "longer than 1 s")
     assert client.get("/api/sql?query=SELECT 1 AS one").json() == [{"one": 1}]
 
 

@@ -1,10 +1,8 @@
 """The pages: what they say is what Database says, whoever reads them, with scripts and without."""
 
-import gc
 import re
-from html.parser import HTMLParser
-from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit
 
 import numpy as np
 import pytest
@@ -12,7 +10,8 @@ from starlette.testclient import TestClient
 
 import lanemap
 from lanemap.cli.web.app import create_app
-from lanemap.cli.web.links import Page, _file_name, operand_page, page
+from lanemap.cli.web.links import operand_page
+from lanemap.cli.web.pages import links
 from lanemap.cli.web.search import aliases, find
 from lanemap.cli.web.views import _notations
 from lanemap.db.errors import LanemapError
@@ -27,7 +26,7 @@ from lanemap.db.picture.view import View
 from lanemap.db.report.html import STYLE
 from lanemap.db.survey import Known, Product, forms_of, survey
 
-from .conftest import serving
+from .elements import Elements
 
 OPERAND = "/mma/m16n8k16/bf16/A"
 PAGES = [
@@ -58,30 +57,12 @@ def known(database):
     return survey(database.reader)
 
 
-class _Elements(HTMLParser):
-    """The elements of a page with their attributes, and the text of each."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.found = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-
-    def links(self, *tags):
-        names = ("href", "src", "action")
-        return [
-            value for tag, each in self.found for name in names if (value := each.get(name)) and tag in (tags or (tag,))
-        ]
-
-
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, address):
     """The policy of the server forbids both, and a page with all that it loads has less than 300 kB."""
     answer = reader.get(address)
     assert answer.status_code == 200, answer.text
-    elements = _Elements(answer.text)
+    elements = Elements(answer.text)
     assert not [
         tag
         for tag, each in elements.found
@@ -99,7 +80,7 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
 )
 def test_every_link_leads_somewhere(reader, address):
     """Also downloads and pictures; those of the table of coverage are all tried by the test of the site."""
-    links = dict.fromkeys(each.partition("#")[0] for each in _Elements(reader.get(address).text).links("a", "form"))
+    links = dict.fromkeys(each.partition("#")[0] for each in Elements(reader.get(address).text).links("a", "form"))
     for each in list(links)[:60]:
         answer = reader.get(urljoin("http://localhost" + address, each))
         assert answer.status_code == 200, (each, answer.text)
@@ -259,9 +240,7 @@ def test_an_import_that_differs_contradicts(file):
         fragment = database.fragment("m16n8k16", "f16", "A")
         wrong = fragment.elements.copy()
         wrong["col"] = wrong["col_last"] = wrong["col"][::-1]
-        database.add(
-            [Source("theirs", "import", "A wrong one", [_replaced(fragment, elements=wrong, source="theirs")])]
-        )
+        database.add([Source("theirs", "import", "A wrong one", [replace(fragment, elements=wrong, source="theirs")])])
         found = survey(database.reader)
         assert found.known[fragment.key] is Known.CONTRADICTED
         with TestClient(create_app(database), "http://localhost") as client:
@@ -269,12 +248,6 @@ def test_an_import_that_differs_contradicts(file):
             text = client.get("/mma/m16n8k16/f16/A").text
             assert re.search(r"different: [^<]", text)
             assert "left=theirs" in text
-
-
-def _replaced(fragment, **more):
-    from dataclasses import replace
-
-    return replace(fragment, **more)
 
 
 def test_what_a_document_says_in_words_is_no_defect(reader):
@@ -297,7 +270,7 @@ def test_pages_follow_what_is_written(file):
         assert "mine-too" not in client.get("/sources").text
         fragment = database.fragment("m16n8k16", "f16", "A")
         with lanemap.open(str(file)) as other:
-            other.add([Source("mine-too", "import", "Mine", [_replaced(fragment, source="mine-too")])])
+            other.add([Source("mine-too", "import", "Mine", [replace(fragment, source="mine-too")])])
         assert "mine-too" in client.get("/sources").text
         assert "mine-too" in client.get("/mma/m16n8k16/f16/A").text
 
@@ -330,7 +303,7 @@ def test_the_colours_of_lanes_are_those_of_pictures():
 
 
 def test_the_report_uses_only_classes_that_the_style_sheet_has(reader):
-    classes = {name for _, each in _Elements(reader.get("/check").text).found for name in each.get("class", "").split()}
+    classes = {name for _, each in Elements(reader.get("/check").text).found for name in each.get("class", "").split()}
     assert {"verdict", "wide", "kind"} <= classes
     assert all(f".{name}" in STYLE for name in ("verdict", "wide", "kind"))
 
@@ -344,7 +317,7 @@ def test_names_from_outside_are_text(file):
         fragment = database.fragment("m16n8k16", "f16", "A")
         wrong = fragment.elements.copy()
         wrong["row"] = wrong["row"][::-1]
-        mine = _replaced(fragment, elements=wrong, source=HOSTILE, origin=HOSTILE, erratum=HOSTILE, formula=HOSTILE)
+        mine = replace(fragment, elements=wrong, source=HOSTILE, origin=HOSTILE, erratum=HOSTILE, formula=HOSTILE)
         database.add([Source(HOSTILE, "import", HOSTILE, [mine], {"made": HOSTILE, "parts": {HOSTILE: HOSTILE}})])
         with TestClient(create_app(database), "http://localhost") as client:
             asked = {
@@ -363,7 +336,7 @@ def test_names_from_outside_are_text(file):
             plain = dict.fromkeys(("/", "/sources", "/check", "/defects", "/mma/m16n8k16/f16", f"/{HOSTILE}"), ())
             for path, names in (paths | plain).items():
                 text = client.get(path, params={name: asked[name] for name in names}).text
-                elements = _Elements(text).found
+                elements = Elements(text).found
                 assert not [each for tag, each in elements if tag == "script" and "src" not in each], path
                 assert not [each for _, each in elements if "onerror" in each], path
                 assert path in ("/", "/mma/m16n8k16/f16") or "&lt;script&gt;" in text or "%3Cscript" in text, path
@@ -383,7 +356,7 @@ def test_a_query_shows_its_rows_or_why_not(reader):
 
 def test_the_examples_of_queries_work(reader):
     text = reader.get("/sql").text
-    for link in [each for each in _Elements(text).links("a") if each.startswith("/sql?")]:
+    for link in [each for each in Elements(text).links("a") if each.startswith("/sql?")]:
         answer = reader.get(link)
         assert answer.status_code == 200
         assert "<h2>0 rows" not in answer.text
@@ -408,353 +381,10 @@ def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
 
 def test_a_preview_of_a_link_has_a_picture(reader):
     text = reader.get(f"{OPERAND}?lane=13").text
-    properties = {each["property"]: each["content"] for tag, each in _Elements(text).found if "property" in each}
+    properties = {each["property"]: each["content"] for tag, each in Elements(text).found if "property" in each}
     assert properties["og:title"] == "A of mma m16n8k16 bf16"
     picture = reader.get(properties["og:image"])
     assert (picture.headers["content-type"], picture.content[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
-
-
-# --- A folder of files
-
-
-@pytest.fixture(scope="module")
-def site(built, tmp_path_factory):
-    """A site of a database with few instructions, of all kinds, and a source that differs."""
-    folder = tmp_path_factory.mktemp("site")
-    with lanemap.open(str(built)) as database:
-        chosen = [
-            each
-            for shape in ("m16n8k16", "m8n8k4", "m64n8k16", "m8n8")
-            for each in lookup_all(database, shape)
-            if each.type in ("f16", "f32", "b16") and each.instruction != "wmma"
-        ]
-        wrong = chosen[0].elements.copy()
-        wrong["row"] = wrong["row"][::-1]
-        small = folder / "small.db"
-    with lanemap.Database(_empty(small)) as database:
-        ours = [_replaced(each, source="ours") for each in chosen]
-        theirs = [_replaced(chosen[0], elements=wrong, source="../the?irs#%2e", major="row")]
-        database.add([Source("ours", "document", "Ours", ours), Source("../the?irs#%2e", "capture", "Theirs", theirs)])
-        from lanemap.cli.web.site import write
-
-        seen = []
-        count = write(database, folder / "public", lambda done, total: seen.append((done, total)))
-    assert seen[0] == (0, count)
-    assert seen[-1] == (count, count)
-    return folder / "public"
-
-
-def lookup_all(database, shape):
-    from lanemap.db.lookup import Query, read_fragments
-
-    return [each for each in read_fragments(database.reader, Query(shape=shape, source="h200-sm_90a")) if each.has_rows]
-
-
-def _empty(file):
-    from lanemap.db.location import locate
-    from lanemap.db.store import ship
-
-    location = locate(str(file))
-    ship(location, list, "nothing")
-    return location
-
-
-def test_every_link_of_the_site_resolves(site):
-    """From each file, by relative links alone, so that it works in any folder and from a disk; anchors, too."""
-    files = sorted(site.rglob("*.html"))
-    assert len(files) > 30
-    ids = {each: {facts["id"] for _, facts in _Elements(each.read_text()).found if "id" in facts} for each in files}
-    linked = set()
-    for each in files:
-        text = each.read_text()
-        assert str(site.parent) not in text
-        for link in _Elements(text).links():
-            if link.startswith(("data:", "?lane=")):
-                continue
-            parts = urlsplit(link)
-            assert not parts.scheme, (each, link)
-            assert not parts.netloc, (each, link)
-            assert not parts.path.startswith("/"), (each, link)
-            target = (each.parent / unquote(parts.path)).resolve() if parts.path else each
-            assert target.is_relative_to(site), (each, link)
-            assert target.is_file(), (each, link)
-            assert not parts.fragment or parts.fragment in ids[target], (each, link)
-            linked.add(target)
-    assert set(files) <= linked
-    assert list(site.rglob("*irs*.html"))
-
-
-def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "mine.txt").write_text("mine")
-    for folder in (other, tmp_path / "other" / "mine.txt"):
-        result = run("site", folder)
-        assert (result.code, result.out) == (2, ""), result
-        assert result.err.count("\n") == 1
-    assert (other / "mine.txt").read_text() == "mine"
-    assert [each.name for each in other.iterdir()] == ["mine.txt"]
-
-
-def test_a_site_is_of_one_state_of_the_database(file, tmp_path):
-    from lanemap.cli.web import site as module
-
-    with lanemap.open(str(file)) as database:
-        module._begin(database.location, b"of another state", tmp_path)
-        with pytest.raises(LanemapError, match="changed meanwhile: run lanemap site again"):
-            module._write(range(1))
-    module._work.clear()
-    gc.enable()
-
-
-def test_names_of_files_are_unlike_and_stay_in_the_folder():
-    names = ["", ".", "..", "a/b", "a\\b", "a:b", "a=3Ab", "a,b", "A", "con", "%2e", "..%2f", "é", "+errata"]
-    files = [page("mma", each or "x", "f16").file for each in names]
-    assert len(set(files)) == len(names)
-    for each in files:
-        assert ".." not in each.split("/")
-        assert re.fullmatch(r"[A-Za-z0-9+=._/,-]+", each), each
-        assert Path("/site", each).resolve().is_relative_to("/site")
-    assert Page(("a b",), (("source", "x&y"),)).address == "/a%20b?source=x%26y"
-    assert _file_name("scale_vec::2X") == "scale_vec=3A=3A2X"
-
-
-# --- In a browser
-
-
-@pytest.fixture(scope="module")
-def address(database):
-    with serving(database) as address:
-        yield address
-
-
-_CHROMIUM = next(
-    filter(Path.exists, map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"))), None
-)
-_QUIET = """--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync
---no-first-run"""
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if _CHROMIUM is None:
-        pytest.skip("there is no Chromium: the pages are not tried in a browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=_QUIET.split())
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(chromium, address):
-    """Open a page as somebody; afterwards nothing was asked of anybody else, and nothing went wrong."""
-    contexts, wrong = [], []
-
-    def visit(path, **how):
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}} | how)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on(
-            "request",
-            lambda request: (
-                wrong.append(request.url) if not request.url.startswith((address, "data:", "file:")) else None
-            ),
-        )
-        tab.on(
-            "console",
-            lambda said: wrong.append(said.text) if said.type == "error" and "status of 40" not in said.text else None,
-        )
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.goto(path if ":" in path else address + path)
-        return tab
-
-    yield visit
-    for context in contexts:
-        context.close()
-    assert not wrong
-
-
-def test_search_with_the_keyboard(visit):
-    tab = visit("/")
-    tab.keyboard.press("/")
-    tab.keyboard.type("HMMA.16816.F32.BF16")
-    tab.wait_for_selector("#found li")
-    tab.keyboard.press("ArrowDown")
-    assert tab.locator("#found li[aria-selected=true]").count() == 1
-    assert tab.locator("#q").get_attribute("aria-activedescendant") == "found-0"
-    with tab.expect_navigation():
-        tab.keyboard.press("Enter")
-    assert urlsplit(tab.url).path == "/mma/m16n8k16/bf16"
-
-
-def test_enter_alone_finds_what_the_command_line_would(visit):
-    tab = visit("/sql")
-    tab.locator("#q").fill("16x8x16 half B")
-    with tab.expect_navigation():
-        tab.locator("#q").press("Enter")
-    assert urlsplit(tab.url).path == "/mma/m16n8k16/f16/B"
-
-
-def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, database):
-    tab = visit("/mma/m16n8k16/bf16")
-    found = database.find("m16n8k16", "f32", "D", row=11, col=6).iloc[0]
-    tab.get_by_role("cell", name=f"{found.lane}:{found.reg}.{found.slot}", exact=True).and_(
-        tab.locator(".at-D td")
-    ).hover()
-    lit = {role: sorted(map(str.strip, tab.locator(f".at-{role} td.meets").all_text_contents())) for role in "AB"}
-    for role, where in {"A": {"row": 11}, "B": {"col": 6}}.items():
-        rows = database.find("m16n8k16", "bf16", role, **where)
-        expected = {f"{lane}:{reg}.0-1" for lane, reg in zip(rows.lane, rows.reg, strict=True)}
-        assert lit[role] == sorted(expected)
-    assert tab.locator(".at-D td.on").all_inner_texts() == [f"{found.lane}:{found.reg}.{found.slot}"]
-    assert (
-        tab.locator("[data-say]")
-        .text_content()
-        .startswith(f"D row 11, column 6: lane {found.lane}, register {found.reg}, slot")
-    )
-
-
-def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
-    tab = visit("/mma/m16n8k16/bf16")
-    tab.locator("a[data-lane='13']").hover()
-    for role, type_ in {"A": "bf16", "B": "bf16", "D": "f32"}.items():
-        rows = database.find("m16n8k16", type_, role, lane=13)
-        texts = tab.locator(f".at-{role} td.on").all_text_contents()
-        assert {each.split(".")[0] for each in texts} == {f"13:{reg}" for reg in rows.reg}
-        assert not tab.locator(f".at-{role} td.meets").count()
-
-
-def test_the_picture_by_keyboard_and_a_shared_link(visit, address):
-    tab = visit("/mma/m16n8k16/bf16/A")
-    tab.locator("[data-picture]").first.focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowUp"):
-        tab.keyboard.press(key)
-    # The first key puts the cursor on the first cell.
-    assert tab.locator("td.cursor").text_content() == "5:0.0-1"
-    assert "lane 5, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
-    tab.keyboard.press("Enter")
-    assert tab.url == f"{address}{OPERAND}?lane=5"
-    there = visit(tab.url)
-    lit = there.locator("td.on").all_text_contents()
-    assert sorted(lit) == sorted(tab.locator("td.on").all_text_contents())
-    assert len(lit) == 8
-    assert there.locator("a[data-lane='5']").get_attribute("aria-current") == "true"
-
-
-def test_the_picture_by_touch(visit):
-    tab = visit("/mma/m16n8k16/bf16", has_touch=True, viewport={"width": 390, "height": 800})
-    tab.locator(".at-A tbody td").first.tap()
-    assert "A row 0, column 0 to 1: lane 0, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
-    tab.locator("a[data-lane='7']").tap()
-    assert "lane=7" in tab.url
-
-
-def test_a_notation_is_chosen_and_copied_by_keyboard(visit, database):
-    tab = visit(OPERAND)
-    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    tab.get_by_role("tab").first.focus()
-    tab.keyboard.press("ArrowRight")
-    assert tab.get_by_role("tabpanel").count() == 1
-    shown = tab.get_by_role("tabpanel")
-    shown.get_by_role("button", name="Copy").focus()
-    tab.keyboard.press("Enter")
-    shown.get_by_role("button", name="Copied").wait_for()
-    expected = express(notation("linear"), database.fragment("m16n8k16", "bf16", "A"))
-    assert tab.evaluate("navigator.clipboard.readText()") == expected
-
-
-def test_a_dropped_file_is_judged(visit, database, tmp_path):
-    hostile = tmp_path / "<img src=x onerror=alert(1)>.csv"
-    hostile.write_text("shape,type\nm16n8k16")
-    table = database.layout("m16n8k16", "f16", "A")
-    table["col"] = table["col"] ^ 8
-    table["col_last"] = table["col"]
-    table["source"] = "mine"
-    table.to_csv(tmp_path / "mine.csv", index=False)
-    tab = visit("/compare")
-    tab.locator("#file").set_input_files(hostile)
-    refused = tab.locator("[data-refused]")
-    tab.locator("[data-refused]", has_text="csv: ").wait_for()
-    assert refused.text_content().startswith(hostile.name)
-    assert not tab.locator("[data-refused] *").count()
-    tab.locator("#against").select_option("ptx-isa-9.1")
-    tab.locator("#file").set_input_files(tmp_path / "mine.csv")
-    tab.wait_for_selector(".verdict")
-    assert tab.locator(".verdict").text_content().startswith("disagreed: 1 fragment compared")
-    assert tab.locator(".lanemap img").count() == 1
-
-
-def test_dropping_by_mouse(visit):
-    tab = visit("/compare")
-    tab.evaluate(
-        """() => {
-            const held = new DataTransfer();
-            held.items.add(new File(["nothing"], "wrong.csv"));
-            const drop = new DragEvent("drop", {dataTransfer: held, bubbles: true, cancelable: true});
-            document.querySelector("[data-drop]").dispatchEvent(drop);
-        }"""
-    )
-    tab.locator("[data-refused]", has_text="wrong.csv: ").wait_for()
-
-
-def test_pages_without_scripts_are_whole(visit):
-    tab = visit("/mma/m16n8k16/bf16/A?lane=13", java_script_enabled=False)
-    assert tab.locator("td.on").count() == 8
-    assert tab.locator("#as-cute pre").is_visible()
-    assert tab.locator("#as-python pre").is_visible()
-    tab.locator("a[data-lane='14']").click()
-    assert tab.url.endswith("lane=14")
-
-
-_COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
-_SHOWN = [
-    *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/mma.sp/m16n8k16/f16/A", "/fleet", "/sources", "/defects", "/api"),
-    *("/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
-]
-_RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
-_CONTRAST = {"type": "rule", "values": ["color-contrast"]}
-
-
-@pytest.mark.parametrize(
-    ("scheme", "paths", "rules"), [("light", _SHOWN, _RULES), ("dark", _COLOURED, _CONTRAST)], ids=["light", "dark"]
-)
-def test_axe_finds_nothing(visit, site, scheme, paths, rules):
-    """All rules in light; in dark only that on contrast can say something else. The site has a short table."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    axe, told = Axe(), []
-    for path in paths:
-        tab = visit((site / "index.html").as_uri() if path == "home" else path, color_scheme=scheme)
-        found = axe.run(tab, options={"runOnly": rules, "resultTypes": ["violations"], "preload": False}).response[
-            "violations"
-        ]
-        told += [(path, one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in found]
-        tab.context.close()
-    assert not told
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/mma/m16n8k16/bf16", OPERAND, "/wgmma.sp/m64n64k64/e4m3", "/compare", "/sql", "/check"]
-)
-def test_a_phone_scrolls_only_what_is_wide(visit, path):
-    tab = visit(path, viewport={"width": 390, "height": 800})
-    assert tab.evaluate("document.documentElement.scrollWidth") == 390
-
-
-def test_the_site_from_a_disk(visit, site):
-    tab = visit((site / "index.html").as_uri())
-    tab.locator("#q").fill("HMMA.16816.F16")
-    tab.wait_for_selector("#found li")
-    tab.keyboard.press("ArrowDown")
-    with tab.expect_navigation():
-        tab.keyboard.press("Enter")
-    assert tab.url == (site / "mma" / "m16n8k16" / "f16.html").as_uri()
-    tab.locator(".at-D tbody td").first.hover()
-    assert tab.locator(".at-A td.meets").count() == 8
-    tab.locator("a[data-lane='3']").click()
-    assert tab.url.endswith("f16.html?lane=3")
 
 
 def test_a_table_marks_what_differs_and_where_windows_end(database):
@@ -771,8 +401,6 @@ def test_a_table_marks_what_differs_and_where_windows_end(database):
 
 
 def test_search_gives_addresses_that_there_are(known, reader, database):
-    from lanemap.cli.web.pages import links
-
     found, _ = find(known, database.reader, "m16n8k16 f16", links())
     for each in found[:8]:
         assert reader.get(each.href).status_code == 200

@@ -15,17 +15,20 @@ from ..report import Kind, Remarks
 from ..sections import Section, Subject
 from ..words import KNOWN, bits
 from .formulas import read
-from .operands import Registers, RegisterTable, Same, StatedLayout, StatedOperand, operands
+from .operands import Reference, Registers, RegisterTable, StatedLayout, StatedOperand, operands
 from .registers import LaneElements, held
 
 
 @dataclass(frozen=True)
 class StatedEntry:
-    """What is said of some roles and types alike, as the catalogue has it. ``same``: where it is said, if not here."""
+    """What is said of some roles and types alike, as the catalogue has it.
+
+    ``reference`` is where it is said, if not here.
+    """
 
     line: int
     stated: catalogue.Entry
-    same: Same | None = None
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class _Reader:
         if not found:
             self.untitled("no operand is named under this heading")
         found = self._of_one_shape(found)
-        referred = {role for each in found if each.same for role in (each.same.roles or each.roles)}
+        referred = {role for each in found if each.reference for role in (each.reference.roles or each.roles)}
         expected = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
         known = referred.union(*(each.roles for each in found))
         if found and (missing := [role for role in expected if role not in known]):
@@ -126,9 +129,9 @@ class _Reader:
         if operand.roles == ("E",):
             yield from self._metadata(operand)
             return
-        if operand.same:
-            stated = {"roles": list(operand.same.roles or operand.roles), "types": []}
-            yield StatedEntry(operand.same.line, stated, operand.same)
+        if operand.reference:
+            stated = {"roles": list(operand.reference.roles or operand.roles), "types": []}
+            yield StatedEntry(operand.reference.line, stated, operand.reference)
         groups = [group for group in operand.groups if not group.empty]
         if not groups and not {*operand.roles} <= referred:
             self.unread(operand.line, operand.text, f"nothing that can be read follows for {operand}")

@@ -20,7 +20,7 @@ START = (
 
 
 @dataclass(frozen=True)
-class Written:
+class FormulaText:
     """A formula that can be read, laid out in columns; ``mended`` says what had to be added or dropped."""
 
     text: str
@@ -78,7 +78,7 @@ def _without_tail(text: str, start: int, end: int) -> int:
     return end
 
 
-def read(text: str, mendings: Iterator[int]) -> Written:
+def read(text: str, mendings: Iterator[int]) -> FormulaText:
     """Parse a formula as printed; where a bracket is missing or one too many, mend that if there is only one way.
 
     ``mendings`` yields a number for each formula that may be mended.
@@ -120,7 +120,7 @@ def _mendings(text: str) -> Iterator[tuple[str, str]]:
                 yield f"dropped the closing bracket after {before[0]}", text[: sign.start()] + text[sign.end() :]
 
 
-def _written(formula: Formula, text: str, mended: str | None = None) -> Written:
+def _written(formula: Formula, text: str, mended: str | None = None) -> FormulaText:
     """The formula with each definition on its own line and the conditions of all cases in one column."""
     lines: list[tuple[str, str]] = []
     for name, cases in formula.items():
@@ -132,7 +132,7 @@ def _written(formula: Formula, text: str, mended: str | None = None) -> Written:
             lines.append((f"{lead if index == 0 else ' ' * len(lead)} {value}", condition[0] if condition else ""))
     width = max((len(value) for value, condition in lines if condition), default=0)
     laid_out = "\n".join(f"{value:{width}}  {condition}".rstrip() for value, condition in lines)
-    return Written(laid_out, formula, mended)
+    return FormulaText(laid_out, formula, mended)
 
 
 #: The longest formula of PTX has 362 characters.

@@ -48,7 +48,7 @@ class StatedMetadata:
 
 
 @dataclass(frozen=True)
-class Same:
+class Reference:
     """The roles are laid out as another section says: its anchor where there is a link, and its title."""
 
     line: int
@@ -97,7 +97,7 @@ class StatedOperand:
     text: str = ""
     groups: list[RegisterTable] = field(default_factory=list)
     metadata: StatedMetadata | None = None
-    same: Same | None = None
+    reference: Reference | None = None
     second: list[Excerpt] = field(default_factory=list)
     stray: list[Excerpt] = field(default_factory=list)
 
@@ -208,11 +208,11 @@ def _read(block: Block, found: list[StatedOperand]) -> int:
             case "row":
                 row, at = _registers(text, said, line)
                 operand.add_row(row)
-            case "same":
-                same = _same(text, said, line, formula_end)
-                if same.roles and same.roles != operand.roles:
-                    found.append(StatedOperand(line, same.roles, same.text))
-                found[-1].same = same
+            case "reference":
+                reference = _reference(text, said, line, formula_end)
+                if reference.roles and reference.roles != operand.roles:
+                    found.append(StatedOperand(line, reference.roles, reference.text))
+                found[-1].reference = reference
             case "operand":
                 found.append(StatedOperand(line, _roles(said[0]), said[0]))
             case "metadata":
@@ -263,7 +263,7 @@ def _registers(text: str, found: re.Match[str], line: int) -> tuple[Registers, i
     return row, listed.end() if listed else found.end()
 
 
-def _same(text: str, found: re.Match[str], line: int, first: int) -> Same:
+def _reference(text: str, found: re.Match[str], line: int, first: int) -> Reference:
     """A reference to another section: which roles it is for stands before, which section it is behind."""
     first = max(first, found.start() - _LONGEST_CELL)
     begun = max(text.rfind(sign, first, found.start()) for sign in (". ", ".\n", ":", "|", "\n\n"))
@@ -271,7 +271,9 @@ def _same(text: str, found: re.Match[str], line: int, first: int) -> Same:
     behind = text[found.end() : found.end() + _LONGEST_CELL]
     linked = re.search(ANCHOR, behind)
     title = re.sub(ANCHOR, "", behind[: linked.start()] if linked else behind.partition("\n\n")[0])
-    return Same(line, _roles(before), linked[1] if linked else None, plain(title), plain(before + found[0] + title))
+    return Reference(
+        line, _roles(before), linked[1] if linked else None, plain(title), plain(before + found[0] + title)
+    )
 
 
 def _roles(words: str) -> tuple[str, ...]:
@@ -310,7 +312,7 @@ _STATEMENT = re.compile(
             "row": rf"(?P<names>{TYPES})[\s|]{{1,9}}(?:[A-Z][^|.]{{0,60}}?\s)?"
             rf"(?i:{NUMBER})\s\.\w{{1,6}}\s{{1,2}}registers?\b"
             rf"|(?P<cell>{TYPES})\s?\||\bvector\sexpression\b",
-            "same": r"\b(?:same\s(?:way\s)?as|identical\sto)\b",
+            "reference": r"\b(?:same\s(?:way\s)?as|identical\sto)\b",
             "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}"
             rf"(?:,?\s(?:and\s)?(?:multiplicand|accumulator)s?\b{_LETTERS}){{0,2}}",
             "metadata": r"Metadata\b",

@@ -12,7 +12,7 @@ from ....db.grouped import grouped
 from ... import catalogue
 from ...catalogue import Section as Sheet
 from ..entries import FragmentSection, StatedEntry
-from ..entries.operands import Same
+from ..entries.operands import Reference
 from ..entries.selectors import Selectors
 from ..report import Kind, Remarks
 from ..sections import Subject, subject
@@ -72,8 +72,8 @@ class Sheets:
         return sheet | {"fragment": [each for _, each in stated]}
 
     def _stated(self, section: FragmentSection, entry: StatedEntry) -> Iterator[catalogue.Entry]:
-        if entry.same:
-            yield from self._referred(section, entry, entry.same)
+        if entry.reference:
+            yield from self._referred(section, entry, entry.reference)
         elif entry.stated["roles"] == ["E"]:
             # One fragment for each type of A and each selector.
             alike = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
@@ -97,7 +97,9 @@ class Sheets:
         self.remarks.add(Kind.UNREAD, section.place, entry.line, what, reason)
         return ()
 
-    def _referred(self, section: FragmentSection, entry: StatedEntry, same: Same) -> Iterator[catalogue.Entry]:
+    def _referred(
+        self, section: FragmentSection, entry: StatedEntry, reference: Reference
+    ) -> Iterator[catalogue.Entry]:
         """The roles that are laid out as elsewhere, with the types of their own that are given there."""
         for group in (["A"], ["B"], ["C", "D"]):
             roles = [role for role in group if role in entry.stated["roles"]]
@@ -105,15 +107,15 @@ class Sheets:
                 continue
             types = section.types("A")
             allowed = {*types} if group != ["C", "D"] else accumulators(types)
-            name, there = self._target(section, same, roles[0], allowed)
+            name, there = self._target(section, reference, roles[0], allowed)
             if name:
                 yield {"roles": roles, "types": [type_ for type_ in there if type_ in allowed], "same_as": name}
             else:
                 reason = f"{' and '.join(roles)}: neither what was read nor the catalogue has what this refers to"
-                self.remarks.add(Kind.UNREAD, section.place, same.line, same.text, reason)
+                self.remarks.add(Kind.UNREAD, section.place, reference.line, reference.text, reason)
 
     def _target(
-        self, section: FragmentSection, same: Same, role: str, allowed: set[str]
+        self, section: FragmentSection, reference: Reference, role: str, allowed: set[str]
     ) -> tuple[str | None, list[str]]:
         """The name of the sheet that is referred to, in what was read or else in the catalogue, and its types."""
         read = {
@@ -121,7 +123,7 @@ class Sheets:
             for name, each in self.sections.items()
             if each is not section and {*each.types(role)} & allowed
         }
-        if name := _closest(read, same):
+        if name := _closest(read, reference):
             return name, self.sections[name].types(role)
         for source, sheets in catalogue.sheets().items():
             shipped = {
@@ -129,11 +131,11 @@ class Sheets:
                 for name, sheet in sheets.items()
                 if {*_types(sheet, role)} & allowed
             }
-            if name := _closest(shipped, same):
+            if name := _closest(shipped, reference):
                 where = f"{source} {sheets[name]['section']}"
                 self.borrowed[name] = {**sheets[name], "section": where}
                 reason = f"{role}: not in what was read: as in {where}"
-                self.remarks.add(Kind.NOTE, section.place, same.line, same.text, reason)
+                self.remarks.add(Kind.NOTE, section.place, reference.line, reference.text, reason)
                 return name, _types(sheets[name], role)
         return None, []
 
@@ -156,12 +158,12 @@ def _types(sheet: Sheet, role: str) -> list[str]:
     return [type_ for each in sheet["fragment"] if role in each["roles"] for type_ in each["types"]]
 
 
-def _closest(there: Mapping[str, tuple[str | None, Subject, str]], same: Same) -> str | None:
+def _closest(there: Mapping[str, tuple[str | None, Subject, str]], reference: Reference) -> str | None:
     """The section that has the anchor of a reference, else the one of its subject whose title is nearest to it."""
-    linked = [name for name, (anchor, _, _) in there.items() if same.anchor and anchor == same.anchor]
-    about = subject(same.title)
+    linked = [name for name, (anchor, _, _) in there.items() if reference.anchor and anchor == reference.anchor]
+    about = subject(reference.title)
     likely = linked or [name for name, (_, of, _) in there.items() if of == about]
-    words = re.findall(r"[a-z]{3,}", same.title.lower())
+    words = re.findall(r"[a-z]{3,}", reference.title.lower())
 
     def nearness(name: str) -> tuple[int, int]:
         """How many words of the title stand in the reference, whole or shortened; and how few do not."""

@@ -1,0 +1,248 @@
+"""The pages in a browser: what a mouse, a finger and a keyboard do, and what a phone and a screen reader get."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from lanemap.db.notation import notation
+from lanemap.db.notation.export import express
+
+from .conftest import serving
+
+OPERAND = "/mma/m16n8k16/bf16/A"
+
+
+@pytest.fixture(scope="module")
+def address(database):
+    with serving(database) as address:
+        yield address
+
+
+_CHROMIUM = next(
+    filter(Path.exists, map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"))), None
+)
+_QUIET = """--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync
+--no-first-run"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if _CHROMIUM is None:
+        pytest.skip("there is no Chromium: the pages are not tried in a browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=_QUIET.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium, address):
+    """Open a page as somebody; afterwards nothing was asked of anybody else, and nothing went wrong."""
+    contexts, wrong = [], []
+
+    def visit(path, **how):
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}} | how)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on(
+            "request",
+            lambda request: (
+                wrong.append(request.url) if not request.url.startswith((address, "data:", "file:")) else None
+            ),
+        )
+        tab.on(
+            "console",
+            lambda said: wrong.append(said.text) if said.type == "error" and "status of 40" not in said.text else None,
+        )
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.goto(path if ":" in path else address + path)
+        return tab
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def test_search_with_the_keyboard(visit):
+    tab = visit("/")
+    tab.keyboard.press("/")
+    tab.keyboard.type("HMMA.16816.F32.BF16")
+    tab.wait_for_selector("#found li")
+    tab.keyboard.press("ArrowDown")
+    assert tab.locator("#found li[aria-selected=true]").count() == 1
+    assert tab.locator("#q").get_attribute("aria-activedescendant") == "found-0"
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    assert urlsplit(tab.url).path == "/mma/m16n8k16/bf16"
+
+
+def test_enter_alone_finds_what_the_command_line_would(visit):
+    tab = visit("/sql")
+    tab.locator("#q").fill("16x8x16 half B")
+    with tab.expect_navigation():
+        tab.locator("#q").press("Enter")
+    assert urlsplit(tab.url).path == "/mma/m16n8k16/f16/B"
+
+
+def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, database):
+    tab = visit("/mma/m16n8k16/bf16")
+    found = database.find("m16n8k16", "f32", "D", row=11, col=6).iloc[0]
+    tab.get_by_role("cell", name=f"{found.lane}:{found.reg}.{found.slot}", exact=True).and_(
+        tab.locator(".at-D td")
+    ).hover()
+    lit = {role: sorted(map(str.strip, tab.locator(f".at-{role} td.meets").all_text_contents())) for role in "AB"}
+    for role, where in {"A": {"row": 11}, "B": {"col": 6}}.items():
+        rows = database.find("m16n8k16", "bf16", role, **where)
+        expected = {f"{lane}:{reg}.0-1" for lane, reg in zip(rows.lane, rows.reg, strict=True)}
+        assert lit[role] == sorted(expected)
+    assert tab.locator(".at-D td.on").all_inner_texts() == [f"{found.lane}:{found.reg}.{found.slot}"]
+    assert (
+        tab.locator("[data-say]")
+        .text_content()
+        .startswith(f"D row 11, column 6: lane {found.lane}, register {found.reg}, slot")
+    )
+
+
+def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
+    tab = visit("/mma/m16n8k16/bf16")
+    tab.locator("a[data-lane='13']").hover()
+    for role, type_ in {"A": "bf16", "B": "bf16", "D": "f32"}.items():
+        rows = database.find("m16n8k16", type_, role, lane=13)
+        texts = tab.locator(f".at-{role} td.on").all_text_contents()
+        assert {each.split(".")[0] for each in texts} == {f"13:{reg}" for reg in rows.reg}
+        assert not tab.locator(f".at-{role} td.meets").count()
+
+
+def test_the_picture_by_keyboard_and_a_shared_link(visit, address):
+    tab = visit("/mma/m16n8k16/bf16/A")
+    tab.locator("[data-picture]").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowUp"):
+        tab.keyboard.press(key)
+    # The first key puts the cursor on the first cell.
+    assert tab.locator("td.cursor").text_content() == "5:0.0-1"
+    assert "lane 5, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
+    tab.keyboard.press("Enter")
+    assert tab.url == f"{address}{OPERAND}?lane=5"
+    there = visit(tab.url)
+    lit = there.locator("td.on").all_text_contents()
+    assert sorted(lit) == sorted(tab.locator("td.on").all_text_contents())
+    assert len(lit) == 8
+    assert there.locator("a[data-lane='5']").get_attribute("aria-current") == "true"
+
+
+def test_the_picture_by_touch(visit):
+    tab = visit("/mma/m16n8k16/bf16", has_touch=True, viewport={"width": 390, "height": 800})
+    tab.locator(".at-A tbody td").first.tap()
+    assert "A row 0, column 0 to 1: lane 0, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
+    tab.locator("a[data-lane='7']").tap()
+    assert "lane=7" in tab.url
+
+
+def test_a_notation_is_chosen_and_copied_by_keyboard(visit, database):
+    tab = visit(OPERAND)
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.get_by_role("tab").first.focus()
+    tab.keyboard.press("ArrowRight")
+    assert tab.get_by_role("tabpanel").count() == 1
+    shown = tab.get_by_role("tabpanel")
+    shown.get_by_role("button", name="Copy").focus()
+    tab.keyboard.press("Enter")
+    shown.get_by_role("button", name="Copied").wait_for()
+    expected = express(notation("linear"), database.fragment("m16n8k16", "bf16", "A"))
+    assert tab.evaluate("navigator.clipboard.readText()") == expected
+
+
+def test_a_dropped_file_is_judged(visit, database, tmp_path):
+    hostile = tmp_path / "<img src=x onerror=alert(1)>.csv"
+    hostile.write_text("shape,type\nm16n8k16")
+    table = database.layout("m16n8k16", "f16", "A")
+    table["col"] = table["col"] ^ 8
+    table["col_last"] = table["col"]
+    table["source"] = "mine"
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    tab = visit("/compare")
+    tab.locator("#file").set_input_files(hostile)
+    refused = tab.locator("[data-refused]")
+    tab.locator("[data-refused]", has_text="csv: ").wait_for()
+    assert refused.text_content().startswith(hostile.name)
+    assert not tab.locator("[data-refused] *").count()
+    tab.locator("#against").select_option("ptx-isa-9.1")
+    tab.locator("#file").set_input_files(tmp_path / "mine.csv")
+    tab.wait_for_selector(".verdict")
+    assert tab.locator(".verdict").text_content().startswith("disagreed: 1 fragment compared")
+    assert tab.locator(".lanemap img").count() == 1
+
+
+def test_dropping_by_mouse(visit):
+    tab = visit("/compare")
+    tab.evaluate(
+        """() => {
+            const held = new DataTransfer();
+            held.items.add(new File(["nothing"], "wrong.csv"));
+            const drop = new DragEvent("drop", {dataTransfer: held, bubbles: true, cancelable: true});
+            document.querySelector("[data-drop]").dispatchEvent(drop);
+        }"""
+    )
+    tab.locator("[data-refused]", has_text="wrong.csv: ").wait_for()
+
+
+def test_pages_without_scripts_are_whole(visit):
+    tab = visit("/mma/m16n8k16/bf16/A?lane=13", java_script_enabled=False)
+    assert tab.locator("td.on").count() == 8
+    assert tab.locator("#as-cute pre").is_visible()
+    assert tab.locator("#as-python pre").is_visible()
+    tab.locator("a[data-lane='14']").click()
+    assert tab.url.endswith("lane=14")
+
+
+_COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
+_SHOWN = [
+    *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/mma.sp/m16n8k16/f16/A", "/fleet", "/sources", "/defects", "/api"),
+    *("/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
+]
+_RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
+_CONTRAST = {"type": "rule", "values": ["color-contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "paths", "rules"), [("light", _SHOWN, _RULES), ("dark", _COLOURED, _CONTRAST)], ids=["light", "dark"]
+)
+def test_axe_finds_nothing(visit, site, scheme, paths, rules):
+    """All rules in light; in dark only that on contrast can say something else. The site has a short table."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe, told = Axe(), []
+    for path in paths:
+        tab = visit((site / "index.html").as_uri() if path == "home" else path, color_scheme=scheme)
+        found = axe.run(tab, options={"runOnly": rules, "resultTypes": ["violations"], "preload": False}).response[
+            "violations"
+        ]
+        told += [(path, one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in found]
+        tab.context.close()
+    assert not told
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/mma/m16n8k16/bf16", OPERAND, "/wgmma.sp/m64n64k64/e4m3", "/compare", "/sql", "/check"]
+)
+def test_a_phone_scrolls_only_what_is_wide(visit, path):
+    tab = visit(path, viewport={"width": 390, "height": 800})
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_the_site_from_a_disk(visit, site):
+    tab = visit((site / "index.html").as_uri())
+    tab.locator("#q").fill("HMMA.16816.F16")
+    tab.wait_for_selector("#found li")
+    tab.keyboard.press("ArrowDown")
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    assert tab.url == (site / "mma" / "m16n8k16" / "f16.html").as_uri()
+    tab.locator(".at-D tbody td").first.hover()
+    assert tab.locator(".at-A td.meets").count() == 8
+    tab.locator("a[data-lane='3']").click()
+    assert tab.url.endswith("f16.html?lane=3")
