@@ -132,6 +132,8 @@ def _sqlite(location: Location) -> Engine:
         connection.execute("PRAGMA foreign_keys = ON")
         # What does not fit the cache would be written early, and readers would have to wait until the end.
         connection.execute("PRAGMA cache_spill = OFF")
+        # ANALYZE reads so many rows of an index, not all: the elements of a layout are like those of any other one.
+        connection.execute("PRAGMA analysis_limit = 1000")
 
     @event.listens_for(made, "begin")
     def begin(connection: Connection) -> None:

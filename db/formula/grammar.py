@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import islice
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -54,8 +55,8 @@ def parse(text: str) -> Formula:
     plain = text if "//" in text else " ".join(text.split())
     try:
         return _definitions(plain)
-    except UnexpectedInput:
-        raise _unreadable(text) from None
+    except UnexpectedInput as error:
+        raise FormulaError(_explain(error, plain, text)) from None
 
 
 @lru_cache(maxsize=1024)
@@ -105,19 +106,16 @@ def _depth(tree: Tree[Token]) -> int:
     return depth
 
 
-def _unreadable(text: str) -> FormulaError:
-    try:
-        _parser().parse(text)
-    except UnexpectedInput as error:
-        return FormulaError(_explain(error, text))
-    return FormulaError(f"cannot read {text[:_LONGEST_EXCERPT]!r} on one line")
-
-
-def _explain(error: UnexpectedInput, text: str) -> str:
-    lines = text.splitlines() or [""]
+def _explain(error: UnexpectedInput, parsed: str, text: str) -> str:
+    """What cannot be read, and where in the text that was given; ``parsed`` differs from it in white space alone."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return f"the formula ends in the middle: {text.strip()[-60:]!r}"
-    line = lines[error.line - 1]
-    found = line[error.column - 1 :].strip()
-    found, line = found[:_LONGEST_EXCERPT], line.strip()[:_LONGEST_EXCERPT]
-    return f"line {error.line}, column {error.column}: cannot read {found!r} in {line!r}"
+    before = len("".join(parsed[: error.pos_in_stream].split()))
+    at = next(islice((at for at, sign in enumerate(text) if not sign.isspace()), before, None))
+    begin = text.rfind("\n", 0, at) + 1
+    line = text[begin:].partition("\n")[0]
+    found, line_number, column = line[at - begin :].strip(), text.count("\n", 0, at) + 1, at - begin + 1
+    return (
+        f"line {line_number}, column {column}: cannot read {found[:_LONGEST_EXCERPT]!r} "
+        f"in {line.strip()[:_LONGEST_EXCERPT]!r}"
+    )

@@ -2,6 +2,8 @@
 
 import pytest
 
+from lanemap.db.formula import FormulaError, parse
+from lanemap.ingest.document.entries import formulas
 from lanemap.ingest.document.report import Kind
 
 from . import pages
@@ -115,6 +117,30 @@ def test_a_bracket_that_is_missing_is_mended_where_there_is_one_way(right, wrong
     assert reason.startswith(f"A: {mended}")
     fragments = [each for each in found.source.fragments if each.role == "A"]
     assert all(each.digest == printed[each.key].digest and each.mended.startswith(mended) for each in fragments)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "row = (i % 4) * (l + 2 * (i >> 1) for ai where i = {0,..,7} col = 0",
+        "row = (i % 4) * l) + 2 * (i >> 1) for ai where i = {0,..,7} col = 0",
+        "row = (i & {1, 2) for ai where i = {0,..,7} col = 0",
+        "row = [(i & 1) ... 3 for ai where i = {0,..,7}] col = [0 ... 1]]",
+    ],
+)
+def test_every_way_to_mend_a_bracket_that_can_be_read_is_tried(broken):
+    """The ways are all those that add or drop one closing bracket and give a formula."""
+
+    def is_formula(text):
+        try:
+            return bool(parse(text))
+        except FormulaError:
+            return False
+
+    changed = {broken[:at] + sign + broken[at:] for sign in ")]}" for at in range(len(broken) + 1)}
+    changed |= {broken[:at] + broken[at + 1 :] for at, sign in enumerate(broken) if sign in ")]}"}
+    expected = {"".join(each.split()) for each in changed if is_formula(each)}
+    assert {"".join(each.split()) for _, each in formulas._mendings(broken) if is_formula(each)} == expected
 
 
 def test_lanes_that_are_not_shared_out_are_said(reading):

@@ -155,6 +155,8 @@ def test_a_definition_may_be_a_window():
     [
         ("row = (i", "ends in the middle"),
         ("row = i @ 2 col = 0", "column 9"),
+        ("row  =  1\n\n\tcol =  i  @ 2", "line 3, column 12: cannot read '@ 2' in 'col =  i  @ 2'"),
+        ("row = 1 // row\n@ 2", "line 2, column 1: cannot read '@ 2' in '@ 2'"),
         ("row = 1", "col is not defined"),
         ("row = x col = 0", "x is not defined"),
         ("row = row col = 0", "defined in terms of itself"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 
 from ....db.formula import Formula, FormulaError, parse
 from ....db.formula.grammar import MAX_LENGTH
@@ -110,14 +110,21 @@ def _mendings(text: str) -> Iterator[tuple[str, str]]:
     """The ways to make the brackets of a formula balance by adding or dropping one."""
     for opening, closing in ("()", "{}", "[]"):
         surplus = text.count(opening) - text.count(closing)
+        ways: list[tuple[str, str]] = []
         if surplus == 1:
             for token in islice(_OPERAND.finditer(text), _MOST_PLACES):
                 where = token.end()
-                yield f"added the closing bracket after {token[0]}", text[:where] + closing + text[where:]
+                ways.append((f"added the closing bracket after {token[0]}", text[:where] + closing + text[where:]))
         elif surplus == -1:
             for sign in islice(re.finditer(re.escape(closing), text), _MOST_PLACES):
                 before = text[: sign.start()].split()[-1:] or [""]
-                yield f"dropped the closing bracket after {before[0]}", text[: sign.start()] + text[sign.end() :]
+                ways.append(
+                    (f"dropped the closing bracket after {before[0]}", text[: sign.start()] + text[sign.end() :])
+                )
+        nesting = {opening: 1, closing: -1}
+        for words, mended in ways:
+            if min(accumulate(nesting.get(sign, 0) for sign in mended)) >= 0:
+                yield words, mended
 
 
 def _written(formula: Formula, text: str, mended: str | None = None) -> FormulaText:
