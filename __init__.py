@@ -463,8 +463,8 @@ class Database:
         Args:
             shape: as in ``m16n8k16``, or an instruction by any of its names; then only the role follows.
             type: of the operand; for a whole instruction that of A.
-            role: A, B, C, D or E. Default: all that the instruction has, as in a product.
-            accumulator: the type of C and D, for a whole instruction.
+            role: as in ``A``. Default: all that the instruction has, as in a product.
+            accumulator: the type of C and D, for a whole instruction. Default: the most exact.
             diff: two sources; mark where they differ.
             lanes: colour only these lanes.
             values: colour only these, in PTX's style, as in ``T0:{a0,a1}``.
@@ -475,6 +475,9 @@ class Database:
 
         Returns:
             A picture with ``svg()``, ``png()``, ``pdf()`` and ``save(path)``. In a notebook it shows itself.
+
+        Raises:
+            LanemapError: there is no such operand, or several instructions have the name; says which.
         """
         from .db.picture.compose import draw
         from .db.picture.view import View

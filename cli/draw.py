@@ -47,8 +47,9 @@ def draw(  # over 40 lines: most of them are its options
 ) -> None:
     """Draw an operand, or a whole instruction, as a picture.
 
-    Without ROLE it is the whole instruction. The picture is an SVG, which follows the reader's dark mode, or a PNG or
-    PDF, which need Pillow and ReportLab.
+    Without ROLE it is the whole instruction, C and D with the most exact type unless --accumulator names one. A name
+    that several have is refused, with what there is to choose from. The picture is an SVG, which follows the reader's
+    dark mode, or a PNG or PDF, which need Pillow and ReportLab.
     """
     named = names.operand(operand)
     with open_database(db) as database:

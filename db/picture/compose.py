@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from .. import lookup
+from .. import instructions, lookup
 from ..errors import LanemapError
 from ..fragment import Fragment
 from ..instructions import name_of
@@ -59,13 +59,54 @@ def draw(
         if diff is not None:
             if role is None or len(diff) != 2:
                 raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
-            left, right = (lookup.operand_with_rows(reader, replace(query, source=name)) for name in diff)
+            left, right = (_panels(reader, replace(query, source=name)) for name in diff)
             return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
         if role is not None:
-            found = lookup.operand_with_rows(reader, query)
+            found = _panels(reader, query)
             return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
-        found = lookup.operands(reader, query, accumulator)
+        found = _operands(reader, query, accumulator)
         return instruction(found, view, [*_titles(reader, found), note])
+
+
+def _panels(reader: Reader, query: Query) -> list[Fragment]:
+    """The fragments of one operand. They are of one shape, and may differ in what else tells layouts apart."""
+    found = lookup.operand_with_rows(reader, query)
+    _expect_one(query, found, {"shape": "shapes"})
+    return found
+
+
+def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
+    """One fragment of each operand of the one instruction that a query names."""
+    found = lookup.fragments(reader, replace(query, source=None))
+    product = instructions.instruction(lookup.densest(found)[0].instruction)
+    if product.multiplies:
+        forms = [form for form in query.forms if form.name == product.name]
+        _expect_one(query, forms, {"shape": "shapes", "a": "types of A"})
+        return lookup.operands(reader, query, accumulator)
+    moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
+    _expect_one(query, moved, _APART)
+    return [
+        lookup.operand_with_rows(reader, replace(query, role=role))[0]
+        for role in instructions.instruction(moved[0].instruction).axes
+        if any(each.role == role for each in moved)
+    ]
+
+
+#: What tells moves apart, and what it is called.
+_APART = {"instruction": "instructions", "shape": "shapes", "type": "types", "qualifiers": "qualifiers"}
+
+
+def _expect_one(query: Query, found: Sequence[object], apart: Mapping[str, str]) -> None:
+    """Refuse to choose for whoever asks.
+
+    Raises:
+        LanemapError: what is found differs in one of the attributes, given with what they are called; lists its values.
+    """
+    for attribute, called in apart.items():
+        values = list(dict.fromkeys(str(getattr(each, attribute)) for each in found))
+        if len(values) > 1:
+            more = ", ..." if len(values) > 12 else ""
+            raise LanemapError(f"{query.name} has the {called} {', '.join(values[:12])}{more}: name one")
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
@@ -143,20 +184,26 @@ def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequenc
     of = {each.role: each for each in operands}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     shown = [each for role, each in of.items() if not (both and role == "C")]
-    names = {role: f"{'C and D' if both and role == 'D' else role} {each.type}" for role, each in of.items()}
+    names = {
+        role: f"{'C and D' if both and role == 'D' else role} {each.type}"
+        + (f" {each.major} major" if each.key.several_majors else "")
+        for role, each in of.items()
+    }
     blocks = []
     drawn: list[Grid] = []
     for together in sheets(shown):
         placed = dict(zip((each.role for each in shown), by_element(together, view), strict=True))
         drawn += placed.values()
         parts: dict[str, Block] = {}
-        for roles in ("A", "BD", "C", "E"):
+        for roles in ("A", "BD", "C", "E", "p", "r"):
             there = [role for role in roles if role in placed]
             labels = [f"{names[role]}, {_joined(selector(of[role]), size(of[role]))}" for role in there]
             parts |= zip(there, panels([placed[role] for role in there], labels) if there else (), strict=True)
         blocks.append(titled(product(parts), next(iter(placed.values())).title))
     first = operands[0]
-    title = f"{first.instruction} {first.shape}: {', '.join(names[each.role] for each in shown)}"
+    moved = None if instructions.instruction(first.instruction).multiplies else first.qualifiers
+    what = " ".join(filter(None, (first.instruction, first.shape, moved)))
+    title = f"{what}: {', '.join(names[each.role] for each in shown)}"
     return _picture(title, shown, drawn, blocks, view, notes)
 
 

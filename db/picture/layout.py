@@ -94,19 +94,22 @@ def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
 def product(blocks: Mapping[str, Block]) -> Block:
     """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D.
 
-    C stands to the right of D, and E below. Any of them may be missing.
+    C stands to the right of D, and E below. Any of them may be missing. Of a move, the addresses of rows stand to the
+    left of the rows.
     """
 
     def far(size: str, roles: str) -> float:
         return max((getattr(blocks[role], size) + _GAP for role in roles if role in blocks), default=0)
 
-    left, top = far("width", "A"), far("height", "B")
+    left, top = far("width", "Ap"), far("height", "B")
     places = {
         "A": (0, top),
         "B": (left, 0),
         "C": (left + far("width", "D"), top),
         "D": (left, top),
         "E": (0, top + far("height", "ACD")),
+        "p": (0, 0),
+        "r": (left, 0),
     }
     return _union(_moved(block, *places[role]) for role, block in blocks.items())
 

@@ -84,6 +84,34 @@ def test_a_whole_instruction_is_drawn_as_a_product(run):
     assert {y for _, y in labels.values()} == beside
 
 
+@pytest.mark.parametrize("name", ["ldmatrix x4", "ldmatrix x2.trans", "stmatrix x1", "stmatrix x4.trans"])
+def test_a_move_is_drawn_with_the_lane_that_passes_the_address_of_each_row(run, database, name):
+    """The address stands to the left of its row."""
+    words = "{} m8n8.{} b16".format(*name.split())
+    r, p = (database.fragment(words, role=role).records() for role in "rp")
+    rows, lines, width = {}, {}, 9 if "trans" in words else 5
+    for each in r:
+        rows.setdefault((each.computation, each.row), set()).add(each[:3])
+    for x, y, label, *_ in texts(run("draw", *words.split()).out, "label"):
+        lines.setdefault(y, []).append((x, label))
+    found = {}
+    for line in map(sorted, lines.values()):
+        for at in range(0, len(line), width):
+            (lane, *_), *cells = [re.split("[:.]", label) for _, label in line[at : at + width]]
+            found[int(lane)] = {(int(cell[0]), int(cell[1]), slot) for cell in cells for slot in span(cell[2])}
+    assert found == {each.lane: rows[each.computation, each.row] for each in p}
+
+
+def test_movmatrix_is_drawn_whole(run):
+    svg = run("draw", "movmatrix").out
+    assert [name for *_, name, _ in texts(svg, "name")] == ["A b16, 8 (M) x 8 (N)", "D b16, 8 (N) x 8 (M)"]
+    assert "<title>movmatrix m8n8 trans: A b16, D b16" in svg
+
+
+def test_the_title_says_which_majors_are_drawn(run):
+    assert "<title>mma m8n8k4: A f16 row major, B f16 col major, C and D f32" in run("draw", "m8n8k4", "f16").out
+
+
 def test_a_sparse_instruction_is_drawn_whole_with_its_metadata(run):
     """What the document only draws is measured, and the picture says so."""
     svg = run("draw", "m16n8k32", "f16", "--instruction", "mma.sp", "--selector", "1").out
@@ -204,7 +232,15 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("m16n8k16 f16 A --format gif", ("gif", "svg")),
         ("m16n8k16 f16 A -o no/such/a.svg", ("no/such/a.svg", "No such file")),
         ("m16n8k16 f16 X", ("no role X",)),
-        ("m16n8k17 f16", ("no shape m16n8k17", "m16n8k16")),
+        ("m16n8k16", ("m16n8k16 has the types of A f64, f16, bf16, s8, u8, e4m3, e5m2: name one",)),
+        ("mma.sp m16n8k32", ("mma.sp m16n8k32 has the types of A f16, bf16, s8, u8: name one",)),
+        ("wgmma", ("wgmma has the shapes m64n8k16, m64n16k16,", ", ...: name one")),
+        ("mma A", ("mma has the shapes m8n8k4,",)),
+        ("m8n8 b16", ("the instructions ldmatrix, stmatrix, movmatrix: name one",)),
+        ("ldmatrix m8n8", ("the qualifiers x1, x2, x4, x1.trans, x2.trans, x4.trans: name one",)),
+        ("ldmatrix r", ("the shapes m8n8, m8n16: name one",)),
+        ("tcgen05.ld.sync.aligned.32x32b.x1.b32", ("figure-only",)),
+        ("m16n8k17 f16", ("no m16n8k17 f16", "m16n8k16")),
         ("m16n8k32 f16 B --source ptx-isa-9.1", ("figure-only", "ask the source")),
         ("m16n8k16 bf16 --accumulator f16", ("no accumulator f16", "f32")),
         ("m16n8k16 f16 --diff ptx-isa-9.1 h200-sm_90a", ("name the operand",)),
