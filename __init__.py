@@ -435,13 +435,15 @@ class Database:
         Raises:
             LanemapError: there is no such move or operand, or the move cannot do it; says why.
         """
+        from .db.chain import of_both
         from .db.recipe import pairs, recipe
 
         with self.reader.snapshot():
             found = lookup.operand_with_rows(self.reader, _query(operand))
-            # Where it comes in two majors, it is that of the tile.
-            taken = next((each for each in found if major in (each.major, each.qualifiers)), found[0])
-            return recipe(pairs(self.reader, _query(move)), taken, major, whole("count", count) or 0)
+            lookup.expect_one(_query(operand), found, {"shape": "shapes", "type": "types"})
+            # Where two majors have layouts of their own, it is that of the tile.
+            alike = of_both(found) or next((each for each in found if major in (each.major, each.qualifiers)), found[0])
+            return recipe(pairs(self.reader, _query(move)), alike, major, whole("count", count) or 0)
 
     def draw(
         self,

@@ -113,15 +113,15 @@ _MOVES = ("ldmatrix", "stmatrix")
 def _operands(words: Sequence[str]) -> list[list[str]]:
     """The words of each operand. ``ldmatrix`` before one and ``stmatrix`` after it may be without their role, r."""
     found = names.operands(words)
-    if _names(found[0][0], "ldmatrix") and found[0][-1].lower() != "r":
-        found[:1] = [[found[0][0], "r"], found[0][1:]] if found[0][1:] else [[found[0][0], "r"]]
-    if len(found) > 1 and _names(found[-1][0], "stmatrix") and found[-1][-1].lower() != "r":
+    if _moves(found[0]):
+        found[:1] = [[found[0][0], "r"], *filter(None, [found[0][1:]])]
+    if len(found) > 1 and _moves(found[-1]):
         found[-1] = [*found[-1], "r"]
     return found
 
 
-def _names(word: str, instruction: str) -> bool:
-    return word.lower().partition(".")[0] == instruction
+def _moves(words: Sequence[str]) -> bool:
+    return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
 
 
 def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
@@ -139,7 +139,7 @@ def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
     move, other = (first, second) if place == 0 else (second, first)
     named = move.name.instruction or _MOVES[place]
     if named not in _MOVES:
-        raise LanemapError(f"{named} moves Tensor Memory: write ldmatrix before an operand, or stmatrix after it")
+        raise LanemapError(f"{named} is not for shared memory: write ldmatrix before an operand, or stmatrix after it")
     if named != _MOVES[place]:
         raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
     return replace(move, instruction=named), other
@@ -161,6 +161,7 @@ def _write_recipes(
             failed.append(error)
     if not found:
         raise failed[0]
+    remark(lookup.remarks(operand, [found[0].operand]))
     if form is Format.TABLE:
         texts = [map(_broken, recipe_lines(each)) for each in found] + [[_broken(str(each))] for each in failed]
         sys.stdout.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
@@ -172,7 +173,7 @@ def _write_recipes(
 
 def recipe_lines(found: Recipe) -> Iterator[str]:
     """A recipe as lines: each move with its addresses and registers, then the matrices of each."""
-    from ..db.recipe import formula, line_name, mnemonic
+    from ..db.recipe import formula, line_name, mnemonic, widened
 
     (lines, width), line = found.tile, line_name(found.major)
     loads = found.moves[0].instruction == "ldmatrix"
@@ -184,6 +185,8 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
         yield f"count:   {found.count} neighbours {along}; registers of each follow those of the one before"
     if found.packed:
         yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
+    if widening := widened(found.moves[0], found.operand):
+        yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
     matrices = []
     for step, passed in groupby(found.addresses, key=lambda each: each.step):
         addresses = list(passed)
@@ -192,7 +195,7 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
         taken = (
             f"packed registers {spans(regs)}" if found.packed else f"registers {spans(regs)} of {found.operand.role}"
         )
-        yield f"move {step}:  {mnemonic(move)}, {taken}"
+        yield f"move {step}:  {mnemonic(move, found.operand)}, {taken}"
         yield f"{line + ':':<8} {formula(addresses, 'line')}"
         yield f"byte:    {formula(addresses, 'byte')}"
         length = move.dimensions[1] * move.slot_bits // 8
@@ -228,7 +231,9 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
     sys.stdout.writelines(_broken(line) + "\n" for line in _verdict(shown, renumbered))
     if through and shown.movement is not Movement.NONE:
         packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if shown.first.slot_bits > 16 else ""
-        sys.stdout.write(_broken(f"movmatrix: makes each register of {shown.second.role} of one of D{packed}") + "\n\n")
+        sys.stdout.write(
+            _broken(f"movmatrix: makes each register of {shown.second.role} from one of D{packed}") + "\n\n"
+        )
         sys.stdout.write(table(_without_tiles(through[0]._fields, through), room()))
     groups, threads = list(summary(shown.moves)), shown.second.threads
     step = _step(groups, threads)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import LanemapError
 from .fragment import Fragment, merge
-from .lookup import Query, by_trust, operand_with_rows, read_fragments
+from .lookup import Query, by_trust, expect_one, operand_with_rows, read_fragments
 from .reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -172,16 +172,25 @@ def operand(reader: Reader, query: Query) -> Fragment:
     first = found[0]
     if first.role == "r":
         raise LanemapError(f"{first.instruction} computes no D and takes no A or B: {_instead(first.instruction)}")
+    expect_one(query, found, {"shape": "shapes", "type": "types"})
     of = {each.major or each.qualifiers: each for each in found}
     if major and major not in of:
         known = " or ".join(filter(None, of))
         raise LanemapError(f"{first} has no major {major}" + (f": it has {known}" if known else ""), "major")
     if major or len(of) == 1:
         return of[major] if major else first
-    if all(each.same_layout(first) for each in found):
-        return replace(first, major=None, qualifiers=None)
+    if alike := of_both(found):
+        return alike
     name = first.key._replace(major=None, qualifiers=None)
     raise LanemapError(f"{name} comes in the majors {' and '.join(filter(None, of))}: name one", "major")
+
+
+def of_both(found: Sequence[Fragment]) -> Fragment | None:
+    """What fragments of two majors are that have one layout, as those of wmma; None where they have several."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    return replace(first, major=None, qualifiers=None) if all(each.same_layout(first) for each in found) else None
 
 
 def _instead(move: str) -> str:

@@ -217,6 +217,26 @@ def one_fragment(reader: Reader, query: Query) -> Fragment:
     return found[0]
 
 
+def expect_one(query: Query, found: Iterable[object], apart: Mapping[str, str]) -> None:
+    """Refuse to choose for whoever asks.
+
+    Args:
+        query: what was asked for.
+        found: what it names.
+        apart: attributes of what was found, each with what its values are called.
+
+    Raises:
+        LanemapError: one of the attributes has several values; lists them.
+    """
+    found = list(found)
+    for attribute, called in apart.items():
+        values = dict.fromkeys(str(getattr(each, attribute)) for each in found)
+        if len(values) > 1:
+            shown = ", ".join([*values][:12]) + (", ..." if len(values) > 12 else "")
+            role = query.parameters()["role"]
+            raise LanemapError(f"{f'{role} of ' if role else ''}{query.name} has the {called} {shown}: name one")
+
+
 def densest(found: Sequence[Fragment]) -> list[Fragment]:
     """Those of one instruction: of a sparse one only where all are."""
     names = sorted({each.instruction for each in found}, key=lambda name: (instruction(name).sparse, name))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .chain import Chain, chain, every_operand
 from .errors import LanemapError
-from .forms import moves as moves_of
+from .forms import Move
 from .fragment import Element, Fragment, elements
 from .grouped import grouped
 from .instructions import WARP
@@ -29,6 +29,9 @@ MAJORS = ("row", "col")
 
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
+
+#: How memory holds the elements of 4 and 6 bits that b8x16 widens to 8 bits, and in how many of 16 bytes (9.7.14.5.15).
+_WIDENED = {"e2m1": ("b4x16_p64", 8), "e2m3": ("b6x16_p32", 12), "e3m2": ("b6x16_p32", 12)}
 
 #: The most operands that are moved together.
 _MOST = 16
@@ -101,10 +104,12 @@ def pairs(reader: Reader, query: Query) -> list[Pair]:
     Raises:
         LanemapError: no source has them.
     """
-    r, p = (every_operand(reader, replace(query, role=role)) for role in "rp")
-    addresses = {each.key._replace(role="r"): each for each in p}
-    found = [Pair(each, addresses[each.key]) for each in r if each.key in addresses]
+    every = every_operand(reader, replace(query, role=None))
+    addresses = {each.key._replace(role="r"): each for each in every if each.role == "p"}
+    found = [Pair(each, addresses[each.key]) for each in every if each.key in addresses]
     found = [pair for pair in found if pair.r.shape == (query.name.shape or "m8n8")]
+    if not found:
+        raise LanemapError(f"no source says which lane passes which address to {query.name}: m8n8 b16 is known")
     return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
 
 
@@ -124,14 +129,15 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
     if not 1 <= count <= _MOST:
         raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
+    name = operand.key._replace(major=None, selector=None)
     if operand.role not in ("A", "B", "C", "D"):
-        raise LanemapError(f"{operand} is not a matrix operand: name an A, B, C or D")
+        raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
     if lacking := [each for each in (known[0].r, operand) if not each.has_rows]:
         raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
     if operand.computations > 1:
-        raise LanemapError(
-            f"{operand} holds {operand.computations} matrices: a recipe is for an operand of one product"
-        )
+        raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
+    if known[0].r.type == "b8x16" and not widened(known[0].r, operand):
+        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
     dense = kept(operand) if operand.windowed else operand
     whole = [replaced for replaced in (dense, packed(dense)) if replaced]
     if known[0].r.instruction == "ldmatrix":
@@ -236,7 +242,8 @@ def kept(operand: Fragment) -> Fragment:
     if apart or any(len({each.lane for each in held}) > 1 or 2 * len(held) > max(width, 2) for held in chunks.values()):
         raise LanemapError(
             f"{operand} of {operand.source} does not say which chunk of {width} columns an element is of: "
-            "ask another source"
+            "ask a source that measured it",
+            "source",
         )
     places = {each: chunk * width // 2 + at for (_, chunk), held in chunks.items() for at, each in enumerate(held)}
     columns: dict[str, Any] = dict(zip(Element._fields, map(list, zip(*records, strict=True)), strict=True))
@@ -335,10 +342,16 @@ def _name(move: Fragment) -> str:
     return f"{move.instruction} {move.shape} {move.type}"
 
 
-def mnemonic(move: Fragment) -> str:
-    """A move as PTX spells it."""
-    known = (each.mnemonic for each in moves_of() if each.key(move.role) == move.key)
-    return next(known, f"{_name(move)} {move.qualifiers}")
+def mnemonic(move: Fragment, operand: Fragment) -> str:
+    """A move of an operand as PTX spells it."""
+    spelled = Move(move.instruction, move.shape, move.type, move.role, "", move.qualifiers).mnemonic
+    widening = widened(move, operand)
+    return f"{spelled}.{widening[0]}" if widening else spelled
+
+
+def widened(move: Fragment, operand: Fragment) -> tuple[str, int] | None:
+    """The format of elements that a move widens, and how many of each 16 bytes in memory they fill; None for others."""
+    return _WIDENED.get(operand.type) if move.type == "b8x16" and operand.slot_bits == 8 else None
 
 
 def formula(addresses: Sequence[Address], name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -71,7 +71,7 @@ def draw(
 def _panels(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments of one operand. They are of one shape, and may differ in what else tells layouts apart."""
     found = lookup.operand_with_rows(reader, query)
-    _expect_one(query, found, {"shape": "shapes"})
+    lookup.expect_one(query, found, {"shape": "shapes"})
     return found
 
 
@@ -81,10 +81,10 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
     product = instructions.instruction(lookup.densest(found)[0].instruction)
     if product.multiplies:
         forms = [form for form in query.forms if form.name == product.name]
-        _expect_one(query, forms, {"shape": "shapes", "a": "types of A"})
+        lookup.expect_one(query, forms, {"shape": "shapes", "a": "types of A"})
         return lookup.operands(reader, query, accumulator)
     moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
-    _expect_one(query, moved, _APART)
+    lookup.expect_one(query, moved, _APART)
     return [
         lookup.operand_with_rows(reader, replace(query, role=role))[0]
         for role in instructions.instruction(moved[0].instruction).axes
@@ -94,19 +94,6 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
 
 #: What tells moves apart, and what it is called.
 _APART = {"instruction": "instructions", "shape": "shapes", "type": "types", "qualifiers": "qualifiers"}
-
-
-def _expect_one(query: Query, found: Sequence[object], apart: Mapping[str, str]) -> None:
-    """Refuse to choose for whoever asks.
-
-    Raises:
-        LanemapError: what is found differs in one of the attributes, given with what they are called; lists its values.
-    """
-    for attribute, called in apart.items():
-        values = list(dict.fromkeys(str(getattr(each, attribute)) for each in found))
-        if len(values) > 1:
-            more = ", ..." if len(values) > 12 else ""
-            raise LanemapError(f"{query.name} has the {called} {', '.join(values[:12])}{more}: name one")
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:

@@ -39,11 +39,13 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
         "m16n8k16 f32 D m8n8 b16 r --major col",
         "m64n40k16 f16 D m8n8 b16 r --major row",
         "m8n8 b16 r m16n8k16 f16 B --count 2",
+        "ldmatrix m8n16 b8x16 r m16n8k32 e2m1 A --major row",
     ],
 )
 def test_a_recipe_says_what_each_lane_passes(run, snapshot, arguments):
     result = run("chain", *arguments.split())
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0
+    assert ("these are from h200-sm_90a" in result.err) == ("m64" in arguments)
     assert result.out == snapshot
 
 
@@ -255,7 +257,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),
         ("ldmatrix.x4.trans m16n8k16 f16 A --major row", ("m8n8 b16 x4.trans cannot", "row-major", "side by side")),
         ("ldmatrix m16n8k8 tf32 B --major row", ("not side by side", "with .trans, it transposes 16 bits", "has 32")),
-        ("m8n8 b16 r m16n8k64 s8 A --second mma.sp", ("chunk of 4 columns", "another source")),
+        ("m8n8 b16 r m16n8k64 s8 A --second mma.sp", ("chunk of 4 columns", "measured it (--source)")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
         ("m8n8 b16 r m16n8k16 f16 B --count 0", ("invalid count 0", "1 to 16")),
         ("m16n8k16 f32 D m16n8k16 f16 A --count 2", ("--count", "ldmatrix before")),
@@ -265,7 +267,11 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m8n8 b16 r m8n8 b16 r", ("both are matrix moves", "A, B, C or D")),
         ("stmatrix r m16n8k16 f16 A", ("ldmatrix before what it loads", "stmatrix after what it stores")),
         ("m16n8k16 f32 D ldmatrix r", ("ldmatrix before what it loads", "stmatrix after what it stores")),
-        ("m16n8k16 f32 D tcgen05.st 32x32b r", ("tcgen05.st moves Tensor Memory", "ldmatrix")),
+        ("m16n8k16 f32 D tcgen05.st 32x32b r", ("tcgen05.st is not for shared memory", "ldmatrix")),
+        ("m16n8k16 f32 D ldmatrix", ("ldmatrix before what it loads", "stmatrix after what it stores")),
+        ("stmatrix m16n8k16 f32 D", ("ldmatrix before what it loads", "stmatrix after what it stores")),
+        ("m16n8k16 D m16n8k16 f16 A", ("D of m16n8k16 has the types f64, f32, f16, s32: name one",)),
+        ("mma D", ("D of mma has the shapes m8n8k4,",)),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
     ],
 )

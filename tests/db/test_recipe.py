@@ -8,10 +8,11 @@ import pytest
 
 import lanemap
 from lanemap.db.chain import chain
+from lanemap.db.forms import moves
 from lanemap.db.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.notation.arithmetic import evaluate
-from lanemap.db.recipe import formula, packed, pairs, recipe, through_movmatrix
+from lanemap.db.recipe import formula, mnemonic, packed, pairs, recipe, through_movmatrix
 
 MAJORS = ("row", "col")
 
@@ -19,8 +20,9 @@ MAJORS = ("row", "col")
 @pytest.fixture(scope="module")
 def known(database):
     """ldmatrix and stmatrix with each of their qualifiers."""
-    names = ("ldmatrix", "stmatrix")
-    return {name: pairs(database.reader, Query("m8n8", "b16", "r", name, source="h200-sm_90a")) for name in names}
+    moves = [*product(("ldmatrix", "stmatrix"), [("m8n8", "b16")]), ("ldmatrix", ("m8n16", "b8x16"))]
+    found = [pairs(database.reader, Query(*shape, "r", name, source="h200-sm_90a")) for name, shape in moves]
+    return dict(zip(("ldmatrix", "stmatrix", "widening"), found, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,10 @@ def numbered(operand, major, count=1):
 def places(move, warp):
     """Lane, bit of its registers, lane that passes the address, and bit after it, of every bit that a move moves."""
     passing = {(each.computation, each.row): each.lane for each in move.p.records()}
-    for each, bit in product(move.r.records(), range(16)):
+    width = move.r.slot_bits
+    for each, bit in product(move.r.records(), range(width)):
         lane = passing[each.computation, each.row]
-        yield 32 * warp + each.lane, 32 * each.reg + 16 * each.slot + bit, 32 * warp + lane, 16 * each.col + bit
+        yield 32 * warp + each.lane, 32 * each.reg + width * each.slot + bit, 32 * warp + lane, width * each.col + bit
 
 
 def followed(known, found):
@@ -121,6 +124,28 @@ def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
         assert {("A", bits) for bits in (1, 4, 8, 16, 32)} | {("B", 16), ("D", 16)} <= {*made}
     else:
         assert {("B", bits) for bits in (1, 4, 8, 16, 32)} | {("A", 16), ("D", 16)} <= {*made}
+
+
+@pytest.mark.parametrize(("role", "major"), [("A", "row"), ("B", "col")])
+@pytest.mark.parametrize("type_", ["e2m1", "e2m3", "e3m2"])
+def test_elements_of_4_and_6_bits_are_widened(known, database, type_, role, major):
+    """In memory each is in a place of 8 bits, as in the register. Along the other axis no load makes the operand."""
+    operand = database.fragment("m16n8k32", type_, role)
+    loaded = recipe(known["widening"], operand, major)
+    memory, right = numbered(operand, major)
+    registers = np.full_like(right, -1)
+    for lane, bit, line, at in followed(known["widening"], loaded):
+        registers[lane, bit] = memory[line, at]
+    assert np.array_equal(registers, right)
+    assert mnemonic(loaded.moves[0], operand).endswith(".b4x16_p64" if type_ == "e2m1" else ".b6x16_p32")
+    assert found(known["widening"], operand, "col" if major == "row" else "row") is None
+    assert found(known["widening"], database.fragment("m16n8k64", "e2m1", role), major) is None, "two to a byte"
+
+
+def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
+    operand = database.fragment("m16n8k16", "f16", "A")
+    every = {each.mnemonic for each in moves() if each.name in ("ldmatrix", "stmatrix")}
+    assert {mnemonic(pair.r, operand) for name in ("ldmatrix", "stmatrix") for pair in known[name]} == every
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -288,6 +313,21 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, d
     assert made[0] or fragments[dense].slot_bits != 16
 
 
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [
+        ("ldmatrix m16n16 b8 r", "no source says which lane passes which address to ldmatrix m16n16 b8"),
+        ("ldmatrix m8n16 b8x16 r", "is for elements of 4 and 6 bits in bytes of their own, not A of mma m16n8k32 e4m3"),
+    ],
+)
+def test_moves_of_other_shapes_are_not_mixed_with_it(database, move, words):
+    with pytest.raises(lanemap.LanemapError, match=words):
+        database.recipe(move, "m16n8k32 e4m3 A")
+    plain = database.recipe("ldmatrix r", "m16n8k32 e4m3 A")
+    assert plain.addresses == database.recipe("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A").addresses
+    assert {each.shape for each in plain.moves} == {"m8n8"}
+
+
 def test_a_recipe_is_rows_and_a_frame(database):
     made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
     frame = made.frame()
@@ -339,10 +379,11 @@ def test_movmatrix_makes_the_operand_of_d(database, role, transposed):
         ("m16n8k64 s4 B", "row", "the 4 elements in them are not next to each other"),
         ("m16n8k8 tf32 B", "row", "not side by side in memory"),
         ("m8n8k4 f64 A", "row", "a lane has 32 bits of each row of memory, and an element has 64"),
-        ("m8n8k4 f16 A", "row", "4 matrices"),
+        ("m8n8k4 f16 A", "row", "A of mma m8n8k4 f16 holds 4 matrices"),
         ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
         ("mma.sp m16n8k64 s8 A", "row", "does not say which chunk of 4 columns"),
-        ("mma.sp m16n8k32 f16 E", "row", "not a matrix operand"),
+        ("mma.sp m16n8k32 f16 E", "row", "E of mma.sp m16n8k32 f16 is not a matrix operand"),
+        ("m16n8k16 A", "row", "A of m16n8k16 has the types f16, bf16, .*: name one"),
     ],
 )
 def test_where_there_is_no_recipe_it_says_why(database, operand, major, words):

@@ -81,7 +81,7 @@ def moves(made, registers, start, table):
         yield f"ld.global.b32 %p, [%in+{table + 128 * step}];"
         yield f"add.u32 %p, %p, %base; add.u32 %p, %p, {start};"
         loads = used.instruction == "ldmatrix"
-        yield f"{mnemonic(used)} {f'{vector}, [%p]' if loads else f'[%p], {vector}'};"
+        yield f"{mnemonic(used, made.operand)} {f'{vector}, [%p]' if loads else f'[%p], {vector}'};"
 
 
 def offsets(made):
