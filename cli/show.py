@@ -11,7 +11,7 @@ from ..db import lookup, names
 from .app import app, open_database
 from .numbers import integer
 from .options import By, Db, Drawn, Format, Major, Operand, Output, Selector, SomeInstruction, Source, Whole
-from .output import narrow, remark, without_empty, write_rows
+from .output import narrow, remark, room, without_empty, write_rows
 
 if TYPE_CHECKING:
     from ..db.summary import Summary
@@ -62,9 +62,14 @@ def _write(summary: Summary, form: Format) -> None:
     if form is not Format.TABLE:
         write_rows(summary.rows(), form)
         return
-    mnemonics = [f"{each}  {each.target}" + ("" if each.target[-1].isalpha() else "+") for each in summary.forms]
-    typer.echo("\n".join(mnemonics or [summary.title]) + "\n")
+    typer.echo("\n".join(map(_line, summary.mnemonics) if summary.mnemonics else [summary.title]) + "\n")
     operands, verdicts = map(without_empty, summary.tables())
     write_rows(operands, form)
     typer.echo()
     write_rows(verdicts, form)
+
+
+def _line(form: tuple[str, str]) -> str:
+    """A mnemonic and its targets, which go into a line of their own where a terminal has no room for both."""
+    line = "  ".join(form)
+    return line if len(line) <= (room() or len(line)) else "\n    ".join(form)

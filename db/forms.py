@@ -1,20 +1,21 @@
 """Forms of the instructions that today's kernels use, and forms of mma whose operands differ in type, as rows.
 
 They are apart from the other rows because a look-up needs none of them. Sources: PTX ISA 9.7.14.4 (wmma),
-9.7.14.5.14 (mma), 9.7.14.5.15 to 9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma).
+9.7.14.5.14 (mma), 9.7.14.5.15 to 9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma), 9.7.16.8.3 and
+9.7.16.8.4 (Tensor Memory).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import permutations, product
 from typing import ClassVar
 
 from .errors import LanemapError
-from .instructions import FORMS, VERSION, Form, Key, supports
+from .instructions import FORMS, INSTRUCTIONS, VERSION, WARPGROUP, Form, Key, onwards, operand, supports
 from .names import one_or_several, word
 from .spelling import type_name
 
@@ -24,11 +25,12 @@ _NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 
 @dataclass(frozen=True)
 class Move:
-    """One form of an instruction that moves matrices between shared memory and the registers of a warp.
+    """One form of an instruction that moves matrices between memory and the registers of a warp.
 
     ``role`` is the register operand in memory's terms: ``r``, or the matrix that wmma loads or stores; ``D`` of
     ``movmatrix``, which moves from registers to registers. ``qualifiers`` are those of its fragment, and ``layout``
-    is how wmma's matrix lies in memory, which is no property of the fragment of C and D.
+    is how wmma's matrix lies in memory, which is no property of the fragment of C and D. ``packed`` is the 4- or 6-bit
+    format in memory from which bytes are made.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Move:
     target: str
     qualifiers: str | None = None
     layout: str | None = None
+    packed: str = ""
     version: ClassVar[tuple[int, int]] = VERSION
 
     @property
@@ -51,8 +54,13 @@ class Move:
         if self.name == "wmma":
             verb = "store" if self.stores else "load"
             return f"wmma.{verb}.{self.role.lower()}.sync.aligned.{self.layout}.{self.shape}.shared.{self.type}"
-        space = "" if self.name == "movmatrix" else ".shared"
-        return f"{self.name}.sync.aligned.{self.shape}.{self.qualifiers}{space}.{self.type}"
+        space = ".shared" if self.name in ("ldmatrix", "stmatrix") else ""
+        return f"{self.name}.sync.aligned.{self.shape}.{self.qualifiers}{space}.{self.type}{self.packed}"
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The type of each role: of wmma of the one matrix that is moved."""
+        return dict.fromkeys([self.role] if self.name == "wmma" else INSTRUCTIONS[self.name].axes, self.type)
 
     def key(self, role: str) -> Key:
         """What names the fragment of a role in any source."""
@@ -61,6 +69,11 @@ class Move:
     def supports(self, target: str) -> bool:
         """Whether PTX allows the form on a target such as sm_90a."""
         return supports(self.target, target)
+
+    @property
+    def targets(self) -> str:
+        """The targets that have the form, in short: ``sm_80+`` is every later one, too."""
+        return onwards(self.target)
 
     def __str__(self) -> str:
         return self.mnemonic
@@ -165,6 +178,60 @@ def moves() -> tuple[Move, ...]:
             found += [Move("wmma", shape, each, role, target, None, layout) for each, role, layout in every]
     # Several types of A and B share C and D: the first of them has the least target.
     return tuple({each.mnemonic: each for each in reversed(found)}.values())[::-1]
+
+
+@cache
+def unmeasured() -> tuple[Form | Move, ...]:
+    """Forms that no capture measures: of wgmma with two types, and moves that need a later target than sm_90a.
+
+    A B of another type adds no fragment to wgmma. No more than 128 registers of a thread move to or from Tensor Memory.
+    """
+    of_two_types = (("s8", "u8"), ("e4m3", "e5m2"))
+    counts = [f"x{1 << log}" for log in range(8)]
+    memory = (
+        Move(name, shape, "b32", "r", "sm_100a", f"{count}{packed}")
+        for name, pack in (("tcgen05.ld", ".pack::16b"), ("tcgen05.st", ".unpack::16b"))
+        for shape, packed, count in product(("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"), ("", pack), counts)
+    )
+    narrow = [("b8x16", each) for each in (".b6x16_p32", ".b4x16_p64")]
+    return (
+        *(
+            replace(form, b=b)
+            for form, pair in product(warpgroup(), of_two_types)
+            for b in pair
+            if form.a in pair and form.a != b
+        ),
+        *(
+            Move("ldmatrix", "m16n16", type_, "r", "sm_100a", f"{count}.trans", packed=packed)
+            for (type_, packed), count in product((("b8", ""), *narrow), ("x1", "x2"))
+        ),
+        *(
+            Move("ldmatrix", "m8n16", type_, "r", "sm_100a", count, packed=packed)
+            for (type_, packed), count in product(narrow, ("x1", "x2", "x4"))
+        ),
+        *(Move("stmatrix", "m16n8", "b8", "r", "sm_100a", f"{count}.trans") for count in ("x1", "x2", "x4")),
+        *(each for each in memory if operand(each.key("r")).registers <= _MOST_REGISTERS),
+    )
+
+
+_MOST_REGISTERS = 128
+
+_INTEGERS = ("s8", "u8", "s4", "u4")
+_SPACES = ("shared", "shared::cta")
+
+
+def options(form: Form | Move) -> frozenset[str]:
+    """The words that its mnemonic may have or leave out, and that tell no layouts apart."""
+    words = ["sync", "aligned"]
+    if isinstance(form, Move):
+        words += _SPACES if form.name in ("ldmatrix", "stmatrix") else ()
+        words += (*_SPACES, "global", "store" if form.stores else "load") if form.name == "wmma" else ()
+    else:
+        words += ["satfinite"] if form.a in _INTEGERS else ["rn", "rz", "rm", "rp"] if form.a == "f64" else []
+        words += ["mma"] if form.name == "wmma" else ["mma_async"] if form.threads == WARPGROUP else []
+        words += ["sp"] if form.sparse and not form.kind else []
+        words += ["sp::ordered_metadata"] if form.name == "mma.sp" else []
+    return frozenset(words)
 
 
 @cache

@@ -365,6 +365,15 @@ def supports(target: str, other: str) -> bool:
     return other[-1].isalpha() and mine // 10 == theirs // 10 if target[-1].isalpha() else theirs >= mine
 
 
+def onwards(target: str) -> str:
+    """A target and those that have all that it has, in short.
+
+    >>> onwards("sm_80"), onwards("sm_90a")
+    ('sm_80+', 'sm_90a')
+    """
+    return target if target[-1].isalpha() else f"{target}+"
+
+
 @dataclass(frozen=True)
 class Form:
     """One form of an instruction: a mnemonic, with the types of A, B, C and D.
@@ -458,6 +467,11 @@ class Form:
     def supports(self, target: str) -> bool:
         """Whether PTX allows the form on a target such as sm_90a."""
         return supports(self.target, target)
+
+    @property
+    def targets(self) -> str:
+        """The targets that have the form, in short: ``sm_80+`` is every later one, too."""
+        return onwards(self.target)
 
     def __str__(self) -> str:
         return self.mnemonic

@@ -5,20 +5,20 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from .candidates import accumulators, forms
 from .errors import LanemapError
 from .fragment import Element, Fragment, Packed
 from .instructions import Key, instruction
 from .integrity import seal
 from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .names import Query as Query
-from .names import accumulators, elsewhere, forms, naturally, operand, text, whole
+from .names import naturally, operand, text, whole
 from .reader import Reader, Rows, Value
 from .spelling import type_name
 
@@ -145,7 +145,10 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
         if not (records := _records(reader, query)):
             if query.name.type and query.role is None:
                 forms(query.name)
-            raise LanemapError(_why_none(reader, query.parameters()) or f"no source has operands of {query.name}")
+            from .missing import no_fragment
+
+            every = reader.select(_FRAGMENTS, dict.fromkeys(query.parameters())).records()
+            raise LanemapError(no_fragment(query, every, partial(by_trust, reader)))
         found |= {record["id"]: record for record in records}
     return [found[number] for number in sorted(found)]
 
@@ -190,7 +193,9 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     if query.parameters()["role"] is None:
-        raise LanemapError(f"say which role of {query.name}: A, B, C, D, or E of a sparse one")
+        dense = [form for form in query.forms if not instruction(form.name).sparse] or query.forms
+        roles = dict.fromkeys(role for form in dense for role in form.types)
+        raise LanemapError(f"say which role of {query.name}: {', '.join(roles) or 'A, B, C or D'}")
     found = densest(_lazy(reader, _records(reader, query)))
     if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
@@ -427,70 +432,3 @@ def _stored(asked: dict[str, Value]) -> dict[str, Value]:
 
 def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in text)
-
-
-def _shown(value: Value) -> str:
-    return repr(value) if isinstance(value, str) and (not value or not value.isprintable()) else str(value)
-
-
-def _why_none(reader: Reader, asked: dict[str, Value]) -> str:
-    """The first name of the request that nothing has, narrowing down in the order in which people think of them.
-
-    Empty where each name is there.
-    """
-    known = every = reader.select(_FRAGMENTS, dict.fromkeys(asked)).records()
-    matched: list[str] = []
-    for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
-        value = asked[name]
-        if value is None:
-            continue
-        if name != "source":
-            every = [record for record in every if _alike(record[name], value)]
-        there = [record for record in known if _alike(record[name], value)]
-        if not there:
-            reasons = {elsewhere(record["instruction"], str(value)) for record in known if name == "role"}
-            if len(reasons) == 1 and (reason := reasons.pop()):
-                return reason
-            if asked["source"] is not None and every and name != "source":
-                having = {record["source"] for record in every}
-                first = next(each for each in by_trust(reader) if each in having)
-                return f"no {name} {_shown(value)} in {' '.join(matched)}: ask the source {first}"
-            options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
-            of = f" in {' '.join(matched)}" if matched else ""
-            return f"no {name} {_shown(value)}{of}: {_suggest(name, str(value), options)}"
-        matched.append(str(there[0][name]))
-        known = there
-    return "" if known else "the database is empty: run lanemap ingest"
-
-
-def _alike(one: Value, other: Value) -> bool:
-    return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
-
-
-def _suggest(kind: str, name: str, options: list[str]) -> str:
-    if not options:
-        return "there is none to choose from"
-    close = _near(kind, name, options)
-    shown = ", ".join(options[:12]) + (", ..." if len(options) > 12 else "")
-    return (f"did you mean {close[0]}? " if close else "") + f"choose from {shown}"
-
-
-def _near(kind: str, name: str, options: list[str]) -> list[str]:
-    """Names that may have been meant, the nearest first: another shape is near if only its N or its K differs."""
-    from difflib import get_close_matches
-
-    if kind != "shape":
-        near = get_close_matches(name, options, n=3)
-        return [each for each in near if kind != "type" or _LETTERS.match(each)[0] == _LETTERS.match(name)[0]]  # type: ignore[index]
-    asked = _NUMBERS.findall(name)
-    shapes = [each for each in options if _NUMBERS.sub("#", each) == _NUMBERS.sub("#", name)]
-    apart = {
-        each: [pair for pair in zip(asked, _NUMBERS.findall(each), strict=True) if pair[0] != pair[1]]
-        for each in shapes
-    }
-    near = [each for each in shapes if len(apart[each]) == 1 and each.startswith(f"m{asked[0]}n")]
-    return sorted(near, key=lambda each: abs(int(apart[each][0][0]) - int(apart[each][0][1])))
-
-
-_LETTERS = re.compile(r"[a-z]*")
-_NUMBERS = re.compile(r"[0-9]+")

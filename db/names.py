@@ -6,14 +6,18 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import spelling
+from .candidates import accumulators, candidates, forms
 from .errors import LanemapError
-from .instructions import FORMS, INSTRUCTIONS, Form, Key, element_bits, majors, products
+from .instructions import INSTRUCTIONS, Form, Key, majors
 from .spelling import Name, is_shape
+
+if TYPE_CHECKING:
+    from .forms import Move
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
 DEFAULT_SOURCE = "ptx-isa-9.1+errata"
@@ -34,14 +38,6 @@ _EXAMPLES = {
     "major": "row",
     "qualifiers": "x4.trans",
     "source": DEFAULT_SOURCE,
-}
-
-#: Operands that no register holds, and what to ask for instead (9.7.15.5, 9.7.15.6).
-_ELSEWHERE = {
-    "wgmma": {
-        "B": "B of wgmma comes from shared memory, and no register holds it: A and D can be asked for",
-        "C": "wgmma accumulates in D: ask for D",
-    },
 }
 
 
@@ -86,11 +82,12 @@ class Query:
         Raises:
             LanemapError: they contradict each other, or there is no such instruction; says what there is.
         """
-        named = _joined(_read("shape", self.shape), _read("instruction", self.instruction))
+        named = _joined(_read("instruction", self.instruction), _read("shape", self.shape))
         if self.type is not None:
-            type_, modifier = spelling.type_name(text("type", self.type))
-            named = _joined(named, Name(type=type_, modifiers=frozenset(filter(None, [modifier]))))
-        if (named.types or named.modifiers) and (named.instruction is None or named.instruction in INSTRUCTIONS):
+            given = text("type", self.type)
+            type_, modifier = spelling.type_name(given)
+            named = _joined(named, Name(type=type_, modifiers=frozenset(filter(None, [modifier])), text=given))
+        if named.of_a_form:
             forms(named)
         return named
 
@@ -139,12 +136,12 @@ class Query:
         return set(filter(_SCALE.fullmatch, (*self.name.modifiers, *(self._qualifiers or "").split("."))))
 
     @property
-    def forms(self) -> tuple[Form, ...]:
+    def forms(self) -> tuple[Form | Move, ...]:
         """The forms that shape, type and instruction name, a type alone being that of A; none if there is no such form.
 
         Those of one that says less than a mnemonic are several.
         """
-        return _candidates(self.name)
+        return candidates(self.name)
 
     @cached_property
     def asked(self) -> Mapping[str, Any]:
@@ -193,7 +190,7 @@ class Query:
         asked = self.parameters()
         named = replace(self, shape=asked["shape"], instruction=asked["instruction"])
         if asked["role"] in ("SFA", "SFB"):
-            scaled = any(form.scale and asked["type"] == form.a for form in self.forms)
+            scaled = any(asked["role"] in form.types and asked["type"] == form.types["A"] for form in self.forms)
             return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
@@ -269,83 +266,12 @@ def operands(words: Sequence[str]) -> list[list[str]]:
     return [list(words[start:end]) for start, end in pairwise(cuts)]
 
 
-def forms(name: Name) -> tuple[Form, ...]:
-    """The forms that a name stands for: those with its qualifiers and no others, if there are any.
-
-    There is none for a product of mixed types, which has the layouts of others.
-
-    Raises:
-        LanemapError: there is none; says what there is instead.
-    """
-    if found := _candidates(name):
-        exact = tuple(form for form in found if _modifiers(form.mnemonic) == name.modifiers)
-        return exact or found
-    families = [name.instruction] if name.instruction else list(INSTRUCTIONS)
-    mixed = [types for family in families for types in products(family, name.shape or "")]
-    if name.types and any(name.types.items() <= types.items() for types in mixed):
-        return ()
-    near = _candidates(replace(_NOTHING, instruction=name.instruction, shape=name.shape))
-    near = near or _candidates(replace(_NOTHING, shape=name.shape))
-    if near and name.types:
-        there = sorted({f"{form.name} {form.d}.{form.a}.{form.b}.{form.c}" for form in near})
-        raise LanemapError(f"there is no {name}: with types D, A, B, C, {name.shape} has {_some(there)}")
-    if near:
-        raise LanemapError(f"there is no {name}: A of {name.shape} is {_some(sorted({form.a for form in near}))}")
-    raise LanemapError(f"there is no {name}: {_shapes(name)}")
-
-
-@cache
-def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
-    """The types of D for a type of A, most exact first."""
-    found = {form.d for form in _candidates(Name(instruction=instruction, shape=shape, type=a))} if shape and a else ()
-    return tuple(sorted(found, key=lambda type_: -element_bits("mma", shape, type_)))
-
-
-@cache
-def _modifiers(mnemonic: str) -> frozenset[str]:
-    name = spelling.read(mnemonic)
-    return name.modifiers if name else frozenset()
-
-
-def _further() -> tuple[Form, ...]:
-    """The forms of the instructions that most requests do not mean."""
-    from .forms import warpgroup, wmma
-
-    return (*warpgroup(), *wmma())
-
-
-def _candidates(name: Name) -> tuple[Form, ...]:
-    """The forms of which all is true that a name says. A single type is that of A."""
-
-    def fits(form: Form) -> bool:
-        types = {role: type_ for role, type_ in name.types.items() if role in INSTRUCTIONS[form.name].axes}
-        return (
-            name.instruction in (None, form.name)
-            and name.shape in (None, form.shape)
-            and types.items() <= form.types.items()
-            and (bool(name.types) or name.type in (None, form.a))
-            and (len(name.layouts) != 2 or name.layouts == form.majors)
-            and name.modifiers <= _modifiers(form.mnemonic)
-        )
-
-    return tuple(filter(fits, FORMS)) or tuple(filter(fits, _further()))
-
-
-def _shapes(name: Name) -> str:
-    there = {form.shape for form in _candidates(replace(_NOTHING, instruction=name.instruction))}
-    return f"its shapes are {_some(sorted(there, key=naturally))}" if there else "its name is not known"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-
-
 def _read(field: str, given: object) -> Name:
     """What a field of a query names. A word in none of the notations is taken as it stands: imports have their own."""
     if given is None:
         return _NOTHING
     plain: dict[str, Any] = {field: word(field, given)}
-    return spelling.read(text(field, given)) or replace(_NOTHING, **plain)
+    return spelling.read(text(field, given)) or replace(_NOTHING, **plain, text=text(field, given))
 
 
 def _joined(one: Name, other: Name) -> Name:
@@ -360,7 +286,13 @@ def _joined(one: Name, other: Name) -> Name:
             one = replace(one, **{each: second})
         elif second not in (first, getattr(_NOTHING, each)):
             raise LanemapError(f"{one} and {other} are two instructions: name one")
-    return replace(one, modifiers=one.modifiers | other.modifiers)
+    return replace(
+        one,
+        modifiers=one.modifiers | other.modifiers,
+        options=one.options | other.options,
+        opcode=one.opcode or other.opcode,
+        text=" ".join(filter(None, (one.text, other.text))),
+    )
 
 
 def _role(given: object, name: Name) -> str | None:
@@ -373,16 +305,11 @@ def _role(given: object, name: Name) -> str | None:
     return role
 
 
-def elsewhere(instruction: str, role: str) -> str | None:
-    """Why no register holds an operand, and what to ask for instead; None where that is not known."""
-    return _ELSEWHERE.get(instruction.removesuffix(".sp"), {}).get(role)
-
-
 def _check_role(instruction: str, role: str) -> None:
-    if reason := elsewhere(instruction, role):
-        raise LanemapError(reason)
     if instruction in INSTRUCTIONS and role not in INSTRUCTIONS[instruction].axes:
-        raise LanemapError(f"{instruction} has no {role}: it has {', '.join(INSTRUCTIONS[instruction].axes)}")
+        from .missing import no_role
+
+        raise LanemapError(no_role(instruction, role))
 
 
 def whole(name: str, number: object) -> int | None:

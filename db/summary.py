@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .fragment import Fragment
 from .grouped import grouped
-from .instructions import Form, Key, choices, instruction, undecided
+from .instructions import Key, choices, instruction, undecided
 from .lookup import DEFAULT_SOURCE, densest, fragments
 from .names import Query, naturally
 from .reader import Reader, Rows, Value
+
+if TYPE_CHECKING:
+    from .forms import Move
+    from .instructions import Form
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class OperandSummary:
 class Summary:
     """Every form that a request names, and the operands of the first instruction that has them."""
 
-    forms: tuple[Form, ...]
+    forms: tuple[Form | Move, ...]
     operands: tuple[OperandSummary, ...]
 
     @property
@@ -49,6 +53,11 @@ class Summary:
     @property
     def _shapes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.fragment.shape for each in self.operands))
+
+    @property
+    def mnemonics(self) -> tuple[tuple[str, str], ...]:
+        """The mnemonic and the targets of each form; none where there are several shapes."""
+        return tuple((each.mnemonic, each.targets) for each in self.forms if len(self._shapes) == 1)
 
     def rows(self) -> Rows:
         """A row for each operand, with a column for each source."""

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from ... import LanemapError
 from ...db.forms import moves
-from ...db.instructions import Key, instruction
+from ...db.instructions import WARPGROUP, Key, instruction
 from ...db.lookup import fragments
 from ...db.names import Query, operand
 from ...db.reader import Reader
+from ...db.spelling.sass import opcode_name
 from ...db.survey import Product, Survey, forms_of
 from .links import Links, Page, operand_page, product_page
 
@@ -101,24 +102,9 @@ def aliases(product: Product) -> Sequence[str]:
     names = [form.mnemonic for form in forms_of(product)]
     names += [move.mnemonic for move in moves() if (move.name, move.shape, move.type) == tuple(product)]
     for form in forms_of(product) if product.instruction != "wmma" else ():
-        group, sparse = "GMMA" if form.name.startswith("wgmma") else "MMA", form.name.endswith(".sp")
-        letter = next((letter for letter, types in _OPCODES.items() if form.a in types), "O")
-        shape = "x".join(map(str, form.dimensions))
-        digits = shape if group == "GMMA" else shape.replace("x", "")
-        given = [form.d] if letter in "HQO" else []
-        multiplied = [] if form.a in ("f16", "f64", "b1") else [form.a]
-        names.append(".".join([letter + group, *(["SP"] * sparse), digits, *given, *multiplied]).upper())
-        types, ends = ("DAB", "SS") if group == "GMMA" else ("DABC", "TN")
+        names.append(opcode_name(form))
+        types, ends = ("DAB", "SS") if form.threads == WARPGROUP else ("DABC", "TN")
         spelt = "".join(form.types[role] for role in types).upper().replace("B1", "U1")
-        names.append(f"SM{form.target[3:5]}_{'SPARSE_' * sparse}{shape}_{spelt}_{ends}")
+        shape = "x".join(map(str, form.dimensions))
+        names.append(f"SM{form.target[3:5]}_{'SPARSE_' * form.sparse}{shape}_{spelt}_{ends}")
     return list(dict.fromkeys(names))
-
-
-#: The first letters of opcodes, and the types that they multiply.
-_OPCODES = {
-    "H": ("f16", "bf16", "tf32"),
-    "I": ("s8", "u8", "s4", "u4"),
-    "B": ("b1",),
-    "D": ("f64",),
-    "Q": ("e4m3", "e5m2"),
-}

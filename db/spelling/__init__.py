@@ -5,6 +5,8 @@ Every spelling is put into the words of a PTX mnemonic first, so that one place 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .name import Name as Name
 from .types import is_shape as is_shape
 from .types import shape_name as shape_name
@@ -21,8 +23,14 @@ def read(text: str) -> Name | None:
         LanemapError: it is in one of them and wrong, or the instruction holds no matrix in registers.
     """
     if is_shape(text):
-        return Name(shape=shape_name(text))
-    from . import cute, ptx, sass  # a shape and a type need none of them
+        return Name(shape=shape_name(text), text=text)
+    from . import cute, ptx  # a shape and a type need none of them
 
-    words = cute.mnemonic(text) or sass.mnemonic(text) or ptx.mnemonic(text)
-    return None if words is None else ptx.read(words)
+    if words := cute.mnemonic(text):
+        return replace(ptx.read(words), text=text)
+    if words := ptx.mnemonic(text):
+        return replace(ptx.read(words), text=text.strip() if ptx.is_alone(text) else ptx.cased(words))
+    from . import sass
+
+    words = sass.mnemonic(text)
+    return replace(ptx.read(words), opcode=sass.product(text), text=text) if words else None

@@ -12,7 +12,8 @@ class Name:
 
     ``types`` has the types by role, where the name tells them apart, and ``type`` is the only type it names.
     ``layouts`` are ``row`` or ``col``, of A and of B, or of the one matrix that is moved. ``qualifiers`` are those of a
-    matrix move, and ``modifiers`` all other words that tell instructions apart.
+    matrix move, ``modifiers`` all other words that tell instructions apart, and ``options`` those that do not.
+    ``opcode`` has the words of an opcode of SASS, and ``text`` is the name as somebody wrote it.
     """
 
     instruction: str | None = None
@@ -23,6 +24,14 @@ class Name:
     layouts: tuple[str, ...] = ()
     qualifiers: str | None = None
     modifiers: frozenset[str] = frozenset()
+    options: frozenset[str] = field(default=frozenset(), compare=False)
+    opcode: tuple[str, ...] = field(default=(), compare=False)
+    text: str = field(default="", compare=False)
+
+    @property
+    def of_a_form(self) -> bool:
+        """Whether it says more than an instruction, a shape and a type, so that there must be a form of all of it."""
+        return bool(self.types or self.layouts or self.modifiers or self.options or self.opcode or self.qualifiers)
 
     def type_of(self, role: str) -> str | None:
         """The type of an operand; that of E is the type of A."""
@@ -34,6 +43,4 @@ class Name:
         return dict(zip(roles, self.layouts, strict=False)).get(role)
 
     def __str__(self) -> str:
-        types = [self.types[role] for role in "DABC" if role in self.types]
-        words = [self.instruction, self.shape, ".".join(types) or self.type, *sorted(self.modifiers)]
-        return " ".join(filter(None, words))
+        return self.text

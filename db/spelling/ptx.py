@@ -12,13 +12,24 @@ _HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|t
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
-#: Words that tell no layouts apart: who executes, how results are rounded, which memory is read, and from which 4- or
-#: 6-bit format bytes are made.
-_IGNORED = {"sync", "aligned", "shared", "shared::cta", "global", "satfinite", "b6x16_p32", "b4x16_p64"}
+#: Words that tell no layouts apart: who executes, how results are rounded, and which memory is read.
+_OPTIONS = ("sync", "aligned", "shared", "shared::cta", "global", "satfinite", "rn", "rz", "rm", "rp")
 _SPARSE = ("sp", "sp::ordered_metadata")
-_MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc")
+_MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc|b6x16_p32|b4x16_p64")
+#: Words of which a mnemonic has one.
+ALTERNATIVES = (
+    {"xor", "and"},
+    {"ue8m0", "ue4m3"},
+    {"b6x16_p32", "b4x16_p64"},
+    {"load", "store", "mma"},
+    {"shared", "shared::cta", "global"},
+    {"rn", "rz", "rm", "rp"},
+    {*_SPARSE},
+)
 #: How many block scales a kind has that does not say it (9.7.14.5.14).
 _SCALES = {"kind::mxf8f6f4": "scale_vec::1x", "kind::mxf4": "scale_vec::2x"}
+_VERBS = {"wmma": ("load", "store", "mma"), "wgmma": ("mma_async",), "wgmma.sp": ("mma_async",)}
+_COUNT = re.compile(r"x\d+")
 _QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
 
 
@@ -42,6 +53,11 @@ def mnemonic(text: str) -> str | None:
     return next(iter([*shaped, *found]), None)
 
 
+def is_alone(text: str) -> bool:
+    """Whether a text is a mnemonic, or some words of one, without anything around it."""
+    return not re.search(r'[\\"\n]', text) and not _OPERANDS.search(text)
+
+
 def _words(text: str) -> str:
     """A mnemonic without its operands, with one dot between its words."""
     operands = _OPERANDS.search(text)
@@ -63,19 +79,31 @@ def read(words: str) -> Name:
     elif head in ("tcgen05", "wgmma"):
         head, rest = _asynchronous(head, rest)
     role = None
-    if head == "wmma" and rest[:1] in (["load"], ["store"]):
-        role, rest = rest[1].upper() if len(rest) > 1 and rest[1] in "abcd" else None, rest[2:]
-    found: dict[str, list[str]] = {"shape": [], "layouts": [], "modifiers": [], "qualifiers": [], "types": []}
+    if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
+        role = rest.pop(1).upper()
+    found: dict[str, list[str]] = {kind: [] for kind in ("shape", "layouts", "modifiers", "qualifiers", "options")}
+    types: list[str] = []
     for word in rest:
         if word in _SPARSE:
-            head = head.removesuffix(".sp") + ".sp"
-        elif word not in _IGNORED and not (word == "mma" and head == "wmma"):
-            kind, value, more = _classified(word, words)
-            found[kind].append(value)
+            sparse = head.removesuffix(".sp") in ("mma", "wgmma")
+            head = head.removesuffix(".sp") + ".sp" if sparse else head
+            # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
+            found["options"] += [word] if "::" in word or "sync" in rest or not sparse else []
+        elif kind := _kind(word, head):
+            found[kind].append(shape_name(word) if kind == "shape" else word)
+        else:
+            type_, more = _type(word, words)
+            types.append(type_)
             found["modifiers"] += [more] if more else []
+    for word in (*found["modifiers"], *found["qualifiers"], *found["options"], *_SPARSE):
+        if rest.count(word) > 1:
+            raise LanemapError(f"{cased(words)} has .{cased(word)} twice: write it once")
+    for choice in ALTERNATIVES:
+        if len(both := sorted(choice & {*rest})) > 1:
+            raise LanemapError(f"{cased(words)} has .{both[0]} and .{both[1]}: write one of them")
     if len(found["shape"]) > 1:
         raise LanemapError(f"{words} has {len(found['shape'])} shapes: name one instruction")
-    types, modifiers = found["types"], found["modifiers"]
+    modifiers = found["modifiers"]
     if "block_scale" in modifiers and not any(each.startswith("scale_vec") for each in modifiers):
         modifiers += [_SCALES[each] for each in modifiers if each in _SCALES]
     return Name(
@@ -85,16 +113,26 @@ def read(words: str) -> Name:
         type=types[0] if len(types) == 1 else None,
         types=_by_role(types, head, words),
         layouts=tuple(found["layouts"]),
-        qualifiers=".".join(found["qualifiers"]) or None,
+        qualifiers=".".join(sorted(found["qualifiers"], key=lambda word: not _COUNT.fullmatch(word))) or None,
         modifiers=frozenset(modifiers),
+        options=frozenset(found["options"]),
     )
+
+
+def cased(words: str) -> str:
+    """Words in small letters as PTX spells them, which has one capital letter.
+
+    >>> cased("mma.block_scale.scale_vec::2x")
+    'mma.block_scale.scale_vec::2X'
+    """
+    return re.sub(r"(scale_vec::\d)x", r"\1X", words)
 
 
 def _asynchronous(head: str, rest: list[str]) -> tuple[str, list[str]]:
     """The name of an instruction that has its verb in its second word."""
     verb = rest[0] if rest else ""
     if (head == "wgmma" and verb in ("mma_async", "sync", "sp", "")) or is_shape(verb):
-        return head, [word for word in rest if word != "mma_async"]
+        return head, rest
     if head == "tcgen05" and verb in ("ld", "st"):
         return f"{head}.{verb}", rest[1:]
     if head == "tcgen05" and verb in ("mma", "cp", "shift"):
@@ -104,29 +142,36 @@ def _asynchronous(head: str, rest: list[str]) -> tuple[str, list[str]]:
     raise LanemapError(f"{head}.{verb} holds no matrix in registers")
 
 
-def _classified(word: str, words: str) -> tuple[str, str, str | None]:
-    """What kind of word it is, how PTX spells it, and the modifier that it implies."""
+def _kind(word: str, head: str) -> str:
+    """What kind of word it is; nothing where it can only be a type."""
     if is_shape(word):
-        return "shape", shape_name(word), None
+        return "shape"
     if word in ("row", "col"):
-        return "layouts", word, None
-    for kind, pattern in (("modifiers", _MODIFIER), ("qualifiers", _QUALIFIER)):
-        if pattern.fullmatch(word):
-            return kind, word, None
+        return "layouts"
+    if word in _OPTIONS or word in _VERBS.get(head, ()):
+        return "options"
+    return "modifiers" if _MODIFIER.fullmatch(word) else "qualifiers" if _QUALIFIER.fullmatch(word) else ""
+
+
+def _type(word: str, words: str) -> tuple[str, str | None]:
+    """How PTX spells a type, and the modifier that it implies."""
     try:
-        return "types", *known_type(word, (*_SPARSE, *_IGNORED))
+        return known_type(word, (*_SPARSE, *_OPTIONS, *_VERBS["wmma"], "trans", "block_scale"))
     except LanemapError as error:
         raise LanemapError(f"cannot read {words}: {error}") from None
 
 
 def _by_role(types: list[str], head: str, words: str) -> dict[str, str]:
-    """Which role has which type: mnemonics name those of D, A, B and C in this order."""
+    """Which role has which type: mnemonics name those of D, A, B and C in this order, or only one."""
     if len(types) < 2:
         return {}
-    if len(types) == 4:
-        return dict(zip("DABC", types, strict=True))
-    if len(types) == 3 and head in ("wgmma", "wgmma.sp"):
+    if head in ("wgmma", "wgmma.sp") and len(types) == 3:
         return dict(zip("DAB", types, strict=True))
-    if len(types) == 2 and head == "wmma":  # with f16, it names only the accumulators
+    if head == "wmma" and len(types) == 2:  # with f16, it names only the accumulators
         return {"D": types[0], "A": "f16", "B": "f16", "C": types[1]}
-    raise LanemapError(f"{words} has {len(types)} types: write those of D, A, B and C, or only that of A and B")
+    if head in ("", "mma", "mma.sp", "wmma") and len(types) == 4 and not (head == "wmma" and types[1] == "f16"):
+        return dict(zip("DABC", types, strict=True))
+    right = {"wgmma": "D, A and B", "wgmma.sp": "D, A and B", "wmma": "D, A, B and C, and with f16 of D and C"}
+    several = f"those of {right.get(head, 'D, A, B and C')}, or only that of A and B"
+    moves = head in ("ldmatrix", "stmatrix", "movmatrix", "tcgen05.ld", "tcgen05.st")
+    raise LanemapError(f"{words} has {len(types)} types: write {'one' if moves else several}")

@@ -103,7 +103,25 @@ def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
     assert [line.split()[0] for line in table.splitlines()] == ["shape", *["m8n8"] * 12, *["m16n8"] * 3]
     drawn = next(line for line in verdicts.splitlines() if "figure-only" in line)
     assert drawn.split(maxsplit=2)[2] == "m16n8 r b8 x1.trans x2.trans x4.trans"
-    assert run("show", "movmatrix").out.startswith("movmatrix m8n8\n\nrole")
+
+
+@pytest.mark.parametrize(
+    ("words", "mnemonics"),
+    [
+        ("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16  sm_75+"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "ldmatrix.sync.aligned.m8n8.x4.shared.b16  sm_75+"),
+        ("stmatrix m16n8.x4.trans b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8  sm_100a"),
+        ("ldmatrix m8n16 x1", "b8x16.b6x16_p32  sm_100a, b8x16.b4x16_p64  sm_100a"),
+        ("tcgen05.ld 16x256b x2", "16x256b.x2.b32  sm_100a"),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32  sm_80+"),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", "m64n8k32.f32.e4m3.e5m2  sm_90a"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "row.col.m16n16k16.f32.f32  sm_70+"),
+    ],
+)
+def test_the_mnemonics_of_what_is_shown_come_first_with_their_targets(run, words, mnemonics):
+    shown = run("show", *words.split()).out.partition("\n\n")[0].splitlines()
+    assert len(shown) == len(mnemonics.split(", "))
+    assert all(line.endswith(end) for line, end in zip(shown, mnemonics.split(", "), strict=True))
 
 
 def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
@@ -119,7 +137,7 @@ def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["find", "HMMA.16816.F32.BF16", "--row", "3"], ("say which role of mma m16n8k16",)),
+        (["find", "HMMA.16816.F32.BF16", "--row", "3"], ("say which role of HMMA.16816.F32.BF16: A, B, C, D",)),
         (["find", "tcgen05.mma.cta_group::1.kind::f16", "A", "--row", "3"], ("Tensor Memory", "no registers")),
         (["find", "wgmma m64n128k16 f16", "B", "--row", "3"], ("B of wgmma comes from shared memory",)),
         (["find", "m16n8k32", "fp8", "A", "--row", "3"], ("fp8 is e4m3 or e5m2",)),
