@@ -5,6 +5,7 @@ python tests/benchmarks/document.py [FOLDER]
 FOLDER holds the pages of one document as Markdown; without it a made-up document stands in for them.
 """
 
+import gc
 import shutil
 import sys
 import tempfile
@@ -21,8 +22,8 @@ from lanemap.ingest import catalogue
 from lanemap.ingest.document import read
 from lanemap.ingest.document.formats import read_text
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from document import pages
+sys.path.insert(0, str(Path(__file__).parent.parent / "document"))
+import pages
 
 folder = Path(tempfile.mkdtemp())
 given = Path(sys.argv[1]) if len(sys.argv) > 1 else folder / "pages"
@@ -56,6 +57,7 @@ def parsers() -> None:
 def seconds(data: bytes) -> float:
     taken = []
     for _ in range(5):
+        gc.collect()
         start = processor()
         read_text("page", data)
         taken.append(processor() - start)
