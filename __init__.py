@@ -581,7 +581,7 @@ class Database:
 
         for each in sources:
             check_names(each)
-            if each.name.lower() in {name.lower() for name in _shipped_names()}:
+            if each.name.lower() in {name.lower() for name in shipped_names()}:
                 raise LanemapError(
                     f"{each.name} is the name of a source that Lanemap ships: choose another name", "name"
                 )
@@ -589,7 +589,7 @@ class Database:
 
     def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
         """Load a capture, with ``-own`` after a name that Lanemap ships, unless ``own_name`` says it was chosen."""
-        if not own_name and source.name in _shipped_names():
+        if not own_name and source.name in shipped_names():
             # The run that ships is there to be compared with this one.
             source = replace(source, name=f"{source.name}-own")
         self.add([source])
@@ -681,7 +681,7 @@ class Database:
         """
         from .db.store import remove
 
-        if source.lower() in {name.lower() for name in _shipped_names()}:
+        if source.lower() in {name.lower() for name in shipped_names()}:
             raise LanemapError(f"{source} ships with Lanemap: only what was added can be removed")
         remove(self.location, source)
 
@@ -828,7 +828,8 @@ def send_capture(path: str | PathLike[str], url: str, token: str) -> str:
     return send(named_file(path, "a capture file"), url, token)
 
 
-def _shipped_names() -> set[str]:
+def shipped_names() -> set[str]:
+    """The names of the sources that Lanemap ships, which can neither be replaced nor removed."""
     from .ingest.catalogue import names
 
     return {*names(), *(file.stem for file in _recordings())}

@@ -1,6 +1,7 @@
 """The command line: ``main`` runs a command and turns what goes wrong into a line and an exit code.
 
-There is a module for each command, named after it.
+There is a module for each command, named after it. Only that of the command that is called is loaded: all of them take
+longer than a look-up.
 """
 
 from __future__ import annotations
@@ -9,33 +10,24 @@ import io
 import signal
 import sys
 from copy import copy
+from importlib import import_module
 
 import typer
 
 from .. import LanemapError
 from ..db.interruption import stop
-from . import (  # noqa: F401 - the commands, which join the application
-    capture,
-    chain,
-    check,
-    decode,
-    diff,
-    draw,
-    export,
-    find,
-    import_,
-    ingest,
-    list_,
-    remove,
-    report,
-    serve,
-    show,
-    site,
-    sql,
-)
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 
-__all__ = ["app", "main"]
+__all__ = ["application", "main"]
+
+#: The module of each command, in the order of the help.
+_MODULES = {
+    name.rstrip("_"): name
+    for name in (
+        *("capture", "chain", "check", "decode", "diff", "draw", "export", "find", "import_", "ingest", "list_"),
+        *("remove", "report", "serve", "show", "site", "sql"),
+    )
+}
 
 #: What typer raises where the command line is used wrongly: an exception of its own, or before 0.29 one of click.
 _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -51,7 +43,7 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is stop:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _open_streams()
-        code = _application()(standalone_mode=False)
+        code = application(*sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()
     except _BAD_USAGE as error:
         context = getattr(error, "ctx", None)
@@ -69,11 +61,14 @@ def main() -> None:
     sys.exit(code or OK)
 
 
-def _application() -> typer.Typer:
-    """The application with nothing but the command that is called: making all of them takes longer than a look-up."""
-    named = {each.name or getattr(each.callback, "__name__", ""): each for each in app.registered_commands}
+def application(command: str | None = None) -> typer.Typer:
+    """The application with one command, or with all of them where there is no such command."""
+    names = [command] if command in _MODULES else [*_MODULES]
+    for name in names:
+        import_module(f".{_MODULES[name]}", __name__)
     made = copy(app)
-    made.registered_commands = [named[word] for word in sys.argv[1:2] if word in named] or app.registered_commands
+    loaded = {each.name or getattr(each.callback, "__name__", ""): each for each in app.registered_commands}
+    made.registered_commands = [loaded[name] for name in names]
     return made
 
 

@@ -19,12 +19,18 @@ from ..db.instructions import Key
 from ..db.reader import Rows
 from ..db.spans import spans
 from .app import DISAGREES, app, open_database
-from .options import Db, Format, Output, Source, chain_word
+from .options import Db, Format, Output, Source, next_words
 from .output import remark, room, table, write_rows
 
 if TYPE_CHECKING:
     from ..db.chain import Chain
     from ..db.recipe import Recipe, Transposed
+
+
+def _next_word(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for the words of several operands, one after the other."""
+    *_, last = [[], *names.operands(context.params.get("operand") or [])]
+    return next_words([] if last and names.is_role(last[-1]) else last, context, incomplete)
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
@@ -34,7 +40,7 @@ def chain(  # over 40 lines: most of them are its options
         typer.Argument(
             metavar="OPERAND [OPERAND]",
             help="A D, and an A or B: each a SHAPE, TYPE and ROLE, or a name. Or ldmatrix first, or stmatrix last.",
-            autocompletion=chain_word,
+            autocompletion=_next_word,
         ),
     ],
     transpose: Annotated[bool, typer.Option("--transpose", "-t", help="Take D transposed.")] = False,

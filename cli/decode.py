@@ -11,16 +11,21 @@ import typer
 from .. import LanemapError
 from ..db.location import named_file
 from .app import app, open_database
-from .options import Db, Format, Output, Selector, Shape, SomeSource, Type
+from .options import Db, Format, Output, Selector, SomeSource, completer
 from .output import write_rows
 
 _LARGEST = 1 << 22
+_shapes = completer("SELECT DISTINCT shape FROM fragment WHERE role = 'E' AND mapping_id IS NOT NULL ORDER BY 1")
+_types = completer(
+    "SELECT DISTINCT type FROM fragment WHERE role = 'E' AND mapping_id IS NOT NULL AND shape = LOWER(:shape) "
+    "ORDER BY 1"
+)
 
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
 def decode(
-    shape: Shape,
-    type: Type,  # noqa: A002
+    shape: Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)],
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="That of A, as in bf16.", autocompletion=_types)],  # noqa: A002
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="WORD", help="Metadata of each thread, or one word for all; - for stdin."),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from .. import DEFAULT_SOURCE
 from ..db import names
+from ..db.picture import FORMATS
 from .app import app, open_database
 from .numbers import integer
-from .options import Db, Major, Operand, PictureFormat, Selector, SomeInstruction, Source, Whole
+from .options import Db, Major, Operand, Selector, SomeInstruction, Source, Whole
 from .output import binary_stdout
+
+PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
 
 
 @app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")

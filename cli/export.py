@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,23 @@ from .. import DEFAULT_SOURCE, LanemapError, Query
 from ..db import lookup, names
 from ..db.notation import NOTATIONS
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Exported, Major, Selector, SomeInstruction, SomeOperand, SomeRole, SomeShape, SomeTypes, Source
+from .options import Db, Major, Selector, SomeInstruction, SomeOperand, SomeRole, SomeShape, SomeTypes, Source
 from .output import binary_stdout, remark
+
+_TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
+_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *NOTATIONS)}
+_AUDIENCES = ", ".join(f"{each.name} ({each.audience})" for each in NOTATIONS.values())
+FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
+Exported = Annotated[
+    FileFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help=f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv.",
+        case_sensitive=False,
+        metavar="FORMAT",
+    ),
+]
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")

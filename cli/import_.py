@@ -13,9 +13,19 @@ from .. import LanemapError
 from ..db.grouped import grouped
 from ..db.reader import Rows
 from ..ingest.imported import Imported
+from ..ingest.importing import IMPORTERS
 from .app import app, open_database, progress
-from .options import Db, Format, Kind, Output
+from .options import Db, Format, Output
 from .output import write_rows
+
+_KINDS = ("capture", *IMPORTERS)
+
+
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete.lower())]
+
+
+Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)]
 
 
 @app.command("import", epilog="Example: lanemap import python triton")

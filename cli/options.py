@@ -12,12 +12,8 @@ import typer
 from ..db.connection import connect, state
 from ..db.location import locate
 from ..db.lookup import following
-from ..db.names import is_role, operands
-from ..db.notation import NOTATIONS
-from ..db.picture import FORMATS
 from ..db.reader import Reader
 from ..db.report import FORMATS as REPORTS
-from ..ingest.importing import IMPORTERS
 from .numbers import integer
 
 
@@ -30,14 +26,6 @@ class Format(StrEnum):
     JSONL = "jsonl"
     PARQUET = "parquet"
     ARROW = "arrow"
-
-
-_TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *NOTATIONS)}
-_AUDIENCES = ", ".join(f"{each.name} ({each.audience})" for each in NOTATIONS.values())
-
-FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
-PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
 
 
 class By(StrEnum):
@@ -63,56 +51,44 @@ def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback
     return [name for name in names if name.lower().startswith(incomplete.lower())]
 
 
-def _names(column: str, fallback: tuple[str, ...]) -> Callable[[typer.Context, str], list[str]]:
-    """A completer for the names in one column of what the database has, of the shape that was named before."""
+Completer = Callable[[typer.Context, str], list[str]]
+
+
+def completer(statement: str, fallback: Sequence[str] = ()) -> Completer:
+    """A completer for the names that the database gives; ``:shape`` is the shape that was named before."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         shape = context.params.get("shape")
         asked = {"shape": shape if isinstance(shape, str) else None}
         return _completed(
-            lambda reader: [str(row[0]) for row in reader.select(_COMPLETIONS[column], asked).rows],
-            incomplete,
-            fallback,
+            lambda reader: [str(row[0]) for row in reader.select(statement, asked).rows], incomplete, fallback
         )
 
     return complete
 
 
-_COMPLETIONS = {
-    "shape": "SELECT DISTINCT shape FROM fragment ORDER BY 1",
-    "type": "SELECT DISTINCT type FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
-    "role": "SELECT DISTINCT role FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
-    "instruction": "SELECT DISTINCT instruction FROM fragment ORDER BY 1",
-    "source": "SELECT name FROM source ORDER BY id",
-}
-_shapes = _names("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
-_types = _names("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
-_instructions = _names("instruction", ("mma", "mma.sp"))
-_roles = _names("role", tuple("ABCDE"))
-source_names = _names("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
+_shapes = completer("SELECT DISTINCT shape FROM fragment ORDER BY 1", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
+_types = completer(
+    "SELECT DISTINCT type FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
+    ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"),
+)
+_roles = completer(
+    "SELECT DISTINCT role FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1", "ABCDE"
+)
+_instructions = completer("SELECT DISTINCT instruction FROM fragment ORDER BY 1", ("mma", "mma.sp"))
+source_names = completer("SELECT name FROM source ORDER BY id", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
 
 
 def operand_word(context: typer.Context, incomplete: str) -> list[str]:
     """A completer for the words of an operand: a shape, then types that it has, then roles that they have."""
-    words = context.params.get("operand") or []
+    return next_words(context.params.get("operand") or [], context, incomplete)
+
+
+def next_words(words: Sequence[str], context: typer.Context, incomplete: str) -> list[str]:
+    """The words that may follow those of one operand, or that may begin one."""
     return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(context, incomplete)
 
 
-def chain_word(context: typer.Context, incomplete: str) -> list[str]:
-    """The same for several operands, one after the other."""
-    *_, last = [[], *operands(context.params.get("operand") or [])]
-    context.params["operand"] = [] if last and is_role(last[-1]) else last
-    return operand_word(context, incomplete)
-
-
-_KINDS = ("capture", *IMPORTERS)
-
-
-def _kinds(incomplete: str) -> list[str]:
-    return [kind for kind in _KINDS if kind.startswith(incomplete.lower())]
-
-
-Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"What to read: {', '.join(_KINDS)}.", autocompletion=_kinds)]
 Operand = Annotated[
     list[str],
     typer.Argument(
@@ -127,9 +103,6 @@ SomeOperand = Annotated[
         metavar="SHAPE TYPE ROLE", help="An instruction, or one operand of it.", autocompletion=operand_word
     ),
 ]
-Shape = Annotated[str, typer.Argument(metavar="SHAPE", help="As in m16n8k16.", autocompletion=_shapes)]
-Type = Annotated[str, typer.Argument(metavar="TYPE", help="The operand's own, as in bf16.", autocompletion=_types)]
-
 SomeShape = Annotated[
     str | None, typer.Option("--shape", help="Only this shape.", metavar="SHAPE", autocompletion=_shapes)
 ]
@@ -163,16 +136,6 @@ Source = Annotated[
 ]
 SomeSource = Annotated[
     str | None, typer.Option("--source", "-s", help="Only this source.", metavar="SOURCE", autocompletion=source_names)
-]
-Exported = Annotated[
-    FileFormat | None,
-    typer.Option(
-        "--format",
-        "-f",
-        help=f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv.",
-        case_sensitive=False,
-        metavar="FORMAT",
-    ),
 ]
 Output = Annotated[Format, typer.Option("--format", "-f", help="How rows come out.", case_sensitive=False)]
 Report = Annotated[ReportFormat, typer.Option("--format", "-f", help="How the report comes out.", case_sensitive=False)]

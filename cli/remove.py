@@ -7,15 +7,22 @@ from typing import Annotated
 
 import typer
 
+from .. import shipped_names
 from .app import app, open_database
 from .options import Db, source_names
+
+
+def _added(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for the sources that can be removed."""
+    kept = {*shipped_names(), *(context.params.get("sources") or ())}
+    return [name for name in source_names(context, incomplete) if name not in kept]
 
 
 @app.command(epilog="Example: lanemap remove mine")
 def remove(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE", help="As lanemap list sources names it.", autocompletion=source_names),
+        typer.Argument(metavar="SOURCE", help="As lanemap list sources names it.", autocompletion=_added),
     ],
     db: Db = None,
 ) -> None:

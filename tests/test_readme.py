@@ -66,9 +66,9 @@ def test_the_two_commands_are_those_that_ci_runs():
 
 
 def test_every_command_of_the_program_is_in_the_readme():
-    from lanemap.cli import app
+    from lanemap.cli import application
 
-    names = [command.name or command.callback.__name__ for command in app.registered_commands]
+    names = [command.name or command.callback.__name__ for command in application().registered_commands]
     shown = {
         shlex.split(line)[1] for block in blocks("sh") for line in block.splitlines() if line.startswith("lanemap")
     }

@@ -10,7 +10,8 @@ from fastapi import Depends, Header, Query
 from starlette.exceptions import HTTPException
 
 from ...db.report import FORMATS as REPORTS
-from ..options import FileFormat, Format
+from ..export import FileFormat
+from ..options import Format
 
 Form = TypeVar("Form", bound=StrEnum)
 

@@ -27,7 +27,8 @@ empty.write_text(
 
 
 def run(*command: str) -> None:
-    environment = os.environ | {"LANEMAP_DB": str(file)}
+    # What is installed has its modules compiled.
+    environment = {**os.environ, "LANEMAP_DB": str(file), "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run([sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, check=True)
 
 

@@ -136,7 +136,7 @@ sys.meta_path.insert(0, Interrupt())
 
 
 @pytest.mark.parametrize(
-    "module", ["lanemap.db.errors", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.find"]
+    "module", ["lanemap.db.errors", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.list_"]
 )
 def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
     """Wherever it comes while the command is being loaded; in Python it is a KeyboardInterrupt."""
@@ -147,7 +147,7 @@ def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
     for command in ([sys.executable, "-m", "lanemap", "list"], [script, "list"]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-    if module != "lanemap.cli.find":
+    if module != "lanemap.cli.list_":
         code = f"import lanemap, {module}"
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert "KeyboardInterrupt" in done.stderr

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lanemap
-from lanemap.cli import app
+from lanemap.cli import application
 from lanemap.db.lookup import COLUMNS
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
-COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+COMMANDS = sorted(command.name or command.callback.__name__ for command in application().registered_commands)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -38,7 +38,7 @@ def test_every_example_in_the_help_runs(run, tmp_path, monkeypatch, file):
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     # All pages take a while; tests of the pages write a few.
     monkeypatch.setattr("lanemap.cli.web.site.write", lambda *_: 0)
-    for command in app.registered_commands:
+    for command in application().registered_commands:
         example = shlex.split(command.epilog.removeprefix("Example: lanemap "))
         result = run(*example, db=file)
         excused = ("PyCUDA is not installed", "no NVIDIA driver", "no source ")

@@ -1,10 +1,14 @@
 """Commands with the names that people have."""
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+
+import lanemap
 
 BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 PASTED = f'asm volatile("{BF16} "\n "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};\\n")'
@@ -155,7 +159,9 @@ def completed(words: str, built) -> list[str]:
     """What the shell is offered after some words."""
     environment = {"_LANEMAP_COMPLETE": "complete_bash", "COMP_WORDS": f"lanemap {words}", "LANEMAP_DB": str(built)}
     environment["COMP_CWORD"] = str(len(words.split(" ")))
-    script = "import sys; sys.argv = ['lanemap']; from lanemap.cli import app; app(prog_name='lanemap')"
+    script = (
+        "import sys; sys.argv = ['lanemap']; from lanemap.cli import application; application()(prog_name='lanemap')"
+    )
     done = subprocess.run([sys.executable, "-c", script], env=os.environ | environment, capture_output=True, text=True)
     assert not done.stderr
     return done.stdout.split()
@@ -178,8 +184,22 @@ def completed(words: str, built) -> list[str]:
         ("chain m16n8k16 f32 D m16n8k128 b", ["b1"]),
         ("chain m16n8k16 f32 D m16n8k25", ["m16n8k256"]),
         ("draw m16n8k4 tf32 A ", []),
+        ("decode m16n8k8 ", ["tf32"]),
+        ("decode m16n8k16 ", ["bf16", "f16", "tf32"]),
+        ("decode m16n8k12", ["m16n8k128"]),
+        ("decode m64n8k3", ["m64n8k32"]),
+        ("decode m16n8k4", []),
+        ("remove ", []),
         ("find m99n8k8 ", []),
     ],
 )
 def test_completion_offers_only_what_there_is(words, offered, built):
     assert completed(words, built) == offered
+
+
+def test_completion_offers_to_remove_what_was_added_once(built, tmp_path):
+    database = lanemap.open(shutil.copy(built, tmp_path / "layouts.db"))
+    for name in ("mine", "yours"):
+        database.add([replace(database.source("ptx-isa-9.1"), name=name)])
+    assert completed("remove ", database.location) == ["mine", "yours"]
+    assert completed("remove mine ", database.location) == ["yours"]

@@ -157,9 +157,9 @@ def test_from_python(file, mine):
 
 
 def test_the_command_offers_every_kind(run):
-    from lanemap.cli import options
+    from lanemap.cli import import_
 
-    assert options._kinds("") == ["capture", *IMPORTERS]
-    assert options._kinds("T") == ["tensor-layouts", "table"]
+    assert import_._kinds("") == ["capture", *IMPORTERS]
+    assert import_._kinds("T") == ["tensor-layouts", "table"]
     shown = " ".join(run("import", "--help").out.split())
     assert ", ".join(["capture", *IMPORTERS]) in shown
