@@ -1,10 +1,12 @@
 import gc
 import gzip
+import importlib.util
 import json
 import os
 import shutil
 import sys
 import time
+from functools import cache
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from sqlalchemy import create_engine, text
 import lanemap
 from lanemap.cli import main
 from lanemap.db.fragment import Fragment
+from lanemap.ingest import cute, tensor_layouts
 from lanemap.ingest import python as mappings
 
 from .shipped import corrected, documents
@@ -57,16 +60,19 @@ def pytest_collection_modifyitems(items):
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
 
-    prepared = {"release": "release", "server": "server", "report": "report", "chromium": "pages", "site": "pages"}
+    prepared = {"release": "release", "server": "server", "chromium": "pages", "site": "pages"}
 
     def group(item):
         if "faults" in item.path.parts:
             return "faults"
         if "postgresql" in item.name:
             return "server"
-        return next((name for fixture, name in prepared.items() if fixture in item.fixturenames), None)
+        return next((name for fixture, name in prepared.items() if needs(item, fixture)), None)
 
-    order = ["faults", *prepared.values(), None]
+    def needs(item, fixture):
+        return fixture in item.fixturenames or f"[{fixture}]" in item.name
+
+    order = ["faults", *dict.fromkeys(prepared.values()), None]
     items.sort(key=lambda item: order.index(group(item)))
     for item in items:
         if name := group(item):
@@ -156,9 +162,33 @@ def own(request, tmp_path, built):
 
 
 @pytest.fixture(scope="session")
+def cutlass() -> Path:
+    """The headers of a real release."""
+    found = importlib.util.find_spec("cutlass_library")
+    if found is None or found.origin is None:
+        pytest.skip("nvidia-cutlass is not installed")
+    return Path(found.origin).parent / "source" / "include"
+
+
+@pytest.fixture(scope="session")
+def release(cutlass):
+    """What the importer makes of the release."""
+    return cute.load(cutlass)[0]
+
+
+@pytest.fixture(scope="session")
+def transcribed():
+    """What the importer makes of tensor-layouts."""
+    if importlib.util.find_spec("tensor_layouts") is None:
+        pytest.skip("tensor-layouts is not installed")
+    return tensor_layouts.load()[0]
+
+
+@pytest.fixture(scope="session")
 def replay():
     """A function that gives what a mapping makes of the recorded answers of its library."""
 
+    @cache
     def replay(name):
         folder = Path(__file__).parent / "importers" / "python" / "recordings"
         recorded = json.loads(gzip.decompress((folder / f"{name}.json.gz").read_bytes()))

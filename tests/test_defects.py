@@ -17,7 +17,6 @@ from lanemap.db.defect import Report, defects
 from lanemap.db.fragment import Fragment, Source, element_type
 from lanemap.db.instructions import Key
 from lanemap.db.structure import check
-from lanemap.ingest.importing import read as import_
 
 from .shipped import recorded
 
@@ -42,16 +41,12 @@ def past(file):
 
 
 @pytest.fixture(scope="module")
-def report(sources, replay):
+def report(sources, release, transcribed, replay):
     """The report that the page is."""
-    for package in ("cutlass_library", "tensor_layouts"):
-        pytest.importorskip(package, reason=f"needs {package}")
-    import cutlass_library
-
-    headers = Path(cutlass_library.__file__).parent / "source"
     asked = [
         sources["ptx-isa-9.1"],
-        *(each.source for each in (*import_("cute", str(headers)), *import_("tensor-layouts"))),
+        release.source,
+        transcribed.source,
         *(each.source for name in ("tvm", "tilelang") for each in replay(name)),
     ]
     everything = [*sources.values(), recorded(), *asked[1:], *(each for file in PAST for each in past(file))]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -35,20 +36,19 @@ def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine"]
 
 
-def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass, release):
-    result = run("import", "cute", cutlass, db=file)
+def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass):
+    header = cutlass / "cute" / "atom" / "mma_traits_sm80.hpp"
+    (release,) = cute.load(header)
+    result = run("import", "cute", header, db=file)
     assert result.code == 0
-    first, _, *reasons = result.out.splitlines()
-    skipped = len(release.skipped)
-    assert (
-        first
-        == f"{release.source.name}: {len(release.source.fragments)} fragments, {release.rows} rows; {skipped} left out"
+    fragments, left_out = len(release.source.fragments), len(release.skipped)
+    assert result.out.startswith(
+        f"{release.source.name}: {fragments} fragments, {release.rows} rows; {left_out} left out\n"
     )
-    paragraphs = [each for each in "\n".join(reasons).split("\n\n") if each.startswith("left_out  ")]
-    counts = [int(each.split()[1]) for each in paragraphs]
-    assert [each.rstrip().endswith(", ...") for each in paragraphs] == [count > 1 for count in counts]
-    assert sum(counts) == skipped
-    assert len(counts) == len({each.reason for each in release.skipped})
+    counts = [int(count) for count in re.findall(r"^ +(\d+)  ", result.out, re.MULTILINE)]
+    assert sum(counts) == left_out
+    assert len(counts) == len({each.reason for each in release.skipped}) > 1
+    assert result.out.count(", ...\n") == sum(count > 1 for count in counts) > 0
     assert names(file)[release.source.name] == "import"
 
 
