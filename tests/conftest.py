@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -18,10 +19,11 @@ from sqlalchemy import create_engine, text
 import lanemap
 from lanemap.cli import main
 from lanemap.db.fragment import Fragment
+from lanemap.db.reader import Reader
 from lanemap.ingest import cute, tensor_layouts
 from lanemap.ingest import python as mappings
 
-from .shipped import corrected, documents
+from .shipped import corrected, documents, recorded
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
@@ -97,11 +99,32 @@ def fragments() -> list[Fragment]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory) -> Path:
-    """A database of everything that ships. Copy it before writing to it."""
-    file = tmp_path_factory.mktemp("built") / "layouts.db"
-    lanemap.open(str(file)).close()
-    return file
+def built(tmp_path_factory):
+    """A database of everything that ships, the same for all processes that test. Copy it before writing to it.
+
+    As long as nobody writes to a copy, its file is of 1970, and its contents are verified once in a process.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "layouts.db"
+    lanemap.open(str(file)).close()  # whoever comes second waits for it
+    os.utime(file, (0, 0))
+    verify, verified = Reader.verify, set()
+
+    def verify_once(reader, *, rows):
+        if reader.location.file is None or reader.location.file.stat().st_mtime or rows not in verified:
+            verify(reader, rows=rows)
+            verified.add(rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Reader, "verify", verify_once)
+        yield file
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """What ships is a few fragments of each source, where it matters how a database is built and not what is in it."""
+    sources = [replace(each, fragments=each.fragments[:3]) for each in (*documents().values(), recorded())]
+    monkeypatch.setattr(lanemap, "_shipped", lambda: sources)
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +137,7 @@ def database(built):
 @pytest.fixture
 def file(built, tmp_path) -> Path:
     """A database of one's own."""
-    return Path(shutil.copy(built, tmp_path / "layouts.db"))
+    return Path(shutil.copy2(built, tmp_path / "layouts.db"))
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +180,7 @@ def built_on_server(new_database):
 def own(request, tmp_path, built):
     """A database of one's own with everything that ships, of both kinds in turn."""
     if request.param == "sqlite":
-        return str(shutil.copy(built, tmp_path / "own.db"))
+        return str(shutil.copy2(built, tmp_path / "own.db"))
     return request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
 
 

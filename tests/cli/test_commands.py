@@ -320,7 +320,7 @@ def test_whoever_is_told_to_end_clears_up(built, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ingest_says_what_it_loaded(run, tmp_path, shipped):
+def test_ingest_says_what_it_loaded(few, run, tmp_path, shipped):
     result = run("ingest", "--db", str(tmp_path / "new.db"), "--format", "json")
     assert [each["name"] for each in json.loads(result.out)] == shipped
 
@@ -393,7 +393,7 @@ def test_show_is_coloured_by_lane_on_a_terminal_only(built, run):
     assert "\x1b" not in run("show", "m16n8k16", "f16", "A").out
 
 
-def test_building_is_announced_on_a_terminal_only(tmp_path, run):
+def test_building_is_announced_on_a_terminal_only(few, tmp_path, run):
     _, drawn = on_a_terminal(["list", "sources"], tmp_path / "new.db")
     assert drawn.startswith("lanemap: loading ptx-isa-9.1\r\n")
     assert run("list", "sources", db=tmp_path / "other.db").err == ""
