@@ -193,9 +193,10 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     if query.parameters()["role"] is None:
-        dense = [form for form in query.forms if not instruction(form.name).sparse] or query.forms
-        roles = dict.fromkeys(role for form in dense for role in form.types)
-        raise LanemapError(f"say which role of {query.name}: {', '.join(roles) or 'A, B, C or D'}")
+        there = densest(fragments(reader, replace(query, source=None)))
+        axes = [*instruction(there[0].instruction).axes]
+        roles = sorted({each.role for each in there}, key=lambda role: (axes.index(role) if role in axes else -1, role))
+        raise LanemapError(f"say which role of {query.name}: {', '.join(roles)}")
     found = densest(_lazy(reader, _records(reader, query)))
     if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))

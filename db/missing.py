@@ -153,11 +153,20 @@ def no_fragment(query: Query, every: Sequence[Mapping[str, Any]], trust: Callabl
                 having = {record["source"] for record in every}
                 first = next(each for each in trust() if each in having)
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
+            if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
+                return _unknown(str(value))
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
             return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
         matched.append(str(there[0][name]))
         known = there
     return f"no source has operands of {query.name}" if known else "the database is empty: run lanemap ingest"
+
+
+def _unknown(name: str) -> str:
+    """That a name is none of an instruction that is covered."""
+    close = get_close_matches(re.sub(r"[._]", "", name.lower())[:9], INSTRUCTIONS)
+    guess = f"did you mean {close[0]}? " if close else ""
+    return f"no shape or instruction {_printed(name)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
 
 
 def _elsewhere(instruction: str, role: str) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..errors import LanemapError
 from .name import Name as Name
 from .types import is_shape as is_shape
 from .types import shape_name as shape_name
@@ -20,7 +21,7 @@ def read(text: str) -> Name | None:
     'bf16'
 
     Raises:
-        LanemapError: it is in one of them and wrong, or the instruction holds no matrix in registers.
+        LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
     if is_shape(text):
         return Name(shape=shape_name(text), text=text)
@@ -31,6 +32,10 @@ def read(text: str) -> Name | None:
     if words := ptx.mnemonic(text):
         return replace(ptx.read(words), text=text.strip() if ptx.is_alone(text) else ptx.cased(words))
     from . import sass
+    from .uncovered import uncovered
 
-    words = sass.mnemonic(text)
-    return replace(ptx.read(words), opcode=sass.product(text), text=text) if words else None
+    if words := sass.mnemonic(text):
+        return replace(ptx.read(words), opcode=sass.product(text), text=text)
+    if reason := uncovered(text):
+        raise LanemapError(reason)
+    return None

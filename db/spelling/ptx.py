@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from ..errors import LanemapError
 from .name import Name
 from .types import is_shape, known_type, shape_name
+from .uncovered import uncovered
 
 _HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|tcgen05)(?![\w:])")
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
@@ -28,7 +30,7 @@ ALTERNATIVES = (
 )
 #: How many block scales a kind has that does not say it (9.7.14.5.14).
 _SCALES = {"kind::mxf8f6f4": "scale_vec::1x", "kind::mxf4": "scale_vec::2x"}
-_VERBS = {"wmma": ("load", "store", "mma"), "wgmma": ("mma_async",), "wgmma.sp": ("mma_async",)}
+_VERBS = {"wmma": ("load", "store", "mma"), **dict.fromkeys(("wgmma", "wgmma.sp"), ("mma_async",))}
 _COUNT = re.compile(r"x\d+")
 _QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
 
@@ -71,7 +73,7 @@ def read(words: str) -> Name:
     """What the words of a mnemonic say. Their order matters only among types.
 
     Raises:
-        LanemapError: a word is none of PTX's, or the instruction holds no matrix in registers; says which.
+        LanemapError: a word is none of PTX's, or the instruction is not covered; says which.
     """
     head, *rest = words.split(".")
     if is_shape(head):
@@ -95,14 +97,7 @@ def read(words: str) -> Name:
             type_, more = _type(word, words)
             types.append(type_)
             found["modifiers"] += [more] if more else []
-    for word in (*found["modifiers"], *found["qualifiers"], *found["options"], *_SPARSE):
-        if rest.count(word) > 1:
-            raise LanemapError(f"{cased(words)} has .{cased(word)} twice: write it once")
-    for choice in ALTERNATIVES:
-        if len(both := sorted(choice & {*rest})) > 1:
-            raise LanemapError(f"{cased(words)} has .{both[0]} and .{both[1]}: write one of them")
-    if len(found["shape"]) > 1:
-        raise LanemapError(f"{words} has {len(found['shape'])} shapes: name one instruction")
+    _check_once(words, rest, found)
     modifiers = found["modifiers"]
     if "block_scale" in modifiers and not any(each.startswith("scale_vec") for each in modifiers):
         modifiers += [_SCALES[each] for each in modifiers if each in _SCALES]
@@ -119,6 +114,17 @@ def read(words: str) -> Name:
     )
 
 
+def _check_once(words: str, rest: Sequence[str], found: Mapping[str, Sequence[str]]) -> None:
+    for word in (*found["modifiers"], *found["qualifiers"], *found["options"], *_SPARSE):
+        if rest.count(word) > 1:
+            raise LanemapError(f"{cased(words)} has .{cased(word)} twice: write it once")
+    for choice in ALTERNATIVES:
+        if len(both := sorted(choice & {*rest})) > 1:
+            raise LanemapError(f"{cased(words)} has .{both[0]} and .{both[1]}: write one of them")
+    if len(found["shape"]) > 1:
+        raise LanemapError(f"{words} has {len(found['shape'])} shapes: name one instruction")
+
+
 def cased(words: str) -> str:
     """Words in small letters as PTX spells them, which has one capital letter.
 
@@ -133,13 +139,12 @@ def _asynchronous(head: str, rest: list[str]) -> tuple[str, list[str]]:
     verb = rest[0] if rest else ""
     if (head == "wgmma" and verb in ("mma_async", "sync", "sp", "")) or is_shape(verb):
         return head, rest
-    if head == "tcgen05" and verb in ("ld", "st"):
+    if head == "tcgen05" and verb in ("ld", "st") and rest[1:2] != ["red"]:
         return f"{head}.{verb}", rest[1:]
-    if head == "tcgen05" and verb in ("mma", "cp", "shift"):
-        raise LanemapError(f"tcgen05.{verb} keeps its operands in Tensor Memory and has no registers")
     if not verb:
         raise LanemapError(f"{head} names several instructions: choose one, such as tcgen05.ld")
-    raise LanemapError(f"{head}.{verb} holds no matrix in registers")
+    right = ".ld or .st" if head == "tcgen05" else ".mma_async"
+    raise LanemapError(uncovered(".".join((head, *rest))) or f"{head} has no .{verb}: write {right}")
 
 
 def _kind(word: str, head: str) -> str:

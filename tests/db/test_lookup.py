@@ -137,6 +137,11 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
         (Query("m64n129k17", "f16", "A"), "choose from m8n8, m8n16, m8n8k4"),
         (Query("m8n8k64", "f16", "A"), "choose from m8n8k4, m8n8k16, m8n8k32, m8n8k128$"),
         (Query("m16n12k16", "f16", "A"), "choose from m16n8k16, m16n16k16$"),
+        (
+            operand(["ld.matrix"]),
+            r"no shape or instruction ld.matrix: did you mean ldmatrix\? covered are mma, mma.sp, ",
+        ),
+        (operand(["mfma", "f16", "A"]), r"no shape or instruction mfma: did you mean mma\? covered are mma, mma.sp, "),
         (Query("m16n8", "f16", "A"), "no type f16 in m16n8: choose from b8$"),
         (Query("m16n8k16", "bf17", "A"), "did you mean bf16"),
         (Query("m16n8k16", "f17", "A"), "did you mean f16"),

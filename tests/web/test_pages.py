@@ -159,7 +159,7 @@ def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     [
         ("/mma/m16n8k17/f16/A", "did you mean m16n8k16?"),
         ("/mma/m16n8k16/f17", "there is no mma m16n8k16 f17: A of m16n8k16 is bf16"),
-        ("/nonsense", "no instruction nonsense"),
+        ("/nonsense", "no shape or instruction nonsense"),
         (f"{OPERAND}?source=nobody", "nobody has no A of mma m16n8k16 bf16"),
         ("/mma/m16n8k16/bf16/A?major=col", "no major col"),
         ("/picture/mma/m16n8k16/f16/E.svg", "mma has no E: it has A, B, C, D"),
