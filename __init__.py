@@ -31,7 +31,7 @@ from dataclasses import replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Unpack
+from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from .db import interruption as _interruption  # noqa: F401 - first of all, see there
 from .db import lookup
@@ -40,7 +40,7 @@ from .db.errors import LanemapError
 from .db.fragment import Fragment, Source, check_name, check_names
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import Which, of_one_operand, of_operand, one_or_several, whole
+from .db.names import Which, of_one_operand, of_operand, one_or_several, text, whole
 from .db.names import operand as parse
 from .db.reader import ROWS, SECONDS, Reader
 
@@ -315,7 +315,7 @@ class Database:
 
         with self.reader.snapshot():
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(sources, findings, against)
+        return crosscheck.check(sources, findings, [text("source", each) for each in _listed(against)])
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, for those who maintain them.
@@ -334,7 +334,8 @@ class Database:
 
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        query = parse(fragment.split()) if fragment else None
+        query = None if fragment is None else replace(_query(fragment), source=None)
+        sources = tuple(text("source", each) for each in sources)
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
         return defect.Report(defect.defects(crosscheck.named(every, sources), every, findings, query), made)
 
@@ -362,10 +363,11 @@ class Database:
         """
         from .db.crosscheck import read_sources
 
+        name = text("source", name)
         with self.reader.snapshot():
             if known := self._name(name):
                 return read_sources(self.reader, known)[0]
-        raise LanemapError(f"no source {name}: choose from {', '.join(self._names())}")
+        raise LanemapError(f"no source {name or repr(name)}: choose from {', '.join(self._names())}")
 
     def chain(
         self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False
@@ -414,7 +416,9 @@ class Database:
         with self.reader.snapshot():
             asked = _query(end)
             known = operand(self.reader, asked)
-            found = every_operand(self.reader, replace(others or Query(), source=known.source))
+            found = every_operand(
+                self.reader, replace(Query() if others is None else _query(others), source=known.source)
+            )
         if asked.source not in (None, DEFAULT_SOURCE):
             found = [each for each in found if each.source == known.source]
         return chains(known, found)
@@ -485,8 +489,9 @@ class Database:
         from .db.picture.view import View
 
         query = of_operand(shape, type, role, **which)
-        view = View(tuple(lanes), values, ptx, whole, title)
-        return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, diff)
+        view = View(_lanes(lanes), values and text("values", values), ptx, whole, title)
+        sides = None if diff is None else [text("source", each) for each in _listed(diff)]
+        return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, sides)
 
     def export(
         self,
@@ -516,7 +521,7 @@ class Database:
         from .db.notation import NOTATIONS
         from .db.notation.export import Export, export
 
-        given = [query] if isinstance(query, Query | str) else query or [Query()]
+        given = _listed(query) or [Query()]
         with self.reader.snapshot():
             queries = [lookup.of_dense(self.reader, _query(q)) if isinstance(q, str) else _query(q) for q in given]
             found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
@@ -553,7 +558,7 @@ class Database:
         from .db.metadata import from_words, operands
 
         query = Query(shape, type, selector=selector, source=source)
-        return from_words(words, *operands(self.reader, query, shipped()))
+        return from_words(_listed(words), *operands(self.reader, query, shipped()))
 
     def encode(
         self,
@@ -568,6 +573,10 @@ class Database:
         from .capture.recording import shipped
         from .db.metadata import from_columns, operands
 
+        if not isinstance(columns, dict):
+            raise LanemapError(
+                f"columns {columns!r} is no dictionary: write it like {{(0, 0, 0): 1}}, by lane, reg and slot"
+            )
         query = Query(shape, type, selector=selector, source=source)
         return from_columns(columns, *operands(self.reader, query, shipped()))
 
@@ -579,13 +588,14 @@ class Database:
         """
         from .db.store import load
 
-        for each in sources:
+        added = _listed(sources)
+        for each in added:
             check_names(each)
             if each.name.lower() in {name.lower() for name in shipped_names()}:
                 raise LanemapError(
                     f"{each.name} is the name of a source that Lanemap ships: choose another name", "name"
                 )
-        load(self.location, sources, progress)
+        load(self.location, added, progress)
 
     def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
         """Load a capture, with ``-own`` after a name that Lanemap ships, unless ``own_name`` says it was chosen."""
@@ -628,10 +638,12 @@ class Database:
         if kind == "capture":
             if path is None:
                 raise LanemapError("name a capture file", "path")
+            if python is not None:
+                raise LanemapError("capture takes no python: leave it out")
             found: Sequence[Imported] = [Imported(recording.read(named_file(path, "a capture file"), name))]
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
-            found = read(kind, file, name, python=python)
+            found = read(kind, file, name, python=None if python is None else text("python", python))
         self.add([each.source for each in found], progress=progress)
         return found
 
@@ -681,6 +693,7 @@ class Database:
         """
         from .db.store import remove
 
+        source = text("source", source)
         if source.lower() in {name.lower() for name in shipped_names()}:
             raise LanemapError(f"{source} ships with Lanemap: only what was added can be removed")
         remove(self.location, source)
@@ -751,6 +764,15 @@ def read_file(path: str | PathLike[str]) -> Source:
         names = ", ".join(each.name for each in found)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
     return found[0]
+
+
+def _listed(given: Any) -> list[Any]:
+    """One or several as a list; none where nothing is given."""
+    return [each for each in one_or_several(given) if each is not None]
+
+
+def _lanes(given: Any) -> tuple[int, ...]:
+    return tuple(whole("lane", each) or 0 for each in _listed(given))
 
 
 def _query(operand: Query | str) -> Query:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -38,6 +39,8 @@ _EXAMPLES = {
     "major": "row",
     "qualifiers": "x4.trans",
     "source": DEFAULT_SOURCE,
+    "values": "T0:{a0,a1}",
+    "python": "python3.12",
 }
 
 
@@ -243,11 +246,11 @@ def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any)
     return query
 
 
-def one_or_several(given: str | Sequence[str] | None) -> Sequence[str | None]:
+def one_or_several(given: Any) -> list[Any]:
     """What a filter takes, in order; a single None where it takes anything."""
-    if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str) or not isinstance(given, Iterable):
         return [given]
-    return given or [None]
+    return list(given) or [None]
 
 
 def is_role(word: object) -> bool:
@@ -318,10 +321,12 @@ def whole(name: str, number: object) -> int | None:
     Raises:
         LanemapError: it is no whole number; ``name`` says which.
     """
-    try:
-        return None if number is None else operator.index(number)  # type: ignore[arg-type]
-    except TypeError:
-        raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1") from None
+    if number is None:
+        return None
+    if not isinstance(number, bool):
+        with suppress(TypeError):
+            return operator.index(number)  # type: ignore[arg-type]
+    raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1")
 
 
 def text(name: str, value: object) -> str:

@@ -142,7 +142,8 @@ class Reader(ABC):
             )
         if len(query) > _QUERY_LENGTH:
             raise LanemapError(f"sql: the query is longer than {_QUERY_LENGTH} characters")
-        if not (0 < seconds <= _LONGEST and rows > 0):
+        numbers = isinstance(seconds, int | float) and isinstance(rows, int)
+        if not (numbers and 0 < seconds <= _LONGEST and rows > 0):
             raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
         with self.snapshot():
             self.verify(rows=True)

@@ -92,7 +92,7 @@ def remove(location: Location, name: str) -> None:
     with _transaction(location) as connection:
         if not connection.execute(delete(source).where(func.lower(source.c.name) == name.lower())).rowcount:
             known = connection.scalars(select(source.c.name).order_by(source.c.id)).all()
-            raise LanemapError(f"no source {name}: choose from {', '.join(known)}")
+            raise LanemapError(f"no source {name or repr(name)}: choose from {', '.join(known)}")
         _drop_unused(connection)
 
 

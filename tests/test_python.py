@@ -104,6 +104,8 @@ def test_fragments_and_sources(database, shipped):
         ({"source": "\udcff"}, r"no source '\udcff': choose from"),
         ({"shape": 16}, "shape 16 is not text: write it like 'm16n8k16'"),
         ({"row": 9.0}, "row 9.0 is not a whole number"),
+        ({"row": True}, "row True is not a whole number"),
+        ({"selector": False}, "selector False is not a whole number"),
         ({"row": "9"}, "row '9' is not a whole number"),
         ({"selector": "x"}, "selector 'x' is not a whole number"),
         ({"selector": 10**20}, "no selector 100000000000000000000"),
@@ -189,6 +191,45 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
             lanemap.read_file(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda db: db.draw("m16n8k16", "f16", "A", diff=5), "source 5 is not text"),
+        (lambda db: db.draw("m16n8k16", "f16", "A", lanes=["a"]), "lane 'a' is not a whole number"),
+        (lambda db: db.draw("m16n8k16", "f16", "A", values=5), "values 5 is not text"),
+        (lambda db: db.export(query=5), "5 names no operand"),
+        (lambda db: db.check(5), "source 5 is not text"),
+        (lambda db: db.check([5]), "source 5 is not text"),
+        (lambda db: db.report(5), "source 5 is not text"),
+        (lambda db: db.report("ptx-isa-9.1", fragment=5), "5 names no operand"),
+        (lambda db: db.source(5), "source 5 is not text"),
+        (lambda db: db.source(""), "no source '': choose from"),
+        (lambda db: db.remove(5), "source 5 is not text"),
+        (lambda db: db.remove(" "), "no source '': choose from"),
+        (lambda db: db.add(5), "5 is not a source"),
+        (lambda db: db.chains("m16n8k16 f32 D", 5), "5 names no operand"),
+        (lambda db: db.decode("m16n8k16", "f16", "x", selector=0), "a number from 0 to 0xFFFFFFFF"),
+        (lambda db: db.encode("m16n8k16", "f16", 5, selector=0), "columns 5 is no dictionary"),
+        (lambda db: db.sql("SELECT 1", seconds="a"), "the limits are"),
+        (lambda db: db.sql("SELECT 1", rows="a"), "the limits are"),
+        (lambda db: db.import_layouts("python", "triton", python=5), "python 5 is not text"),
+        (lambda db: db.import_layouts("capture", "x.parquet", python="python3"), "capture takes no python"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
+    with pytest.raises(lanemap.LanemapError) as error:
+        call(database)
+    assert words in str(error.value)
+
+
+def test_one_argument_may_stand_for_several(database):
+    assert database.check("h200-sm_90a").unexplained == 0
+    drawn = [database.draw("m16n8k16", "f16", "A", lanes=lanes).svg() for lanes in (5, [5], (5,))]
+    assert drawn[0] == drawn[1] == drawn[2]
+    chosen = [database.decode("m16n8k16", "f16", words, selector=0).columns for words in (0x44444444, [0x44444444])]
+    assert (chosen[0] == chosen[1]).all()
 
 
 def loaded_by(code, tmp_path):
