@@ -1,4 +1,4 @@
-"""Kernels made from recipes compute on a GPU what numpy does: tiles, ldmatrix, mma, stmatrix, a tile.
+"""Kernels made from recipes compute on a GPU what numpy does: tiles, ldmatrix, mma or wmma, stmatrix, a tile.
 
 On one machine, with the packages for tests, a driver and PyCUDA: pytest tests/gpu. Or on two, of which the one with
 the GPU needs no more than this file, the folder, PyCUDA and numpy:
@@ -16,15 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-#: Shape, type of A and B, how A, B and D lie in memory, and how many neighbours of B and D are moved together: of 8
-#: and 32 bits only as loads can be.
+_MAJORS = ("row", "col")
+
+#: Instruction, shape, type of A and B, how A, B and D lie in memory, and how many neighbours of B and D are moved
+#: together: of 8 and 32 bits only as loads can be. What wmma leaves opaque is as it was measured on sm_90a.
 CASES = [
-    *(("m16n8k16", "f16", *majors, count) for *majors, count in product(*[("row", "col")] * 3, (1, 2))),
-    *(("m16n8k8", "bf16", a, b, "row", 1) for a, b in product(("row", "col"), repeat=2)),
-    ("m16n8k32", "e4m3", "row", "col", "row", 2),
-    ("m16n8k32", "e5m2", "row", "col", "col", 1),
-    ("m16n8k8", "tf32", "row", "col", "row", 1),
-    ("m16n8k4", "tf32", "row", "col", "col", 2),
+    *(("mma", "m16n8k16", "f16", *majors, count) for *majors, count in product(*[_MAJORS] * 3, (1, 2))),
+    *(("mma", "m16n8k8", "bf16", a, b, "row", 1) for a, b in product(_MAJORS, repeat=2)),
+    ("mma", "m16n8k32", "e4m3", "row", "col", "row", 2),
+    ("mma", "m16n8k32", "e5m2", "row", "col", "col", 1),
+    ("mma", "m16n8k8", "tf32", "row", "col", "row", 1),
+    ("mma", "m16n8k4", "tf32", "row", "col", "col", 2),
+    *(("wmma", "m16n16k16", "f16", *majors, 1) for majors in product(*[_MAJORS] * 3)),
+    *(("wmma", "m16n16k16", "bf16", a, b, "row", 1) for a, b in product(_MAJORS, repeat=2)),
 ]
 
 KERNEL = """
@@ -92,14 +96,20 @@ def offsets(made):
 def kernel(n, case, database):
     """The text of one kernel, what it is given, and what it must give."""
     from lanemap.db.forms import select
+    from lanemap.db.instructions import Form
 
-    shape, type_, *majors, count = case
-    form = next(form for form in select("mma", shape, type_) if (form.b, form.c, form.d) == (type_, "f32", "f32"))
+    name, shape, type_, *majors, count = case
+    own = tuple(majors[:2]) if name == "wmma" else ("row", "col")
+    form = next(
+        form
+        for form in select(name, shape, type_)
+        if isinstance(form, Form) and form.majors == own and (form.b, form.c, form.d) == (type_, "f32", "f32")
+    )
     loaded = [
-        database.recipe("ldmatrix m8n8 b16 r", f"mma {shape} {type_} {role}", major=major, count=each)
+        database.recipe("ldmatrix m8n8 b16 r", f"{name} {shape} {type_} {role}", major=major, count=each)
         for role, major, each in zip("AB", majors, (1, count), strict=False)
     ]
-    stored = database.recipe("stmatrix m8n8 b16 r", f"mma {shape} f32 D", major=majors[2], count=count)
+    stored = database.recipe("stmatrix m8n8 b16 r", f"{name} {shape} f32 D", major=majors[2], count=count)
     random = np.random.default_rng(n)
     (rows, depth), (_, columns) = (made.operand.dimensions for made in loaded)
     a, b = random.integers(-2, 3, (rows, depth)), random.integers(-2, 3, (depth, count * columns))
@@ -120,7 +130,10 @@ def kernel(n, case, database):
         ]
         zeros = ", ".join(["0f00000000"] * stored.operand.registers)
         lines.append(f"{form.mnemonic} {{{'}, {'.join(vectors)}}}, {{{zeros}}};")
-    lines += [f"cvt.rn.f16x2.f32 %h{reg}, %d{2 * reg + 1}, %d{2 * reg};" for reg in range(2 * count)]
+    lines += [
+        f"cvt.rn.f16x2.f32 %h{reg}, %d{2 * reg + 1}, %d{2 * reg};"
+        for reg in range(stored.operand.registers * count // 2)
+    ]
     lines += [*moves(stored, "h", starts[2], starts[4]), "bar.sync 0;"]
     for at in range(0, right.nbytes, 128):
         lines += [f"ld.shared.b32 %t, [%own+{starts[2] + at}];", f"st.global.b32 [%out+{at}], %t;"]
