@@ -129,15 +129,7 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
     if not 1 <= count <= _MOST:
         raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
-    name = operand.key._replace(major=None, selector=None)
-    if operand.role not in ("A", "B", "C", "D"):
-        raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
-    if lacking := [each for each in (known[0].r, operand) if not each.has_rows]:
-        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
-    if operand.computations > 1:
-        raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
-    if known[0].r.type == "b8x16" and not widened(known[0].r, operand):
-        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
+    _expect_movable(known[0].r, operand)
     dense = kept(operand) if operand.windowed else operand
     whole = [replaced for replaced in (dense, packed(dense)) if replaced]
     if known[0].r.instruction == "ldmatrix":
@@ -154,6 +146,18 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
     move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
     why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
     raise LanemapError(f"{move} cannot move {operand} in a {line_name(major)}-major tile: {why}")
+
+
+def _expect_movable(move: Fragment, operand: Fragment) -> None:
+    name = operand.key._replace(major=None, selector=None)
+    if operand.role not in ("A", "B", "C", "D"):
+        raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
+    if lacking := [each for each in (move, operand) if not each.has_rows]:
+        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
+    if operand.computations > 1:
+        raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
+    if move.type == "b8x16" and not widened(move, operand):
+        raise LanemapError(f"{_name(move)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
 
 
 class _ReasonError(Exception):
