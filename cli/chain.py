@@ -258,7 +258,7 @@ def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool, to: bo
 
     rows = []
     for plain in found:
-        still = plain if plain.movement is Movement.NONE else relabelled(plain) if relabel else None
+        still = relabelled(plain) if relabel else plain if plain.movement is Movement.NONE else None
         if still is not None:
             other = plain.first if to else plain.second
             order = "renumbered" if still.order else "as it is"

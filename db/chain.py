@@ -238,7 +238,7 @@ def chains(end: Fragment, others: Iterable[Fragment]) -> list[Chain]:
 
 
 def relabelled(plain: Chain) -> Chain | None:
-    """The same without movement, with K renumbered; None where no numbering of K avoids it.
+    """The same without movement, with K renumbered where that is needed; None where no numbering of K avoids it.
 
     A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
     lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones. Beside a sparse A
@@ -246,6 +246,8 @@ def relabelled(plain: Chain) -> Chain | None:
     """
     import numpy as np
 
+    if plain.movement is Movement.NONE:
+        return plain
     table, (rows, cols) = plain.table, plain.second.dimensions
     row, col = table["tile_row"] * rows + table["row"], table["tile_col"] * cols + table["col"]
     depth, end = (col, row) if plain.second.role == "A" else (row, col)

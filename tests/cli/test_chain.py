@@ -151,6 +151,8 @@ def test_an_order_that_goes_on_in_the_same_way_is_said_once(run):
     assert " 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15 and so on, 16 higher with every 16\n" in text
     text = run("chain", *"m16n8k8 f32 D m16n8k8 tf32 A --relabel".split()).out
     assert "        0 2 4 6 1 3 5 7\n" in text
+    nothing = [run("chain", *"m16n8k16 f32 D m16n8k16 f16 A".split(), *more).out for more in ([], ["--relabel"])]
+    assert nothing[0] == nothing[1]
 
 
 def listed(run, *words):
@@ -179,6 +181,14 @@ def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
         shape, type_, role = d.split()[-3:]
         said = run("chain", *d.split(), *operand.split(), *["-t"] * int(transposed), *[f"--{each}" for each in more])
         assert (said.code == 0) == any(row[1:] == (shape, type_, role, transposed) for row in found), d
+
+
+def test_the_major_of_an_operand_alone_is_its_own(run):
+    """Of a D alone it is that of what it can be."""
+    for major, there in (("row", True), ("col", False)):
+        result, found = listed(run, *f"m8n8k4 f16 A --major {major}".split())
+        assert (result.code == 0) == (("mma", "m8n8k4", "f16", "D", "0") in found) == there
+    assert {row[3] for row in listed(run, *"m8n8k4 f16 D --major row".split())[1]} == {"A"}
 
 
 def test_rows_that_the_document_lacks_are_in_the_list(run):

@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -97,6 +98,8 @@ def test_a_move_is_drawn_with_the_lane_that_passes_the_address_of_each_row(run, 
     found = {}
     for line in map(sorted, lines.values()):
         for at in range(0, len(line), width):
+            places = [x for x, _ in line[at : at + width]]
+            assert all(right - left > 30 for left, right in pairwise(places)), "they stand in each other"
             (lane, *_), *cells = [re.split("[:.]", label) for _, label in line[at : at + width]]
             found[int(lane)] = {(int(cell[0]), int(cell[1]), slot) for cell in cells for slot in span(cell[2])}
     assert found == {each.lane: rows[each.computation, each.row] for each in p}

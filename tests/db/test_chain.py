@@ -86,7 +86,9 @@ def test_moving_as_told_makes_the_operand(database, instruction, role):
             assert moved == right
             assert (told.movement is Movement.NONE) == all(move.lane == move.from_lane for move in told.moves)
             assert told.registers_stay == registers_are_those_of_d(told)
-            if renumbered := relabelled(told):
+            renumbered = relabelled(told)
+            assert (renumbered is told) == (told.movement is Movement.NONE)
+            if renumbered and renumbered is not told:
                 assert renumbered.movement is Movement.NONE
                 assert sorted(renumbered.order) == list(range(len(renumbered.order)))
                 moved, right, _ = simulated(renumbered)
@@ -105,6 +107,17 @@ def test_registers_stay_only_where_every_slot_does(database, order):
     told = chain(first, second)
     assert told.movement is Movement.NONE
     assert told.registers_stay == (order == [0, 1, 2, 3]) == registers_are_those_of_d(told)
+
+
+def test_registers_that_are_torn_do_not_stay(database):
+    """Every slot is where it is taken, but of two registers."""
+    second = operand(database.reader, Query("m16n8k16", "s8", "A", source=SOURCE))
+    columns = {name: second.elements[name].astype(int) for name in second.elements.dtype.names}
+    columns["reg"] ^= columns["slot"] & 1
+    told = chain(replace(second, role="D", shape="m16n16k16", elements=elements(columns)), second)
+    assert told.movement is Movement.NONE
+    assert all(move.slot == move.from_slot for move in told.moves)
+    assert told.registers_stay is registers_are_those_of_d(told) is False
 
 
 def test_what_cannot_be_chained_is_left_out(database):
@@ -175,24 +188,32 @@ def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second
     assert (relabelled(told) is not None) == possible
 
 
-def test_beside_a_sparse_a_whole_chunks_are_renumbered(database):
+def test_beside_a_sparse_a_no_chunk_is_torn(database):
     """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
-    whole = torn = 0
+    torn = 0
     for first in distinct(database, "D"):
         for told in chains(first, distinct(database, "B", instruction="mma.sp")):
-            renumbered = relabelled(told)
-            if renumbered is None:
+            if relabelled(told) is None:
                 torn += relabelled(replace(told, second=replace(told.second, instruction="mma"))) is not None
-                continue
-            whole += 1
-            width = {"tf32": 2, "s4": 8, "u4": 8}.get(told.second.type, 4)
-            chunks = [renumbered.order[at : at + width] for at in range(0, len(renumbered.order), width)]
-            assert all(chunk == tuple(range(chunk[0], chunk[0] + width)) for chunk in chunks)
-            assert all(chunk[0] % width == 0 for chunk in chunks)
-            moved, right, _ = simulated(renumbered)
-            assert moved == right
-    assert whole > 0
+            else:
+                assert told.movement is Movement.NONE
     assert torn > 0
+
+
+@pytest.mark.parametrize("type_", ["f16", "bf16"])
+def test_beside_a_sparse_a_whole_chunks_are_renumbered(database, type_):
+    first = operand(database.reader, Query("m16n8k16", "f16", "D", source=SOURCE))
+    second = operand(database.reader, Query("m16n8k16", type_, "B", "mma.sp", source=SOURCE))
+    assert chain(first, second, transposed=True).movement is Movement.NONE
+    for bits in (4, 12):
+        columns = {name: second.elements[name] for name in second.elements.dtype.names}
+        columns["row"] = columns["row"] ^ bits
+        told = chain(first, replace(second, elements=elements(columns)), transposed=True)
+        renumbered = relabelled(told)
+        assert told.movement is not Movement.NONE
+        assert {*zip(renumbered.order[::4], renumbered.order[3::4], strict=True)} == {(0, 3), (4, 7), (8, 11), (12, 15)}
+        moved, right, _ = simulated(renumbered)
+        assert moved == right
 
 
 def test_copies_in_one_lane_are_renumbered_alike(database):
@@ -200,16 +221,13 @@ def test_copies_in_one_lane_are_renumbered_alike(database):
     first = operand(database.reader, Query("m8n8", "b16", "D", "movmatrix", source=SOURCE))
     second = operand(database.reader, Query("m16n16k16", "f16", "A", "wmma", source=SOURCE))
     assert Counter((each.row, each.col) for each in second.records()) == Counter(2 * [*product(range(16), repeat=2)])
-    told = chain(first, second, transposed=True)
-    once = [each for each in second.records() if each.reg < second.registers // 2]
-    names = first.elements.dtype.names
-    alone = replace(second, elements=elements({name: [getattr(each, name) for each in once] for name in names}))
-    without = chain(first, alone, transposed=True)
-    assert told.movement == without.movement
-    assert (relabelled(told) is None) == (relabelled(without) is None)
-    straight = relabelled(chain(first, second))
-    assert straight.order == relabelled(chain(first, alone)).order
-    moved, right, _ = simulated(straight)
+    columns = {name: second.elements[name] for name in second.elements.dtype.names}
+    columns["col"] = columns["col_last"] = columns["col"] ^ 6
+    shuffled = replace(second, elements=elements(columns))
+    told = chain(first, shuffled)
+    assert told.movement is not Movement.NONE
+    assert relabelled(told).order == tuple(k ^ 6 for k in range(16))
+    moved, right, _ = simulated(relabelled(told))
     assert moved == right
 
 
@@ -221,6 +239,16 @@ def test_operands_of_one_layout_share_their_moves(database):
     assert len(told) == 2 * 32
     assert {each.second.key for each in told} == {each.key for each in seconds}
     assert len({id(each.table) for each in told}) == 2
+
+
+def test_a_layout_in_a_larger_matrix_is_another_one(database):
+    """As of a source that lacks some of its elements."""
+    first = operand(database.reader, Query("m16n8k16", "f16", "D", source=SOURCE))
+    second = operand(database.reader, Query("m16n8k8", "f16", "A", source=SOURCE))
+    both = [second, replace(second, shape="m16n8k16")]
+    told = [each for each in chains(first, both) if each.transposed]
+    assert [each.moves for each in told] == [chain(first, each, transposed=True).moves for each in both]
+    assert [each.tiles[1] for each in told] == [(1, 2), (1, 1)]
 
 
 def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
