@@ -15,7 +15,9 @@ from importlib import import_module
 import typer
 
 from .. import LanemapError
+from ..db.errors import NoRowsError
 from ..db.interruption import stop
+from ..ingest.importing import adding
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 
 __all__ = ["application", "main"]
@@ -50,6 +52,9 @@ def main() -> None:
         command = context.command_path if context else "lanemap"
         words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
         code = complain(f"{words} (see {command} --help)")
+    except NoRowsError as error:
+        known = adding(error.key)
+        code = complain(f"{error}: {'; '.join(known)}" if known else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
     except UnicodeError as error:

@@ -53,6 +53,7 @@ def show(
             from .terminal import show as show_fragments
 
             show_fragments(fragments, by, View(whole=whole))
+            lookup.with_rows(database.reader, fragments)
             return
         found = lookup.rows(lookup.with_rows(database.reader, fragments), lane=lane)
         write_rows(narrow(found) if format is Format.TABLE else found, format)

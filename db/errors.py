@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from unicodedata import category
+
+if TYPE_CHECKING:
+    from .instructions import Key
 
 _PASSWORD = re.compile(r"(//?[^\s:/@]*:)\S*@|(password=)[^&\s]*", re.IGNORECASE)
 
@@ -17,6 +21,14 @@ class LanemapError(Exception):
     def __init__(self, message: str, argument: str | None = None) -> None:
         super().__init__(message)
         self.argument = argument
+
+
+class NoRowsError(LanemapError):
+    """No source has rows of a fragment; ``key`` is what names it."""
+
+    def __init__(self, message: str, key: Key) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class UnavailableError(LanemapError):

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from .candidates import accumulators, forms
-from .errors import LanemapError
+from .errors import LanemapError, NoRowsError
 from .fragment import Element, Fragment, Packed
 from .instructions import Key, instruction
 from .integrity import seal
@@ -294,17 +294,21 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
 
     Raises:
         LanemapError: none has; says what the source has instead, and which other source has rows.
+        NoRowsError: no other source has any, either.
     """
     if rows := [each for each in found if each.has_rows]:
         return rows
     first = found[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
-    having = {str(other.source) for other in others if other.has_rows}
+    keys = {each.key for each in found}
+    having = {str(other.source) for other in others if other.has_rows and other.key in keys}
     names = [name for name in by_trust(reader) if name in having]
-    figures = f", figure {first.figures}" if first.figures else ""
-    instead = f"ask the source {names[0]}" if names else "no other source has it either"
-    words = f"{first.source} has no rows for {first}: {first.status}{figures}: {instead}"
-    raise LanemapError(words, "source" if names else None)
+    figures = [each.split()[0] for each in (first.figures or "").split(", ") if each]
+    drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
+    why = f"{first}: {first.status}{drawn}"
+    if not names:
+        raise NoRowsError(f"no source has rows for {why}", first.key)
+    raise LanemapError(f"{first.source} has no rows for {why}: ask the source {names[0]}", "source")
 
 
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any
 
 from ..db.errors import LanemapError
+from ..db.instructions import Key
 from .imported import Imported
 
 
 @dataclass(frozen=True)
 class Importer:
-    """One kind: what its path is where it needs one, and the other arguments that it takes."""
+    """One kind: what its path is where it needs one, and the other arguments that it takes.
+
+    ``adds`` are patterns of the names of fragments that only an import of this kind has rows of.
+    """
 
     path: str | None = None
     options: tuple[str, ...] = ()
+    adds: tuple[str, ...] = ()
 
 
 def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
@@ -53,8 +59,20 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
 
 #: The name of each kind, and what it is. Its module is of this package, with _ for -.
 IMPORTERS: Mapping[str, Importer] = {
-    "cute": Importer("a CUTLASS source tree, its include folder, or a header of it"),
+    "cute": Importer(
+        "a CUTLASS source tree, its include folder, or a header of it",
+        adds=("r of tcgen05.*", "r of ldmatrix m16n16 b8 *", "B of mma.sp *", "E of mma.sp *"),
+    ),
     "tensor-layouts": Importer(),
     "python": Importer("a mapping", ("python",)),
     "table": Importer("a CSV, Parquet or Arrow file"),
 }
+
+
+def adding(key: Key) -> list[str]:
+    """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
+    return [
+        f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
+        for kind, importer in IMPORTERS.items()
+        if any(fnmatchcase(str(key), pattern) for pattern in importer.adds)
+    ]

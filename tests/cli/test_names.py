@@ -110,6 +110,26 @@ def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
 
 
 @pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            "tcgen05.ld.sync.aligned.16x256b.x1.b32 r",
+            "figure 186: lanemap import cute PATH adds them, from a CUTLASS",
+        ),
+        ("stmatrix m16n8 x4.trans b8 r", "figure 108, and no import has them\n"),
+    ],
+)
+def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_said(run, words, advice):
+    shown = run("show", *words.split())
+    assert shown.code == 2
+    assert shown.err.startswith("lanemap: no source has rows for r of ")
+    assert advice in shown.err
+    assert shown.out.endswith("no rows: the document only draws this one\n")
+    for command in (("find", *words.split(), "--lane", "0"), ("show", *words.split(), "--format", "csv")):
+        assert (run(*command).code, run(*command).err) == (2, shown.err)
+
+
+@pytest.mark.parametrize(
     ("words", "mnemonics"),
     [
         ("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16  sm_75+"),

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanemap.db import lookup
 from lanemap.db.fragment import Fragment
+from lanemap.db.names import Query
 from lanemap.db.structure import check
 from lanemap.ingest.cute.header import parse_header
+from lanemap.ingest.importing import adding
 
 from . import coverage
 
@@ -411,3 +414,11 @@ def gather(fragment: Fragment, held, computation: int):
     table = fragment.elements[fragment.elements["computation"] == computation]
     np.add.at(matrix, (table["row"], table["col"]), held[table["lane"], table["reg"], table["slot"]])
     return matrix
+
+
+def test_it_is_known_which_fragments_only_cutlass_has(database, release):
+    """Of those that no document and no capture has rows of, just those that the importer reads."""
+    found = lookup.fragments(database.reader, Query())
+    missing = {each.key for each in found} - {each.key for each in found if each.has_rows}
+    assert missing
+    assert {key for key in missing if adding(key)} == missing & keyed(release).keys()
