@@ -87,6 +87,8 @@ def chain(  # over 40 lines: most of them are its options
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     d = names.operand(given, instruction=first, source=source)
     if taken and (moved := _moved(d, names.operand(taken[0], instruction=second, source=source))):
+        if transpose or relabel:
+            raise LanemapError("--transpose and --relabel are for a D and an A or B: say --major how the tile lies")
         with open_database(db) as database:
             _write_recipes(database, *moved, [major] if major else ["row", "col"], count, format)
         return
@@ -97,9 +99,10 @@ def chain(  # over 40 lines: most of them are its options
             alone = d.parameters()["role"] in ("A", "B")
             end = replace(d, major=major if alone else None)
             found = database.chains(end, Query(instruction=second, major=None if alone else major))
+            found = [each for each in found if each.transposed or not transpose]
             if alone:
                 remark(["a chain ends at an A or B: these D can be it. Write ldmatrix before it to load it"])
-            _write_chains(found, format, relabel=relabel, to=alone)
+            _write_chains(found, format, relabel=relabel, to=alone, source=source)
             return
         query = names.operand(taken[0], instruction=second, major=major, source=source)
         plain = database.chain(d, query, transposed=transpose)
@@ -249,10 +252,11 @@ def _write_chain(shown: Chain, renumbered: Chain | None, through: Sequence[Trans
         sys.stdout.write(f"\n{again}: from_lanes are {step} higher with every {step} lanes.\n")
 
 
-def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool, to: bool) -> None:
+def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool, to: bool, source: str) -> None:
     """The operands that a D can be, or the D that an operand can be (``to``), without a move between lanes.
 
-    With ``relabel``, also where K is renumbered. A table says what differs only in shape or type in one row.
+    With ``relabel``, also where K is renumbered. A table says what differs only in shape or type in one row, and a
+    remark which other sources than the one that was asked for have rows.
     """
     from ..db.chain import Movement, relabelled
 
@@ -269,8 +273,8 @@ def _write_chains(found: Sequence[Chain], form: Format, *, relabel: bool, to: bo
         write_rows(Rows(_LISTED, rows), form)
     elif rows:
         write_rows(_to_read(rows), form)
-        others = sorted({str(row[-1]) for row in rows} - {DEFAULT_SOURCE})
-        remark([f"where {DEFAULT_SOURCE} has no rows they are from {', '.join(others)}"] if others else [])
+        others = [name for name in dict.fromkeys(str(row[-1]) for row in rows) if name.lower() != source.lower()]
+        remark([f"where {source} has no rows they are from {', '.join(others)}"] if others else [])
     if not rows:
         remark(["nothing is without a move between lanes: name a second operand to see what must move"])
         raise typer.Exit(DISAGREES)

@@ -199,6 +199,9 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
     assert {row[0] for row in own} == {"mma", "mma.sp", "movmatrix"}
     assert own < found
     assert "h200" not in result.out
+    assert {row for row in own if row[-1] == "1"} == listed(run, *"m16n8k16 f32 D -t --source ptx-isa-9.1".split())[1]
+    remarks = [run("chain", *words.split()).err for words in ("m16n8k16 f32 D", "m64n8k16 f32 D --source H200-sm_90a")]
+    assert remarks == ["lanemap: where ptx-isa-9.1+errata has no rows they are from h200-sm_90a\n", ""]
 
 
 def test_where_nothing_is_to_be_listed_it_says_so(run):
@@ -280,6 +283,8 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f32 D tcgen05.st 32x32b r", ("tcgen05.st is not for shared memory", "ldmatrix")),
         ("m16n8k16 f32 D ldmatrix", ("ldmatrix before what it loads", "stmatrix after what it stores")),
         ("stmatrix m16n8k16 f32 D", ("ldmatrix before what it loads", "stmatrix after what it stores")),
+        ("ldmatrix m16n8k16 f16 A --transpose", ("--transpose and --relabel are for a D", "--major")),
+        ("m16n8k16 f32 D stmatrix --relabel", ("--transpose and --relabel are for a D", "--major")),
         ("m16n8k16 D m16n8k16 f16 A", ("D of m16n8k16 has the types f64, f32, f16, s32: name one",)),
         ("mma D", ("D of mma has the shapes m8n8k4,",)),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
