@@ -100,6 +100,7 @@ def chain(  # over 40 lines: most of them are its options
             end = replace(d, major=major if alone else None)
             found = database.chains(end, Query(instruction=second, major=None if alone else major))
             found = [each for each in found if each.transposed or not transpose]
+            remark(lookup.remarks(end, [found[0].second if alone else found[0].first]) if found else [])
             if alone:
                 remark(["a chain ends at an A or B: these D can be it. Write ldmatrix before it to load it"])
             _write_chains(found, format, relabel=relabel, to=alone, source=source)
@@ -201,9 +202,8 @@ def recipe_lines(found: Recipe) -> Iterator[str]:
         addresses = list(passed)
         regs = sorted({each.reg for each in addresses})
         move = found.moves[step]
-        taken = (
-            f"packed registers {spans(regs)}" if found.packed else f"registers {spans(regs)} of {found.operand.role}"
-        )
+        several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
+        taken = f"packed {several}" if found.packed else f"{several} of {found.operand.role}"
         yield f"move {step}:  {mnemonic(move, found.operand)}, {taken}"
         yield f"{line + ':':<8} {formula(addresses, 'line')}"
         yield f"byte:    {formula(addresses, 'byte')}"

@@ -39,6 +39,7 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
         "m16n8k16 f32 D m8n8 b16 r --major col",
         "m64n40k16 f16 D m8n8 b16 r --major row",
         "m8n8 b16 r m16n8k16 f16 B --count 2",
+        "ldmatrix movmatrix A --major row",
         "ldmatrix m8n16 b8x16 r m16n8k32 e2m1 A --major row",
     ],
 )
@@ -201,6 +202,7 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
     assert "h200" not in result.out
     assert {row for row in own if row[-1] == "1"} == listed(run, *"m16n8k16 f32 D -t --source ptx-isa-9.1".split())[1]
     remarks = [run("chain", *words.split()).err for words in ("m16n8k16 f32 D", "m64n8k16 f32 D --source H200-sm_90a")]
+    assert run("chain", *"m16n8k32 s8 D".split()).err.startswith("lanemap: D of mma m16n8k32 s8 has the type s32\n")
     assert remarks == ["lanemap: where ptx-isa-9.1+errata has no rows they are from h200-sm_90a\n", ""]
 
 
