@@ -56,6 +56,8 @@ def draw(
     """
     with reader.snapshot():
         role = query.parameters()["role"]
+        if accumulator is not None and role is not None:
+            raise LanemapError("an accumulator is for a whole instruction: name no role", "accumulator")
         if diff is not None:
             if role is None or len(diff) != 2:
                 raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
@@ -83,6 +85,8 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
         forms = [form for form in query.forms if form.name == product.name]
         lookup.expect_one(query, forms, {"shape": "shapes", "a": "types of A"})
         return lookup.operands(reader, query, accumulator)
+    if accumulator is not None:
+        raise LanemapError(f"{product.name} accumulates nothing: name no accumulator", "accumulator")
     moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
     lookup.expect_one(query, moved, _APART)
     return [

@@ -245,6 +245,8 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("tcgen05.ld.sync.aligned.32x32b.x1.b32", ("figure-only",)),
         ("m16n8k17 f16", ("no m16n8k17 f16", "m16n8k16")),
         ("m16n8k32 f16 B --source ptx-isa-9.1", ("figure-only", "ask the source")),
+        ("m16n8k16 f16 A --accumulator f16", ("whole instruction: name no role (--accumulator)",)),
+        ("movmatrix --accumulator f16", ("movmatrix accumulates nothing", "(--accumulator)")),
         ("m16n8k16 bf16 --accumulator f16", ("no accumulator f16", "f32")),
         ("m16n8k16 f16 --diff ptx-isa-9.1 h200-sm_90a", ("name the operand",)),
         ("m16n8k16 f16 A --diff ptx-isa-9.1 nobody", ("no source nobody",)),
