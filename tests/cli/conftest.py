@@ -1,5 +1,9 @@
+import io
+from contextlib import redirect_stdout
+
 import pytest
 
+from lanemap.cli import application
 from lanemap.db.lookup import Query, read_fragments
 
 
@@ -18,3 +22,19 @@ def some(database):
         cells = {e[:3]: {(e.row, col) for col in range(e.col, e.col_last + 1)} for e in each.records()}
         found.append(((each.shape, each.type, each.role), options, cells))
     return found
+
+
+@pytest.fixture
+def completed(built, monkeypatch):
+    """What bash is offered after some words of a command."""
+
+    def completed(words, db=built):
+        number = len(words.split()) - (not words.endswith(" "))
+        asked = {"_LANEMAP_COMPLETE": "complete_bash", "COMP_WORDS": f"lanemap {words}", "COMP_CWORD": str(number + 1)}
+        with monkeypatch.context() as patch, redirect_stdout(io.StringIO()) as offered, pytest.raises(SystemExit):
+            for name, value in (asked | {"LANEMAP_DB": str(db)}).items():
+                patch.setenv(name, value)
+            application()(prog_name="lanemap")
+        return offered.getvalue().split()
+
+    return completed

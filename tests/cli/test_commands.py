@@ -409,24 +409,24 @@ def test_bytes_are_not_for_a_terminal(built):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("lanemap show m16n8k2", "m16n8k256"), ("lanemap show m16n8k16 t", "tf32"), ("lanemap find m8n8k4 f16 ", "A")],
+    [("show m16n8k2", "m16n8k256"), ("show m16n8k16 t", "tf32"), ("find m8n8k4 f16 ", "A")],
 )
-def test_completion_knows_the_names(built, words, expected):
-    assert expected in completed(built, words)
+def test_completion_knows_the_names(completed, words, expected):
+    assert expected in completed(words)
 
 
-def test_completion_offers_only_what_the_shape_has(built):
-    assert {"bf16", "f64"} <= set(completed(built, "lanemap list --type "))
-    assert completed(built, "lanemap list --shape m16n8k256 --type ") == ["b1", "s32"]
-    assert completed(built, "lanemap export --shape m16n8k256 --role ") == ["A", "B", "C", "D"]
-    assert "E" in completed(built, "lanemap diff ptx-isa-9.1 h200-sm_90a --shape M16N8K64 --role ")
-
-
-def completed(built, words):
-    environment = os.environ | {"LANEMAP_DB": str(built), "_LANEMAP_COMPLETE": "complete_bash"}
-    environment |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - (not words.endswith(" ")))}
+def test_a_shell_asks_the_program_what_to_offer(completed, built):
+    asked = {"_LANEMAP_COMPLETE": "complete_bash", "COMP_WORDS": "lanemap show m16n8k16 ", "COMP_CWORD": "3"}
+    environment = os.environ | asked | {"LANEMAP_DB": str(built)}
     done = subprocess.run([LANEMAP], env=environment, capture_output=True, text=True)
-    return done.stdout.split()
+    assert done.stdout.split() == completed("show m16n8k16 ") != []
+
+
+def test_completion_offers_only_what_the_shape_has(completed):
+    assert {"bf16", "f64"} <= set(completed("list --type "))
+    assert completed("list --shape m16n8k256 --type ") == ["b1", "s32"]
+    assert completed("export --shape m16n8k256 --role ") == ["A", "B", "C", "D"]
+    assert "E" in completed("diff ptx-isa-9.1 h200-sm_90a --shape M16N8K64 --role ")
 
 
 def test_the_module_runs_as_the_command_does(built):

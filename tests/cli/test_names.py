@@ -1,9 +1,6 @@
 """Commands with the names that people have."""
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -178,18 +175,6 @@ def test_what_cannot_be_is_refused(refused, arguments, words):
     refused(*arguments, words=words)
 
 
-def completed(words: str, built) -> list[str]:
-    """What the shell is offered after some words."""
-    environment = {"_LANEMAP_COMPLETE": "complete_bash", "COMP_WORDS": f"lanemap {words}", "LANEMAP_DB": str(built)}
-    environment["COMP_CWORD"] = str(len(words.split(" ")))
-    script = (
-        "import sys; sys.argv = ['lanemap']; from lanemap.cli import application; application()(prog_name='lanemap')"
-    )
-    done = subprocess.run([sys.executable, "-c", script], env=os.environ | environment, capture_output=True, text=True)
-    assert not done.stderr
-    return done.stdout.split()
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -216,11 +201,11 @@ def completed(words: str, built) -> list[str]:
         ("find m99n8k8 ", []),
     ],
 )
-def test_completion_offers_only_what_there_is(words, offered, built):
-    assert completed(words, built) == offered
+def test_completion_offers_only_what_there_is(completed, words, offered):
+    assert completed(words) == offered
 
 
-def test_completion_offers_to_remove_what_was_added_once(built, tmp_path):
+def test_completion_offers_to_remove_what_was_added_once(completed, built, tmp_path):
     database = lanemap.open(shutil.copy(built, tmp_path / "layouts.db"))
     for name in ("mine", "yours"):
         database.add([replace(database.source("ptx-isa-9.1"), name=name)])

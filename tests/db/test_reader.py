@@ -67,12 +67,11 @@ def count(place):
 
 def test_no_statement_writes(place, tmp_path):
     before = count(place)
-    for statement in WRITING + (ONLY_POSTGRESQL if place.startswith("postgresql") else ONLY_SQLITE):
-        reader = connect(locate(place))
-        with pytest.raises(lanemap.LanemapError) as error:
-            reader.sql(statement.replace("{folder}", str(tmp_path)))
-        assert "\n" not in str(error.value)
-        reader.close()
+    with lanemap.open(place) as database:
+        for statement in WRITING + (ONLY_POSTGRESQL if place.startswith("postgresql") else ONLY_SQLITE):
+            with pytest.raises(lanemap.LanemapError) as error:
+                database.reader.sql(statement.replace("{folder}", str(tmp_path)))
+            assert "\n" not in str(error.value)
     assert count(place) == before
     assert list(tmp_path.iterdir()) == []
 
