@@ -133,8 +133,9 @@ class Run:
         kernel = next(each for each in kernels(form) if each.selector == selector)
         distinct, picks = {}, np.zeros((self.blocks, len(kernel.inputs)), np.uint32)
         for number, port in enumerate(kernel.inputs):
-            distinct[port.name], which = np.unique(patterns[port.name], axis=0, return_inverse=True)
-            picks[:, number] = which.ravel()
+            pattern, numbers = patterns[port.name], {}
+            picks[:, number] = [numbers.setdefault(each.tobytes(), len(numbers)) for each in pattern]
+            distinct[port.name] = pattern[np.unique(picks[:, number], return_index=True)[1]]
         return self.group.run(kernel, Probes(distinct, picks)).words
 
     def tensor(self, operation, operands):
