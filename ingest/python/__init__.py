@@ -24,12 +24,15 @@ from .process import answers
 
 __all__ = ["called", "load", "shipped"]
 
+_MAPPINGS = Path(__file__).parent / "mappings"
+
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
     """What a library claims, one source for each claim set, and what of it cannot be compared.
 
     Args:
-        mapping: the name of one that ships, or a TOML file.
+        mapping: the name of one that ships, or a TOML file. Modules are also looked for in the current folder, before
+            all others, and beside the file, after them.
         python: the Python in whose environment the library is installed. Default: this one.
 
     Raises:
@@ -42,7 +45,10 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
             tasks.append((entry, _task(entry, read.path)))
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))
-    version, answered = answers([task for _, task in tasks], read.package, [str(Path.cwd())], python or sys.executable)
+    # The adapters of those that ship have the names of libraries, and must not be taken for them.
+    folders = [Path.cwd(), *([] if read.path.parent == _MAPPINGS else [read.path.parent.resolve()])]
+    wanted = [task for _, task in tasks]
+    version, answered = answers(wanted, read.package, list(map(str, folders)), python or sys.executable)
     operands: list[_Operand] = []
     for (entry, task), answer in zip(tasks, answered, strict=True):
         if "error" in answer:
@@ -76,7 +82,7 @@ class _Operand:
 
 
 def _file(mapping: str) -> Path:
-    named = Path(__file__).parent / "mappings" / f"{mapping}.toml"
+    named = _MAPPINGS / f"{mapping}.toml"
     if named.is_file():
         return named
     if not Path(mapping).is_file():

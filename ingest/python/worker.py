@@ -1,8 +1,8 @@
 """Enumerates the callables of a mapping, in a process and a Python of its own. It needs the standard library only.
 
-It reads a request as JSON from standard input: folders to import from, the distribution whose version is wanted, and
-tasks. To the file descriptor that it is given it writes one line of JSON for the version, then one for each task.
-What the libraries print is left to standard output.
+It reads a request as JSON from standard input: folders to import from, the first before all others and the rest after
+them; the distribution whose version is wanted; and tasks. To the file descriptor that it is given it writes one line of
+JSON for the version, then one for each task. What the libraries print is left to standard output.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any, Callable  # noqa: UP035 - other Pythons are older
 def main() -> None:
     """Answer the request on standard input."""
     request = json.load(sys.stdin)
-    sys.path[0:1] = request["path"]  # in the place of this script's own folder
+    sys.path[0], *last = request["path"]  # in the place of this script's own folder
+    sys.path += last
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answers:
         for answer in itertools.chain([{"version": _version(request)}], map(_answer, request["tasks"])):
             answers.write(json.dumps(answer) + "\n")

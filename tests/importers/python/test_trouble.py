@@ -6,7 +6,7 @@ import pytest
 
 from lanemap.db.errors import LanemapError
 from lanemap.db.structure import check
-from lanemap.ingest.python import process
+from lanemap.ingest.python import load, process
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 GOOD = f'name = "a_place"\nform = "place"\nclaims = [{A}]'
@@ -134,6 +134,19 @@ def test_what_contradicts_its_set_is_compared_by_itself_with_the_rest_of_it(impo
 def test_the_first_of_several_modules_that_has_it(imported, right):
     (found,) = imported(entry("a_place", more='module = ["nothere", "mylib"]'))
     assert right(found.source.fragments[0])
+
+
+def test_modules_are_found_beside_the_mapping_too(library, right, monkeypatch):
+    """After all others, so that the adapter of a mapping does not hide a library of the same name."""
+    (library / "string.py").write_text("from mylib import a_place\nimport string\nassert string.digits\n")
+    (library / "string.toml").write_text(
+        'library = "Mine"\npackage = "mine"\n[[entry]]\nadapter = true\nname = "a_place"\nform = "place"\n'
+        'claims = [{ shape = "m16n8k16", types = "f16", role = "A" }]\n'
+    )
+    (library / "elsewhere").mkdir()
+    monkeypatch.chdir(library / "elsewhere")
+    (found,) = load("../string.toml")
+    assert [right(each) for each in found.source.fragments] == [True]
 
 
 def test_an_adapter_is_beside_the_mapping(imported, library, right):
