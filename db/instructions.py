@@ -550,6 +550,9 @@ NARROW_FORMS = (
 #: Every form.
 FORMS = (*DENSE_FORMS, *SPARSE_FORMS, *NARROW_FORMS)
 
+#: The types of their operands.
+TYPES = frozenset(type_ for form in FORMS for type_ in form.types.values())
+
 #: Types that A and B of one form may have in any combination (9.7.14.5.14).
 _MIXED = (("s8", "u8"), ("s4", "u4"), ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1"))
 

@@ -58,10 +58,6 @@ def bits(type_: str) -> int | None:
     return None
 
 
-#: The types of the operands of mma and mma.sp.
-KNOWN = frozenset(type_ for form in FORMS for type_ in form.types.values())
-
-
 def accumulators(multiplicands: Collection[str]) -> set[str]:
     """The types of C and D that products of these types can be added to; for types that are new, all there are."""
     return {form.d for form in FORMS if form.a in multiplicands} or {form.d for form in FORMS}

@@ -1,9 +1,9 @@
 """Anyone's table of layouts: one row per element, with at least the eight columns of ``layout``.
 
-The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. The others of
-``layout`` are optional: instruction is ``mma``, col_last is col, major is row for A and col for B, computation is 1,
-or in m8n8k4 with f16 follows from the lane; there is no selector and there are no qualifiers, and source is the name
-of the file. Columns that ``layout`` does not have are ignored.
+The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. A type may have
+another name, such as half. The other columns of ``layout`` are optional: instruction is ``mma``, col_last is col,
+major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follows from the lane; there is no selector
+and there are no qualifiers, and source is the name of the file. Columns that ``layout`` does not have are ignored.
 
 A dataset that Lanemap exported is read as one table, if all its files are as they were written.
 """
@@ -25,8 +25,9 @@ from ...db import instructions
 from ...db.errors import LanemapError
 from ...db.files import MANIFEST, written
 from ...db.fragment import Fragment, Source, elements
+from ...db.spelling.types import known_type
 from ..imported import Imported
-from .columns import Numbers, read_columns
+from .columns import Columns, Numbers, Text, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
 MAX_FRAGMENTS = 10_000
@@ -78,7 +79,7 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[Source]:
         "source": columns.texts["source"].mapped(str.strip, source),
         "instruction": columns.texts["instruction"].mapped(_word, instruction),
         "shape": columns.texts["shape"].mapped(_word),
-        "type": columns.texts["type"].mapped(_word),
+        "type": _types(columns, path),
         "role": columns.texts["role"].mapped(str.strip),
         "major": columns.texts["major"].mapped(_word, ""),
         "qualifiers": columns.texts["qualifiers"].mapped(_qualifiers, ""),
@@ -105,6 +106,20 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[Source]:
 
 def _word(text: str) -> str:
     return text.strip().lower().removeprefix(".")
+
+
+def _types(columns: Columns, path: Path) -> Text:
+    """Types as PTX spells them. What Lanemap wrote stays; a library or a later PTX may have types of its own."""
+    column = columns.texts["type"]
+    if columns.sealed:
+        return column.mapped(_word)
+    names = {}
+    for place, name in enumerate(column.values):
+        try:
+            names[name] = _word(name) if _word(name) in instructions.TYPES else known_type(name)[0]
+        except LanemapError as error:
+            raise LanemapError(f"{path}: row {int((column.codes == place).argmax()) + 1}: {error}") from None
+    return column.mapped(names.__getitem__)
 
 
 def _qualifiers(text: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import os
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +197,30 @@ def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     convert = pacsv.ConvertOptions(
         column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=True
     )
-    with _in_words(path, "CSV"), pacsv.open_csv(path, convert_options=convert) as reader:
-        for batch in reader:
-            yield batch.rename_columns(list(names.values()))
+    with _in_words(path, "CSV"):
+        try:
+            with pacsv.open_csv(path, convert_options=convert) as reader:
+                for batch in reader:
+                    yield batch.rename_columns(list(names.values()))
+        except pa.ArrowInvalid:
+            _refuse_numbers(path, names)
+            raise
+
+
+def _refuse_numbers(path: Path, names: Mapping[str, str]) -> None:
+    """Refuse what is not a whole number, with its row, which Arrow does not tell."""
+    numbers = {name: column for name, column in names.items() if column in NUMBERS}
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream, suppress(csv.Error):
+        for row, record in enumerate(islice(csv.DictReader(stream), MAX_ROWS), start=1):
+            for name, column in numbers.items():
+                value = (record[name] or "").strip()
+                if value and not _WHOLE.fullmatch(value):
+                    raise LanemapError(
+                        f"{path}: row {row}: {column} {value[:40]!r} is not a whole number: write it like 5"
+                    )
+
+
+_WHOLE = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
 def _csv_names(head: bytes, path: Path) -> list[str]:

@@ -194,11 +194,14 @@ def test_a_file_with_a_few_fragments_is_summarised(run, tmp_path, fragments):
 
 
 def test_nothing_in_common_is_bad_input(refused, run, file, tmp_path):
-    """A table whose type is misspelt agrees with everything, so it is compared with nothing."""
+    """A table whose type is a wrong one agrees with everything, so it is compared with nothing."""
     exported = tmp_path / "theirs.csv"
     run("export", "--shape", "m16n8k16", "--type", "f16", "--source", CORRECTED, "--output", exported)
-    exported.write_text(exported.read_text().replace(",f16,", ",f61,"))
-    refused("diff", exported, CARD, words=("nothing to compare", "f61"))
+    right = exported.read_text()
+    exported.write_text(right.replace(",f16,", ",f61,"))
+    refused("diff", exported, CARD, words=("row 1: 'f61' is not a type: did you mean f64?",))
+    exported.write_text(right.replace(",f16,", ",b8,"))
+    refused("diff", exported, CARD, words=("nothing to compare", "b8"))
     assert run("import", "table", exported, "--name", "theirs", db=file).code == 0
     refused("check", "--against", "theirs", db=file, words=("nothing to compare", "theirs"))
     result = run("check", db=file)

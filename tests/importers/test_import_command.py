@@ -113,8 +113,8 @@ def test_a_name_is_a_line_of_text(refused, file, mine, name):
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("type", "zz;x<y", "invalid type 'zz;x<y': use letters"),
-        ("type", ".", "invalid type '': use letters"),
+        ("type", "zz;x<y", "row 1: 'zz;x<y' is not a type"),
+        ("type", ".", "row 1: '.' is not a type"),
         ("instruction", "mma sp", "invalid instruction 'mma sp'"),
         ("source", "a\x1bb", "invalid source name 'a\\x1bb'"),
         ("shape", "m\u0661\u0666n8k16", "is not a shape"),

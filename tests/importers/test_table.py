@@ -223,9 +223,13 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((HEADER + ",ROW", ROW + ",9"), "two columns row"),
         ((HEADER, ROW, ROW), "lane 5 reg 1 slot 0 stands in two rows"),
         ((HEADER, ROW, ROW.replace("9,2", "9,3")), "stands in two rows"),
-        ((HEADER, "m16n8k16,f16,A,five,1,0,9,2"), "'five'"),
-        ((HEADER, "m16n8k16,f16,A,5,1,0,9,2.5"), "'2.5'"),
+        ((HEADER, ROW, "m16n8k16,f16,A,five,1,0,9,2"), "row 2: lane 'five' is not a whole number: write it like 5"),
+        ((HEADER, "m16n8k16,f16,A,5,1,0,9,2.5"), "row 1: col '2.5' is not a whole number"),
+        ((HEADER + ",selector", ROW + ",1", ROW + ",x"), "row 2: selector 'x' is not a whole number"),
         ((HEADER, "m16n8k16,f16,A,5,1,0,9,99999999999"), "99999999999"),
+        ((HEADER, ROW, "m16n8k16,f17,A,5,1,0,9,2"), "row 2: 'f17' is not a type: did you mean f16?"),
+        ((HEADER, "m16n8k16,quarter,A,5,1,0,9,2"), "row 1: 'quarter' is not a type: write it like f16"),
+        ((HEADER, "m16n8k16,fp8,A,5,1,0,9,2"), "row 1: fp8 is e4m3 or e5m2: say which"),
         ((HEADER, "m16n8k16,f16,A,5,1,0,9"), "Expected 8 columns, got 7"),
         ((HEADER, ROW, "m16n8k16,f16,A,,1,0,9,2"), "row 2 has no lane"),
         ((HEADER, ",f16,A,5,1,0,9,2"), "row 1 has no shape"),
@@ -248,7 +252,9 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((b"\x00\x01\x02" * 99,), "not a table"),
         ((b"\xff\xfe" + (HEADER + "\n" + ROW).encode("utf-16-le"),), "not a table"),
         ((b"a" * 100_000,), "not a table"),
-        (((HEADER + "\n" + ROW).encode() + b"\xff\n",), "CSV"),
+        (((HEADER + "\n" + ROW).encode() + b"\xff\n",), "row 1: col '2\ufffd' is not a whole number"),
+        ((HEADER, ROW.replace("9,2", "9,x"), "y" * 200_000), "row 1: col 'x'"),
+        ((HEADER, ROW, "y" * 200_000), "as CSV"),
         ((b"PAR1 and then nothing",), "as Parquet"),
         ((b"ARROW1\0\0 and then nothing",), "as Arrow"),
     ],
@@ -320,6 +326,16 @@ def test_a_changed_value_is_noticed(exported, form, tmp_path, column, value):
         else:
             with pytest.raises(LanemapError, match="file was damaged or changed"):
                 read_table(tmp_path / "file")
+
+
+def test_a_type_may_have_another_name_but_not_in_what_lanemap_wrote(exported, table, tmp_path):
+    assert [each.type for each in table(HEADER, ROW.replace("f16", "half"))[0].fragments] == ["f16"]
+    for name in ("half", "f17"):
+        part = exported.slice(0, 2)
+        index = part.column_names.index("type")
+        new = sealed(part.set_column(index, "type", pa.array([name] * 2).dictionary_encode()))
+        pq.write_table(new, tmp_path / "odd")
+        assert [each.type for each in read_table(tmp_path / "odd")[0].fragments] == [name]
 
 
 def test_a_file_without_a_digest_is_called_unsealed(exported, table, tmp_path):

@@ -9,11 +9,11 @@ from itertools import chain
 from typing import Any
 
 from ....db.formula import FormulaError
-from ....db.instructions import WARP, dimensions
+from ....db.instructions import TYPES, WARP, dimensions
 from ... import catalogue
 from ..report import Kind, Remarks
 from ..sections import Section, Subject
-from ..words import KNOWN, bits
+from ..words import bits
 from .formulas import read
 from .operands import Reference, Registers, RegisterTable, StatedLayout, StatedOperand, operands
 from .registers import LaneElements, held
@@ -192,7 +192,7 @@ class _Reader:
         if not row.types:
             self.unread(row.line, row.prose, f"no type stands before this row for {operand}")
             return None
-        for strange in [name for name in row.types if name not in KNOWN]:
+        for strange in [name for name in row.types if name not in TYPES]:
             if bits(strange) is None:
                 reason = f".{strange} is not a type that Lanemap knows, nor how many bits it has"
                 self.unread(row.line, row.prose, reason)
