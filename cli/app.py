@@ -24,9 +24,18 @@ OK, DISAGREES, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 def complain(words: str) -> int:
-    """One line on stderr, without passwords and control characters; the exit code of bad input."""
-    line = masked(" ".join(words.split()))
-    sys.stderr.write(f"lanemap: {printable(line)}\n")
+    """One line on stderr, without passwords and control characters; the exit code of bad input.
+
+    On a terminal it is as many as there is room for, cut between words.
+    """
+    line = printable(f"lanemap: {masked(' '.join(words.split()))}")
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{line}\n")
     return BAD_INPUT
 
 

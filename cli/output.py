@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .. import __version__
-from ..db.errors import LanemapError, printable
+from ..db.errors import LanemapError
 from ..db.reader import Rows
 from ..db.report.columns import plain
 from ..db.report.columns import table as table
+from .app import complain
 from .options import Format
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def narrow(found: Rows) -> Rows:
 def remark(lines: Iterable[str]) -> None:
     """Print remarks on an answer to stderr."""
     for line in lines:
-        sys.stderr.write(f"lanemap: {printable(line)}\n")
+        complain(line)
 
 
 def binary_stdout(what: str) -> IO[bytes]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +15,7 @@ from ..db.picture.grid import Cell, Grid, by_element, by_lane, heading, sheets
 from ..db.picture.palette import ink, shade
 from ..db.picture.view import PLAIN, View
 from .options import By
+from .output import room
 
 
 def describe(fragment: Fragment) -> Iterator[str]:
@@ -33,7 +36,16 @@ def describe(fragment: Fragment) -> Iterator[str]:
         if getattr(fragment, name):
             yield f"{name + ':':<10}{getattr(fragment, name)}"
     if fragment.formula:
-        yield from ("", *(f"    {line}" for line in fragment.formula.splitlines()))
+        yield from ("", *narrowed([f"    {line}" for line in fragment.formula.splitlines()], room()))
+
+
+def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
+    """The lines of a formula, no wider than a terminal: first without what puts its conditions below each other."""
+    if width is None or max(map(len, formula)) <= width:
+        return list(formula)
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    close = (re.sub(r"(?<=\S) {3,}", "  ", line) for line in formula)
+    return [part for line in close for part in textwrap.wrap(line, width, subsequent_indent=" " * 8, **options) or [""]]
 
 
 def show(fragments: Sequence[Fragment], by: By, view: View = PLAIN) -> None:

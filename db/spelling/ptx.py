@@ -35,6 +35,10 @@ _COUNT = re.compile(r"x\d+")
 _QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
 
 
+#: What a word that is not a type may have been meant for.
+_NO_TYPES = (*_SPARSE, *_OPTIONS, *_VERBS["wmma"], "trans", "block_scale")
+
+
 def mnemonic(text: str) -> str | None:
     """The words of the one mnemonic in a text; None where there is none.
 
@@ -94,7 +98,7 @@ def read(words: str) -> Name:
         elif kind := _kind(word, head):
             found[kind].append(shape_name(word) if kind == "shape" else word)
         else:
-            type_, more = _type(word, words)
+            type_, more = known_type(word, _NO_TYPES)
             types.append(type_)
             found["modifiers"] += [more] if more else []
     _check_once(words, rest, found)
@@ -156,14 +160,6 @@ def _kind(word: str, head: str) -> str:
     if word in _OPTIONS or word in _VERBS.get(head, ()):
         return "options"
     return "modifiers" if _MODIFIER.fullmatch(word) else "qualifiers" if _QUALIFIER.fullmatch(word) else ""
-
-
-def _type(word: str, words: str) -> tuple[str, str | None]:
-    """How PTX spells a type, and the modifier that it implies."""
-    try:
-        return known_type(word, (*_SPARSE, *_OPTIONS, *_VERBS["wmma"], "trans", "block_scale"))
-    except LanemapError as error:
-        raise LanemapError(f"cannot read {words}: {error}") from None
 
 
 def _by_role(types: list[str], head: str, words: str) -> dict[str, str]:

@@ -402,9 +402,25 @@ def test_building_is_announced_on_a_terminal_only(few, tmp_path, run):
 def test_bytes_are_not_for_a_terminal(built):
     code, drawn = on_a_terminal(["export", "--format", "parquet"], built)
     assert code == 2
-    assert (
-        drawn == "lanemap: parquet is not for a terminal: send it to a file or a pipe, as in ... > layouts.parquet\r\n"
-    )
+    said = "lanemap: parquet is not for a terminal: send it to a file or a pipe, as in ... > layouts.parquet"
+    assert " ".join(drawn.split()) == said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "find wmma m16n16k16 f32 D --row 0 --col 0",
+        "show mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32",
+    ],
+)
+def test_what_is_said_on_a_terminal_is_cut_between_words(built, words, run):
+    """It is the same line that programs read."""
+    _, drawn = on_a_terminal(words.split(), built)
+    said = [line.rstrip() for line in drawn.splitlines() if line.startswith(("lanemap: ", "  "))]
+    plain = run(*words.split()).err
+    assert max(map(len, plain.splitlines())) > 80
+    assert max(map(len, said)) <= 80
+    assert " ".join(" ".join(said).split()) == " ".join(plain.split())
 
 
 @pytest.mark.parametrize(

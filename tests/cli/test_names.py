@@ -98,6 +98,29 @@ def test_every_instruction_is_shown_as_a_whole(run, words, operands):
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "m16n8k16 f16 A",
+        "m16n8k32 s8 A",
+        "m16n8k256 b1 A",
+        "m16n8k32.scale_vec::1X.byte_id::0.thread_id::0 ue8m0 SFA",
+        "m16n8k64 e2m1",
+        "mma.sp m16n8k64 e3m2",
+        "wmma m16n16k16 f16",
+        "ldmatrix",
+        "tcgen05.ld 16x256b",
+    ],
+)
+def test_lines_fit_a_terminal_unless_they_are_one_word(run, words, database):
+    """Nothing of a formula is lost to the width."""
+    shown = run("show", *words.split()).out
+    assert all(len(line) <= 80 or len(line.split()) == 1 for line in shown.splitlines())
+    formula = shown.split("\n\n")[1]
+    fragment = database.fragment(*words.split()) if words.endswith(" A") else None
+    assert fragment is None or formula.split() == fragment.formula.split()
+
+
 def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
     title, table, verdicts = run("show", "stmatrix").out.split("\n\n")
     assert title == "stmatrix"
