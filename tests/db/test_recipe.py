@@ -338,38 +338,52 @@ def test_a_recipe_is_rows_and_a_frame(database):
     assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [each - 1 for each in frame["matrix"]]
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("role", ["A", "B"])
-def test_movmatrix_makes_the_operand_of_d(database, role, transposed):
+def moved_by_movmatrix(plain, found, given, taken):
+    """Where each slot of the registers that movmatrix makes has its value from, and where it should, in one matrix."""
+    place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
+    origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
+    first, second = packed(plain.first) or plain.first, plain.second
+    turn = (lambda row, col: (col, row)) if plain.transposed else lambda row, col: (row, col)
+    height, width = turn(*first.dimensions)
+    held = {each[:3]: turn(each.row, each.col) for each in first.records()}
+    for move, each in product(found, second.records()):
+        if each.reg == move.reg:
+            lane, slot = origin[each.lane % 32, each.slot]
+            row, col = held[each.lane // 32 * 32 + lane, move.from_reg, slot]
+            comes = move.from_tile_row * height + row, move.from_tile_col * width + col
+            rows, cols = second.dimensions
+            yield comes, (move.tile_row * rows + each.row, move.tile_col * cols + each.col)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("mma", {("A", True), ("B", False)}),
+        ("wmma", {("A", True), ("B", False), ("A", False), ("B", True)}),
+        ("wgmma", set()),  # values would move between warps
+    ],
+)
+def test_movmatrix_makes_the_operand_of_d(database, name, made):
     """Each register of D, moved as the rows of movmatrix say, is a register of A or B; or no way is found."""
-    given, taken = (database.fragment("m8n8", "b16", each, instruction="movmatrix").records() for each in "AD")
-    place = {(each.row, each.col): (each.lane, each.slot) for each in given}
-    makes = {(each.lane, each.slot): place[each.col, each.row] for each in taken}
-    every = Query("m16n8k16", role=role, instruction="mma", source=lanemap.DEFAULT_SOURCE)
-    seconds = [each for each in read_fragments(database.reader, every) if each.slot_bits == 16]
-    verdicts = []
-    for type_, second in product(("f16", "f32"), seconds):
-        plain = database.chain(f"m16n8k16 {type_} D", f"m16n8k16 {second.type} {role}", transposed=transposed)
-        found = database.through_movmatrix(plain)
-        verdicts.append(found is not None)
-        first = packed(plain.first) or plain.first
-        (down, across), rows = plain.tiles[0], second.dimensions[0]
-        # The tiles of D make one matrix, transposed or not.
-        whole = {}
-        for each, y, x in product(first.records(), range(down), range(across)):
-            row, col = (each.col, each.row) if transposed else (each.row, each.col)
-            height, width = first.dimensions[::-1] if transposed else first.dimensions
-            whole[y, x, each.reg, each.lane, each.slot] = (y * height + row, x * width + col)
-        for move in found or []:
-            for each in [each for each in second.records() if each.reg == move.reg]:
-                lane, slot = makes[each.lane, each.slot]
-                value = whole[move.from_tile_row, move.from_tile_col, move.from_reg, lane, slot]
-                tile = second.dimensions
-                assert value == (move.tile_row * rows + each.row, move.tile_col * tile[1] + each.col)
-        if found:
-            parts_down, parts_across = plain.tiles[1]
-            assert len(found) == second.registers * parts_down * parts_across
-    assert set(verdicts) == {transposed == (role == "A")}
+    given, taken = (database.fragment("m8n8", "b16", each, instruction="movmatrix") for each in "AD")
+    every = read_fragments(database.reader, Query(instruction=name, source="h200-sm_90a"))
+    few = [each for each in every if max(each.dimensions) <= 64 and each.computations == 1 and each.role in "ABD"]
+    distinct = {(each.role, each.digest, each.dimensions, each.slot_bits): each for each in few}.values()
+    firsts = [each for each in distinct if each.role == "D" and each.slot_bits in (16, 32)]
+    seconds = [each for each in distinct if each.role in "AB" and each.slot_bits == 16]
+    verdicts = set()
+    for first, second, transposed in product(firsts, seconds, (False, True)):
+        try:
+            plain = chain(first, second, transposed=transposed)
+        except lanemap.LanemapError:
+            continue
+        if (found := through_movmatrix(plain, given, taken)) is None:
+            continue
+        verdicts.add((second.role, transposed))
+        cells = list(moved_by_movmatrix(plain, found, given, taken))
+        assert all(comes == goes for comes, goes in cells), (str(first), str(second), transposed)
+        assert len(cells) == len(plain.moves)
+    assert verdicts == made
 
 
 @pytest.mark.parametrize(
