@@ -16,7 +16,7 @@ from ..ingest.imported import Imported
 from ..ingest.importing import IMPORTERS
 from .app import app, open_database, progress
 from .options import Db, Format, Output
-from .output import write_rows
+from .output import counted, write_rows
 
 _KINDS = ("capture", *IMPORTERS)
 
@@ -77,9 +77,9 @@ def write_imported(found: Sequence[Imported], form: Format) -> None:
     """
     stream = sys.stdout if form is Format.TABLE else sys.stderr
     for each in found:
-        fragments, skipped = len(each.source.fragments), len(each.skipped)
-        wrong = f", {len(each.findings)} findings" if each.findings else ""
-        stream.write(f"{each.source.name}: {fragments} fragments, {each.rows} rows; {skipped} left out{wrong}\n")
+        held = f"{counted(len(each.source.fragments), 'fragment')}, {counted(each.rows, 'row')}"
+        wrong = f", {counted(len(each.findings), 'finding')}" if each.findings else ""
+        stream.write(f"{each.source.name}: {held}; {len(each.skipped)} left out{wrong}\n")
     left_out = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.skipped]
     findings = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.findings]
     if form is not Format.TABLE:

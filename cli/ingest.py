@@ -18,7 +18,7 @@ from ..db.reader import Rows
 from .app import DISAGREES, app, open_database, progress
 from .list_ import What, listing
 from .options import Db, Format, Output
-from .output import table, write_rows
+from .output import counted, table, write_rows
 
 if TYPE_CHECKING:
     from ..ingest.document import Reading
@@ -85,25 +85,25 @@ def write_catalogue(readings: Sequence[Reading], folder: Path) -> None:
     """Write the files of the catalogue: into the folder, or where there are several sources into one for each."""
     for reading in readings:
         target = folder if len(readings) == 1 else folder / reading.source.name
-        count = reading.write(target)
-        sys.stderr.write(f"lanemap: {count} sections of {reading.source.name} in {target}\n")
+        written = counted(reading.write(target), "section")
+        sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
 
 
 def _words(reading: Reading, *, slips: bool) -> str:
     from ..ingest.document.report import Kind
 
     fragments = reading.source.fragments
-    rows = count_elements(fragments)
     sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
-    lines = [f"{reading.source.name}: {len(sections)} sections, {len(fragments)} fragments, {rows} rows", ""]
+    counts = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
+    lines = [f"{reading.source.name}: {', '.join(counted(*each) for each in counts)}", ""]
     if sections:
         lines += table(Rows(("section", "fragments", "rows", "title"), sections)).splitlines()
         lines.append("")
-    counted = Counter(remark.kind for remark in reading.remarks)
+    kinds = Counter(remark.kind for remark in reading.remarks)
     shown = [remark for remark in reading.remarks if slips or remark.kind is not Kind.SLIP]
     lines += [_line(remark) for kind in Kind for remark in shown if remark.kind is kind]
-    if counted[Kind.SLIP] and not slips:
-        lines.append(f"{counted[Kind.SLIP]} slips and doubts in the text: --slips lists them")
+    if kinds[Kind.SLIP] and not slips:
+        lines.append(f"{kinds[Kind.SLIP]} slips and doubts in the text: --slips lists them")
     return "\n".join(lines).rstrip() + "\n"
 
 

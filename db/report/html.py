@@ -12,6 +12,7 @@ from ..defect import Report
 from ..picture.compose import difference
 from ..reader import Rows
 from .words import (
+    NO_DEFECTS,
     Group,
     clean,
     elements,
@@ -61,7 +62,7 @@ def defects(report: Report) -> str:
 def defects_body(report: Report) -> str:
     """The defects as an element that a page or a notebook shows."""
     parts = [f'<div class="lanemap"><style>{STYLE}</style><h1>Defects</h1>', _facts(report.made.items())]
-    parts.append(_table(report.summary(), "names"))
+    parts.append(_table(report.summary(), "names") if report.defects else f"<p>{NO_DEFECTS}</p>")
     for each in report.defects:
         parts.append(f"<h2>{escape(clean(each.source.title))}: {escape(clean(each.name))}</h2>")
         parts.append(_facts((label, clean(words)) for label, words in each.facts))

@@ -10,6 +10,7 @@ from ..crosscheck import Check
 from ..defect import Report
 from ..reader import Rows
 from .words import (
+    NO_DEFECTS,
     Group,
     clean,
     elements,
@@ -58,7 +59,7 @@ def render(check: Check, *, everything: bool = False) -> str:
 def defects(report: Report) -> str:
     """A heading and a list of facts for each defect, and the true layout as code."""
     lines = ["# Defects", "", *(f"{_text(name)}: {_text(value)}  " for name, value in report.made.items()), ""]
-    lines += _table(report.summary())
+    lines += _table(report.summary()) if report.defects else [NO_DEFECTS]
     for each in report.defects:
         lines += ["", f"## {_text(each.source.title)}: {_text(each.name)}", ""]
         lines += [f"- **{label}**: {_text(words)}" for label, words in each.facts]

@@ -60,6 +60,10 @@ class Group:
         return self.first.known and clean(self.first.known)
 
 
+#: What a report of the defects of sources says that have none.
+NO_DEFECTS = "Nothing wrong was found."
+
+
 def clean(text: str) -> str:
     """Text from outside as one line that cannot steer what shows it."""
     return printable(" ".join(text.split()))

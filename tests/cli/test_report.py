@@ -18,6 +18,11 @@ def test_the_corrected_document_and_the_capture_have_none(run):
     for source in ("ptx-isa-9.1+errata", "h200-sm_90a"):
         result = run("report", source, "--format", "json")
         assert (result.code, json.loads(result.out)["defects"]) == (0, [])
+        read = run("report", source)
+        assert (read.code, read.out.splitlines()[-1], "|" in read.out) == (0, "Nothing wrong was found.", False)
+        page = run("report", source, "--format", "html").out
+        assert "<p>Nothing wrong was found.</p>" in page
+        assert "<table" not in page
 
 
 def test_one_operand_to_a_file(run, tmp_path):

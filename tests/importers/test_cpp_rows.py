@@ -30,5 +30,5 @@ def test_a_program_prints_what_import_table_reads(run, file, tmp_path, program, 
     subprocess.run(["g++", *flags, "rows.cpp", "-o", "rows"], cwd=tmp_path, check=True)
     rows = subprocess.run(["./rows"], cwd=tmp_path, check=True, capture_output=True).stdout
     (tmp_path / "mine.csv").write_bytes(rows)
-    assert run("import", "table", tmp_path / "mine.csv", db=file).out.startswith("mine: 1 fragments, 256 rows")
+    assert run("import", "table", tmp_path / "mine.csv", db=file).out.startswith("mine: 1 fragment, 256 rows")
     assert run("diff", "mine", "ptx-isa-9.1+errata", db=file).code == code

@@ -29,7 +29,7 @@ def names(file):
 def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     for _ in range(2):
         result = run("import", "table", mine, db=file)
-        assert (result.code, result.out) == (0, "mine: 1 fragments, 1 rows; 0 left out\n")
+        assert (result.code, result.out) == (0, "mine: 1 fragment, 1 row; 0 left out\n")
     assert run("import", "TABLE", mine, "--name", "theirs", db=file).code == 0
     assert list(names(file).items())[-2:] == [("mine", "import"), ("theirs", "import")]
     found = run("find", "m16n8k16", "f16", "A", "--lane", "5", "--source", "mine", "-f", "csv", db=file)

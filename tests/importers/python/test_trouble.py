@@ -215,7 +215,7 @@ def test_the_command(run, file, library):
     )
     result = run("import", "PYTHON", "mine.toml", db=file)
     assert result.code == 0
-    assert result.out.splitlines()[0] == "mine: 1 fragments, 248 rows; 0 left out, 1 findings"
+    assert result.out.splitlines()[0] == "mine: 1 fragment, 248 rows; 0 left out, 1 finding"
     assert "ValueError: no lane 3" in " ".join(result.out.split())
     found = run("check", "--format", "json", db=file)
     assert found.code == 1
