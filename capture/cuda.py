@@ -77,7 +77,6 @@ class Gpu:
             driver_version=_driver_version(),
             cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}",
             target=target(self._capability),
-            ptx_version=ptx.version(),
         )
 
     def load(self, kernels: Sequence[Kernel]) -> None:

@@ -30,7 +30,6 @@ class Description:
     driver_version: str
     cuda_version: str
     target: str
-    ptx_version: str
 
 
 @dataclass(frozen=True)

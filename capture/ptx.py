@@ -72,15 +72,17 @@ def module(kernels: Iterable[Kernel], target: str) -> str:
     each input), and of the output. Block i runs probe i.
     """
     every = list(kernels)
-    return f".version {version(every)}\n.target {target}\n.address_size 64\n" + "".join(map(text, every))
+    return f".version {version(kernel.form for kernel in every)}\n.target {target}\n.address_size 64\n" + "".join(
+        map(text, every)
+    )
 
 
-def version(kernels: Iterable[Kernel] = ()) -> str:
-    """The lowest PTX ISA version that has the forms of all kernels, at least that of most forms.
+def version(forms: Iterable[Form | Move]) -> str:
+    """The lowest PTX ISA version that has all forms, at least that of most forms.
 
     A driver refuses a module of a later version than its own.
     """
-    major, minor = max((each.form.version for each in kernels), default=VERSION)
+    major, minor = max((each.version for each in forms), default=VERSION)
     return f"{major}.{minor}"
 
 

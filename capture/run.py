@@ -60,7 +60,8 @@ def capture(
     ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
     ``progress`` is called after each form. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds``
     (the driver's compiler), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
-    operand of which two forms gave different measurements.
+    operand of which two forms gave different measurements. The ``ptx_version`` of the device is the latest that a
+    captured form asked for.
     """
     started, description = time.perf_counter(), device.describe()
     asked = list(every() if forms is None else forms)
@@ -79,8 +80,9 @@ def capture(
                 progress(result)
     kept, disagreements = _merged(measured)
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    captured = (form for form in asked if results[str(form)].status == CAPTURED)
     provenance = {
-        "device": asdict(description),
+        "device": {**asdict(description), "ptx_version": ptx.version(captured)},
         "time": now,
         "tool": f"lanemap {version}".strip(),
         "seconds": round(time.perf_counter() - started, 6),

@@ -32,7 +32,7 @@ class SimulatedGroup:
 
     def describe(self) -> Description:
         """Says that nothing was measured."""
-        return Description("simulated warp", "0.0", "none", "none", self._target, "none")
+        return Description("simulated warp", "0.0", "none", "none", self._target)
 
     def close(self) -> None:
         """There is nothing to give back."""

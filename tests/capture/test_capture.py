@@ -16,7 +16,7 @@ from lanemap.capture.relations import Contradiction
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.simulate import SimulatedGroup
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
-from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
+from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
 
 SMALL = [each for each in (*DENSE_FORMS, *SPARSE_FORMS) if each.a != "b1" and each.dimensions[2] <= 128]
 DENSE_SMALL = [each for each in SMALL if not each.sparse]
@@ -86,6 +86,15 @@ def test_every_form_is_found_exactly(documented, complete):
         expected = NOT_DOCUMENTED if result["instruction"] in drawn else AGREES
         assert result["documented"]["verdict"] == expected
         assert ("windows of A" in result["anchor"]) == (result["instruction"] in drawn)
+
+
+def test_provenance_says_which_version_of_ptx_the_captured_forms_took(documented, complete):
+    """Not what those asked for that are unsupported."""
+    late = max(FORMS, key=lambda form: form.version)
+    assert late.version > VERSION
+    for target, expected in (("sm_120a", late.version), ("sm_90a", VERSION)):
+        source = capture(SimulatedGroup(complete, target), documented, [DENSE_FORMS[0], late])
+        assert source.provenance["device"]["ptx_version"] == "{}.{}".format(*expected)
 
 
 @PERMUTED
