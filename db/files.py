@@ -68,7 +68,7 @@ def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise LanemapError(f"cannot write {path}: {error.strerror or error}") from None
+        raise _not_written(path, error) from None
 
 
 @contextmanager
@@ -97,7 +97,13 @@ def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
             os.close(handle)
         _sync(target.parent)
     except OSError as error:
-        raise LanemapError(f"cannot write {path}: {error.strerror or error}") from None
+        raise _not_written(path, error) from None
+
+
+def _not_written(path: Path, error: OSError) -> LanemapError:
+    if isinstance(error, FileNotFoundError) and not path.parent.exists():
+        return LanemapError(f"cannot write {path}: the folder {path.parent} does not exist: make it, or name another")
+    return LanemapError(f"cannot write {path}: {error.strerror or error}")
 
 
 def _refuse_precious(target: Path, path: Path, reads: Iterable[Path]) -> None:

@@ -219,6 +219,8 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     *rest, last = words
     if len(words) == 3 and (is_shape(words[0]) or spelling.read(words[0]) is None):
         return Query(words[0], words[1], words[2], **more)
+    if len(words) == 2 and not last.strip():
+        return Query(words[0], last, **more)
     if rest and is_role(last):
         return Query(" ".join(rest), role=last, **more)
     return Query(" ".join(words), **more)

@@ -118,7 +118,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_there(source, tmp_path):
-    with pytest.raises(LanemapError, match="cannot write .*: No such file or directory"):
+    with pytest.raises(LanemapError, match="cannot write .*: the folder .* does not exist"):
         recording.write(source, tmp_path / "nowhere" / "capture.parquet")
 
 

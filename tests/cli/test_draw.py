@@ -233,7 +233,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("m16n8k16 f16 A -o a.gif", ("a.gif", ".svg, .png, .pdf")),
         ("m16n8k16 f16 A -o a", ("'a'", "name a format")),
         ("m16n8k16 f16 A --format gif", ("gif", "svg")),
-        ("m16n8k16 f16 A -o no/such/a.svg", ("no/such/a.svg", "No such file")),
+        ("m16n8k16 f16 A -o no/such/a.svg", ("no/such/a.svg", "the folder no/such does not exist")),
         ("m16n8k16 f16 X", ("no role X",)),
         ("m16n8k16", ("m16n8k16 has the types of A f64, f16, bf16, s8, u8, e4m3, e5m2: name one",)),
         ("mma.sp m16n8k32", ("mma.sp m16n8k32 has the types of A f16, bf16, s8, u8: name one",)),

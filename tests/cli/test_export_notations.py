@@ -68,7 +68,10 @@ def test_notations_take_one_source_by_default_the_one_of_look_ups(run):
         (("-f", "linear", "--role", "A", "--instruction", "mma.sp"), ("any column from", "more likewise")),
         (("-f", "cute", "--role", "E"), ("figure-only", "ask the source h200-sm_90a")),
         (("-f", "affine", "--shape", "m16n8k17"), ("no shape m16n8k17", "m16n8k16")),
-        (("-f", "cpp", "-o", "/no/such/folder/x.hpp"), ("/no/such/folder/x.hpp", "No such file")),
+        (
+            ("-f", "cpp", "-o", "/no/such/folder/x.hpp"),
+            ("/no/such/folder/x.hpp", "the folder /no/such/folder does not exist"),
+        ),
         (
             (
                 "-f",

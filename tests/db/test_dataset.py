@@ -235,7 +235,7 @@ def test_the_root_of_the_disk_is_refused_at_once(refused, monkeypatch):
     [
         ((), ("--output", "folder")),
         (("--output", "file"), ("not a dataset",)),
-        (("--output", "no/such/layouts"), ("no/such/layouts", "No such file")),
+        (("--output", "no/such/layouts"), ("no/such/layouts", "the folder no/such does not exist")),
         (("--output", "new", "--role", "E", "--source", "ptx-isa-9.1"), ("no rows",)),
         (("--output", "new", "--shape", "m1n1k1"), ("no shape m1n1k1",)),
     ],
