@@ -283,8 +283,8 @@ def test_a_side_may_be_a_capture_or_an_export(run, tmp_path):
         exported = tmp_path / f"printed.{form}"
         run("export", "--source", PRINTED, "--output", exported)
         assert run("diff", PRINTED, exported).code == 0
-        assert run("diff", exported, CARD).code == 1
-        assert run("diff", exported, exported).code == 0
+    assert run("diff", exported, CARD).code == 1
+    assert run("diff", exported, exported).code == 0
 
 
 def test_a_side_may_be_anyones_table(run, tmp_path):

@@ -65,7 +65,10 @@ def digests(sources, query=None):
 @pytest.mark.parametrize(
     "query",
     [
-        *(Query(instruction=each) for each in ("mma", "mma.sp", "wmma", "ldmatrix", "stmatrix", "movmatrix")),
+        *(Query(instruction=each) for each in ("ldmatrix", "stmatrix", "movmatrix")),
+        *(Query(each, instruction="mma") for each in ("m8n8k4", "m16n8k64")),
+        Query("m16n8k32", instruction="mma.sp"),
+        Query("m16n16k16", instruction="wmma"),
         Query("m64n16k16", instruction="wgmma"),
         Query("m64n8k32", instruction="wgmma.sp"),
     ],

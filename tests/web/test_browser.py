@@ -38,32 +38,45 @@ def chromium():
         browser.close()
 
 
+def opened(chromium, address, wrong, **how):
+    """A tab of its own, which tells what it asked of anybody else, and what went wrong."""
+    tab = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}} | how).new_page()
+    ours = (address, "data:", "file:", "about:")
+    tab.on("request", lambda request: wrong.append(request.url) if not request.url.startswith(ours) else None)
+    tab.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type == "error" and "status of 40" not in said.text else None,
+    )
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    return tab
+
+
+@pytest.fixture(scope="module")
+def shared(chromium, address):
+    """The tab of all tests, because each takes a process of its own, and what went wrong in it."""
+    wrong = []
+    return opened(chromium, address, wrong), wrong
+
+
 @pytest.fixture
-def visit(chromium, address):
+def visit(chromium, address, shared):
     """Open a page as somebody; afterwards nothing was asked of anybody else, and nothing went wrong."""
-    contexts, wrong = [], []
+    first, wrong = shared
+    wrong.clear()
+    used = []
 
     def visit(path, **how):
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}} | how)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on(
-            "request",
-            lambda request: (
-                wrong.append(request.url) if not request.url.startswith((address, "data:", "file:")) else None
-            ),
-        )
-        tab.on(
-            "console",
-            lambda said: wrong.append(said.text) if said.type == "error" and "status of 40" not in said.text else None,
-        )
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab = opened(chromium, address, wrong, **how) if how or used else first
+        used.append(tab)
         tab.goto(path if ":" in path else address + path)
         return tab
 
     yield visit
-    for context in contexts:
-        context.close()
+    for tab in used:
+        if tab is first:
+            tab.goto("about:blank")
+        else:
+            tab.context.close()
     assert not wrong
 
 
