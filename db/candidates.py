@@ -32,6 +32,11 @@ def candidates(name: Name) -> tuple[Form | Move, ...]:
     return next(filter(None, (tuple(form for form in tier if _fits(name, form)) for tier in _tiers())), ())
 
 
+def every_candidate(name: Name) -> list[Form | Move]:
+    """The same, and the forms that a request for them would not mean first."""
+    return list(dict.fromkeys(form for tier in _tiers() for form in tier if _fits(name, form)))
+
+
 @cache
 def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
     """The types of D for a type of A, most exact first."""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from .candidates import candidates, said
+from .candidates import candidates, every_candidate, said
 from .grouped import grouped
-from .instructions import FORMS, INSTRUCTIONS, Form
+from .instructions import FORMS, INSTRUCTIONS, Form, choices, undecided
 from .names import Query, naturally
 from .reader import Value
 from .spelling import Name, is_shape
@@ -37,7 +37,7 @@ def no_form(name: Name) -> str:
     """Why there is no form of a name: the one part of it that none has together with the rest, and what they have."""
     bare = replace(name, opcode=())
     for part, rest in _parts(bare) if not candidates(bare) else ():
-        found = candidates(rest)
+        found = every_candidate(rest)
         if found and (part == "shape" or not name.opcode):
             return f"there is no {name}: {_instead(name, part, found)}"
     if name.opcode:
@@ -80,13 +80,14 @@ def _instead(name: Name, part: str, found: Sequence[Form | Move]) -> str:
     if part == "type":
         types = {form.a if isinstance(form, Form) else form.type for form in found}
         what = "A of " if any(isinstance(form, Form) for form in found) else ""
-        return f"{what}{name.shape or name.instruction} is {_listed(sorted(types))}"
+        whose = name.shape or name.instruction
+        return f"{what}{whose} is {_listed(sorted(types))}" if whose else f"choose from {_listed(sorted(types))}"
     if part == "types":
-        asked, choices = (
-            _types(name.text, name.types.values()),
-            {_types(form.mnemonic, form.types.values()) for form in found},
+        # An atom of CuTe does not have its types in words of their own.
+        asked = _types(name.text, name.types.values()) or tuple(
+            name.types[role] for role in "DABC" if role in name.types
         )
-        return _write(asked, _nearest(asked, choices))
+        return _write(asked, _nearest(asked, {_types(form.mnemonic, form.types.values()) for form in found}))
     if part == "layouts":
         return _write(name.layouts, _nearest(name.layouts, {said(form).layouts for form in found}))
     if part == "qualifiers":
@@ -109,21 +110,16 @@ def _alternatives(word: str) -> set[str]:
     return next((words for words in ALTERNATIVES if word in words), set())
 
 
-def _nearest(asked: Sequence[str], choices: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """The choices that differ in the fewest words."""
-
-    def apart(choice: Sequence[str]) -> int:
-        return len({*asked} ^ {*choice}) + sum(map(str.__ne__, asked, choice))
-
-    choices = set(filter(any, choices))
-    least = min(map(apart, choices), default=0)
-    return {choice for choice in choices if apart(choice) == least}
+def _nearest(asked: Sequence[str], there: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """Those that differ in the fewest words."""
+    apart = {each: len({*asked} ^ {*each}) + sum(map(str.__ne__, asked, each)) for each in filter(any, there)}
+    return {each for each, number in apart.items() if number == min(apart.values())}
 
 
-def _write(asked: Sequence[str], choices: Iterable[Sequence[str]]) -> str:
+def _write(asked: Sequence[str], there: Iterable[Sequence[str]]) -> str:
     given = f".{'.'.join(asked)}"
-    there = sorted({f".{'.'.join(choice)}" for choice in choices if choice}, key=naturally)
-    return f"write {_either(there)} instead of {given}" if there else f"leave out {given}"
+    right = sorted({f".{'.'.join(each)}" for each in there if each}, key=naturally)
+    return f"write {_either(right)} instead of {given}" if right else f"leave out {given}"
 
 
 def no_fragment(query: Query, every: Sequence[Mapping[str, Any]], trust: Callable[[], Sequence[str]]) -> str:
@@ -159,7 +155,11 @@ def no_fragment(query: Query, every: Sequence[Mapping[str, Any]], trust: Callabl
             return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
         matched.append(str(there[0][name]))
         known = there
-    return f"no source has operands of {query.name}" if known else "the database is empty: run lanemap ingest"
+    if not known:
+        return "the database is empty: run lanemap ingest"
+    alike = grouped(sorted({record["qualifiers"] or "" for record in known}), undecided)
+    apart = [each for each in map(choices, alike.values()) if each]
+    return f"no source has operands of {query.name}" + (f": choose from {_listed(apart)}" if apart else "")
 
 
 def _unknown(name: str) -> str:
@@ -190,7 +190,8 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
     else:
         close = get_close_matches(name, options)
         close = [each for each in close if kind != "type" or _letters(each) == _letters(name)]
-    return (f"did you mean {close[0]}? " if close else "") + f"choose from {_listed(options)}"
+    guess = f"did you mean {close[0]}?" if close else ""
+    return guess if options == close[:1] else f"{guess} choose from {_listed(options)}".strip()
 
 
 def _letters(type_: str) -> str:

@@ -85,7 +85,7 @@ def test_fragments_and_sources(database, shipped):
         ({"type": "f17"}, "did you mean f16?"),
         ({"role": "F"}, "choose from A, B, C, D, E"),
         ({"source": "ptx-isa-9"}, "did you mean ptx-isa-9.1?"),
-        ({"instruction": "mma.sparse"}, "'sparse' is not a type: did you mean sp?"),
+        ({"instruction": "mma.sparse"}, "'sparse' is neither a type nor a qualifier: did you mean sp?"),
         ({"row": 16}, "it goes from 0 to 15"),
         ({"lane": 32}, "it goes from 0 to 31"),
         ({"slot": -1}, "it goes from 0 to 1"),

@@ -17,7 +17,7 @@ _SEPARATOR = re.compile(r"[\s.]+")
 #: Words that tell no layouts apart: who executes, how results are rounded, and which memory is read.
 _OPTIONS = ("sync", "aligned", "shared", "shared::cta", "global", "satfinite", "rn", "rz", "rm", "rp")
 _SPARSE = ("sp", "sp::ordered_metadata")
-_MODIFIER = re.compile(r"kind::\w+|scale_vec::[124]x|block_scale|ue8m0|ue4m3|xor|and|popc|b6x16_p32|b4x16_p64")
+_MODIFIER = re.compile(r"kind::\w+|scale_vec::\d+x|block_scale|ue8m0|ue4m3|xor|and|popc|b6x16_p32|b4x16_p64")
 #: Words of which a mnemonic has one.
 ALTERNATIVES = (
     {"xor", "and"},
@@ -32,8 +32,11 @@ ALTERNATIVES = (
 _SCALES = {"kind::mxf8f6f4": "scale_vec::1x", "kind::mxf4": "scale_vec::2x"}
 _VERBS = {"wmma": ("load", "store", "mma"), **dict.fromkeys(("wgmma", "wgmma.sp"), ("mma_async",))}
 _COUNT = re.compile(r"x\d+")
-_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::[0-3]")
+_QUALIFIER = re.compile(r"x\d+|trans|pack::16b|unpack::16b|(?:byte|thread)_id::\d+")
 
+
+#: The last byte, or lane of a quad, that block scales may be in (9.7.14.3).
+_LAST_ID = 3
 
 #: What a word that is not a type may have been meant for.
 _NO_TYPES = (*_SPARSE, *_OPTIONS, *_VERBS["wmma"], "trans", "block_scale")
@@ -99,6 +102,8 @@ def read(words: str) -> Name:
             found[kind].append(shape_name(word) if kind == "shape" else word)
         else:
             type_, more = known_type(word, _NO_TYPES)
+            if type_ != word and "sync" in rest:  # other names of types are for people, and not for the assembler
+                raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
             types.append(type_)
             found["modifiers"] += [more] if more else []
     _check_once(words, rest, found)
@@ -125,6 +130,9 @@ def _check_once(words: str, rest: Sequence[str], found: Mapping[str, Sequence[st
     for choice in ALTERNATIVES:
         if len(both := sorted(choice & {*rest})) > 1:
             raise LanemapError(f"{cased(words)} has .{both[0]} and .{both[1]}: write one of them")
+    for word in found["qualifiers"]:
+        if "_id::" in word and int(word.rpartition(":")[2]) > _LAST_ID:
+            raise LanemapError(f"there is no {word}: it goes from 0 to {_LAST_ID}")
     if len(found["shape"]) > 1:
         raise LanemapError(f"{words} has {len(found['shape'])} shapes: name one instruction")
 

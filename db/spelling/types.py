@@ -48,7 +48,7 @@ _SCALED = {
 
 _SHAPE = re.compile(r"m\d+n\d+(?:k\d+)?")
 _CROSSES = re.compile(r"(\d+)[x\u00d7](\d+)(?:[x\u00d7](\d+))?")
-_TENSOR_MEMORY = re.compile(r"(?:16|32)x\d+b(?:x2)?")
+_TENSOR_MEMORY = re.compile(r"\d+x\d+b(?:x2)?")
 
 
 def type_name(word: str) -> tuple[str, str | None]:
@@ -83,7 +83,10 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     plain = _plain(word)
     close = [each for each in others if plain.startswith(each)]
     close += [each for each in get_close_matches(plain, (*_OTHER_NAMES, *others), 3) if each[0] == plain[0]]
-    raise LanemapError(f"{word!r} is not a type" + (f": did you mean {close[0]}?" if close else ": write it like f16"))
+    what, otherwise = (
+        ("neither a type nor a qualifier", "leave it out") if others else ("not a type", "write it like f16")
+    )
+    raise LanemapError(f"{word!r} is {what}: {f'did you mean {close[0]}?' if close else otherwise}")
 
 
 def shape_name(word: str) -> str:

@@ -180,6 +180,19 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
         ("LDSM.16.M88.3", "write .x1, .x2 or .x4 instead of .x3"),
         ("SM80_16x8x16_F32BF16BF16F32_NN", "write .row.col instead of .col.col"),
         ("m8n8.x3 b16", "instead of .x3"),
+        (
+            "m16n8k64.scale_vec::3X e2m1",
+            "write .scale_vec::1X, .scale_vec::2X or .scale_vec::4X instead of",
+        ),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f16.e4m3.e5m2.f32",
+            "write .f16.e4m3.e5m2.f16 or .f32.e4m3.e5m2.f32 instead of .f16.e4m3.e5m2.f32",
+        ),
+        ("tcgen05.ld 64x64b x1", "its shapes are 16x64b$"),
+        (
+            "SM80_16x8x16_F32F16BF16F32_TN",
+            "write .f32.bf16.bf16.f32 or .f32.f16.f16.f32 instead of .f32.f16.bf16.f32",
+        ),
         ("m16n8k32 nvfp4", "there is no m16n8k32 nvfp4: its shapes are m16n8k64, m16n8k128"),
     ],
 )
@@ -287,9 +300,18 @@ def test_a_whole_instruction_is_its_operands(reader, form):
         (["SM80_8x8x4_C64C64C64C64_TN", "A"], "multiplies complex numbers"),
         (["QMMA", "A"], "QMMA does not name a shape"),
         (["HMMA.16816.F33", "A"], "'f33' is not a type: did you mean f32"),
-        (["mma.sync.aligned.m16n8k16.row.col.f32.bf17.bf16.f32", "A"], "'bf17' is not a type: did you mean bf16?"),
-        (["mma.sync.alignd.m16n8k16.row.col.f32.bf16.bf16.f32", "A"], "'alignd' is not a type: did you mean aligned?"),
+        (
+            ["mma.sync.aligned.m16n8k16.row.col.f32.bf17.bf16.f32", "A"],
+            "'bf17' is neither .* did you mean bf16",
+        ),
+        (
+            ["mma.sync.alignd.m16n8k16.row.col.f32.bf16.bf16.f32", "A"],
+            "'alignd' is neither .* did you mean aligned",
+        ),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "has 3 types"),
+        (["mma.sync.aligned.m16n8k16.row.col.f32.half.half.f32", "A"], "'half' is not a type of PTX: write f16"),
+        (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.relu"], "'relu' is neither a type nor a qualifier: leave"),
+        (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
         (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "B"], "B of wgmma comes from shared memory"),
