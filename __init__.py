@@ -754,12 +754,12 @@ def read_file(path: str | PathLike[str]) -> Source:
         LanemapError: it cannot be read, or holds several sources.
     """
     from .capture import recording
-    from .ingest.table import read_table
+    from .ingest.table import load
 
     file = named_file(path, "a capture, or a CSV, Parquet or Arrow file")
     if recording.is_capture(file):
         return recording.read(file)
-    found = read_table(file)
+    found = [each.source for each in load(file)]
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")

@@ -39,19 +39,16 @@ _MAJORS = {"A": "row", "B": "col"}
 
 
 def load(path: str | Path) -> list[Imported]:
-    """The same as ``read_table``: nothing is left out of a table."""
-    return [Imported(source) for source in read_table(Path(path))]
-
-
-def read_table(path: Path) -> list[Source]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
-    The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it.
+    The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it. Nothing is
+    left out of a table.
 
     Raises:
         LanemapError: it is not such a table; says what is wrong, and which fragment or row it is in.
     """
-    return _dataset(path) if path.is_dir() else _file(path, path.stem)
+    file = Path(path)
+    return [Imported(each) for each in (_dataset(file) if file.is_dir() else _file(file, file.stem))]
 
 
 def _dataset(folder: Path) -> list[Source]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lanemap.capture import recording
 from lanemap.ingest import cute
-from lanemap.ingest.table import read_table
+from lanemap.ingest.table import load
 
 #: What stands in the place of a number, a text or a whole branch.
 ODD = [
@@ -51,7 +51,7 @@ def capture(data, folder):
 def table(data, folder):
     file = folder / "a table"
     file.write_bytes(data)
-    return read_table(file)
+    return [each.source for each in load(file)]
 
 
 READERS = {"header": header, "capture": capture, "table": table}
