@@ -127,6 +127,9 @@ def _operands(words: Sequence[str]) -> list[list[str]]:
         found[:1] = [[found[0][0], "r"], *filter(None, [found[0][1:]])]
     if len(found) > 1 and _moves(found[-1]):
         found[-1] = [*found[-1], "r"]
+    named = [word.lower() for word in found[1]] if len(found) > 1 else []
+    if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
+        raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
     return found
 
 
