@@ -17,7 +17,6 @@ import typer
 from .. import LanemapError
 from ..db.errors import NoRowsError
 from ..db.interruption import stop
-from ..ingest.importing import adding
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 
 __all__ = ["application", "main"]
@@ -53,6 +52,8 @@ def main() -> None:
         words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
         code = complain(f"{words} (see {command} --help)")
     except NoRowsError as error:
+        from ..ingest.importing import adding
+
         known = adding(error.key)
         code = complain(f"{error}: {'; '.join(known)}" if known else f"{error}, and no import has them")
     except LanemapError as error:

@@ -136,6 +136,19 @@ def test_one_file_or_many_is_all_the_same(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("form", [name for name in pages.FORMS if "HTML" in name])
+@pytest.mark.parametrize("between", ["\n", "\n<p>Another one.</p>\n\n", " "])
+def test_pages_of_html_in_one_file_are_all_read(form, between):
+    """The parser reads one document, and nothing behind its end."""
+    page = pages.FORMS[form].replace("\r\n", "\n")
+    one, both = read_text("page", page.encode()), read_text("pages", f"{page}{between}{page}".encode())
+    lines = page.count("\n") + between.count("\n")
+    assert both.blocks[: len(one.blocks)] == one.blocks
+    again = both.blocks[-len(one.blocks) :]
+    assert again == tuple(replace(each, line=each.line + lines) for each in one.blocks)
+    assert len(both.blocks) == 2 * len(one.blocks) + ("<p>" in between)
+
+
 def test_a_section_given_twice_counts_once_if_it_says_the_same(tmp_path):
     (tmp_path / "a.txt").write_text(pages.flat(pages.INTEGER))
     (tmp_path / "b.md").write_text(pages.markdown(pages.INTEGER))

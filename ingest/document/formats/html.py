@@ -22,11 +22,17 @@ def blocks(text: str, first_line: int = 1) -> list[Block]:
     at_most(MAX_TAGS, text.count("<"), "HTML tags")
     if _LONG_TAG.search(text):
         raise LanemapError(f"an HTML tag is longer than {MAX_TAG} characters: this is not a PTX document")
-    walker = _Walker(first_line)
-    root = _parse(text)
-    if root is not None:
-        walker.walk(root)
-    return walker.found
+    found: list[Block] = []
+    line = first_line
+    # The parser reads one document, and drops what stands behind its end: a file may hold several.
+    for document in _END.split(text):
+        root = _parse(document)
+        if root is not None:
+            walker = _Walker(line)
+            walker.walk(root)
+            found += walker.found
+        line += document.count("\n")
+    return found
 
 
 def _parse(text: str) -> etree._Element | None:
@@ -167,6 +173,7 @@ _APART |= set("figure head header hr main img details summary thead".split())
 _MAX_SPAN = 20
 _SPACE = re.compile(r"\s+")
 _SPACES = re.compile(r" {2,}")
+_END = re.compile(r"(?<=</html>)", re.IGNORECASE)
 _LINE_NUMBERS = re.compile(r"[\d\s]*")
 #: A quoted value counts as one character, so that pictures inside a page are no matter.
 _LONG_TAG = re.compile(rf"""<[a-zA-Z](?:[^<>"']|"[^"]*"|'[^']*'){{{MAX_TAG}}}""")
