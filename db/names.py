@@ -158,9 +158,12 @@ class Query:
     @property
     def from_memory(self) -> bool:
         """Whether it names an atom of CuTe that takes A from shared memory."""
+        named = [each for each in (self.shape, self.instruction) if isinstance(each, str) and not is_shape(each)]
+        if not named:  # as mostly
+            return False
         from .spelling.cute import multiplies_from_memory
 
-        return any(multiplies_from_memory(each) for each in (self.shape, self.instruction) if isinstance(each, str))
+        return any(map(multiplies_from_memory, named))
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..db.errors import LanemapError
-from ..db.instructions import Key
-from .imported import Imported
+
+if TYPE_CHECKING:
+    from ..db.instructions import Key
+    from .imported import Imported
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ IMPORTERS: Mapping[str, Importer] = {
 
 def adding(key: Key) -> list[str]:
     """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
+    from fnmatch import fnmatchcase
+
     return [
         f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
         for kind, importer in IMPORTERS.items()

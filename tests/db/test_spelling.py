@@ -122,6 +122,63 @@ def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_pat
                 assert {each.kind.split(".")[-1] for each in found} == {form.kind.split(".")[-1]}, opcode
 
 
+F16, S8 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+F64 = "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64"
+SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+NARROW = "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e3m2.f32"
+SCALED = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0"
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "words", "others", "taken"),
+    [
+        (F16, ".row.col", ".row.row", False),
+        (F16, ".row.col", ".col.col", False),
+        (F16, ".m16n8k16.row.col", ".row.col.m16n8k16", True),
+        (F16, ".row.col", ".row.col.satfinite", False),
+        (F16, ".row.col", ".row.col.kind::f16", False),
+        (F16, ".f32.f16.f16.f32", ".f32.f16.bf16.f32", False),
+        (F16, ".f32.f16.f16.f32", ".f32.bf16.bf16.f32", True),
+        (F16, ".f32.f16.f16.f32", ".f32.half.half.f32", False),
+        (F16, ".sync", ".sync.sync", False),
+        (S8, ".row.col", ".row.col.satfinite", True),
+        (S8, ".s32.s8.s8.s32", ".s32.s8.u8.s32.satfinite", True),
+        (S8, ".s32.s8.s8.s32", ".s32.s8.s4.s32", False),
+        (F64, ".row.col", ".row.col.rz", True),
+        (F64, ".row.col", ".row.col.satfinite", False),
+        (SPARSE, ".sp::ordered_metadata", ".sp", True),
+        (NARROW, ".sp::ordered_metadata", ".sp", False),
+        (NARROW, ".kind::f8f6f4", ".kind::mxf4", False),
+        (NARROW, ".e3m2.e3m2", ".e2m1.e4m3", True),
+        (SCALED, ".ue8m0", ".ue4m3", True),
+        (SCALED, "4X", "2X", True),
+        (SCALED, "4X", "1X", False),
+        (SCALED, "nvf4.block_scale.scale_vec::4X", ".block_scale", True),
+        (SCALED, "nvf4.block_scale.scale_vec::4X", ".block_scale.scale_vec::4X", False),
+        (SCALED, "scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0", "scale_vec::2X.f32.e2m1.e2m1.f32.ue4m3", False),
+    ],
+)
+def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_path):
+    """With other words in the place of some: a name is refused, or it is one, just where ptxas says so."""
+    form = next(form for form in FORMS if form.mnemonic == mnemonic)
+    near = mnemonic.replace(words, others)
+    assert near != mnemonic
+    source = tmp_path / "near.ptx"
+    text = kernel(form, 0).replace(mnemonic, near)
+    target = form.target if form.target[-1] == "a" else "sm_90"
+    source.write_text(f".version 9.1\n.target {target}\n.address_size 64\n{text}")
+    ptxas = next(folder("nvidia", "").glob("*/bin/ptxas"))
+    assert (
+        subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], check=False).returncode == 0
+    ) == taken
+    if taken:
+        assert spelling.read(near) is not None
+        assert forms(spelling.read(near))
+    else:
+        with pytest.raises(LanemapError):
+            forms(spelling.read(near))
+
+
 MOVES = {
     "LDSM.16.M88.4 R4, [R2]": "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
     "LDSM.16.MT88.2 R4, [R2]": "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",
