@@ -140,7 +140,6 @@ SCALED = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec
         (F16, ".f32.f16.f16.f32", ".f32.f16.bf16.f32", False),
         (F16, ".f32.f16.f16.f32", ".f32.bf16.bf16.f32", True),
         (F16, ".f32.f16.f16.f32", ".f32.half.half.f32", False),
-        (F16, ".sync", ".sync.sync", False),
         (S8, ".row.col", ".row.col.satfinite", True),
         (S8, ".s32.s8.s8.s32", ".s32.s8.u8.s32.satfinite", True),
         (S8, ".s32.s8.s8.s32", ".s32.s8.s4.s32", False),
@@ -168,11 +167,9 @@ def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_
     target = form.target if form.target[-1] == "a" else "sm_90"
     source.write_text(f".version 9.1\n.target {target}\n.address_size 64\n{text}")
     ptxas = next(folder("nvidia", "").glob("*/bin/ptxas"))
-    assert (
-        subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], check=False).returncode == 0
-    ) == taken
+    assembled = subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], capture_output=True)
+    assert (assembled.returncode == 0) == taken
     if taken:
-        assert spelling.read(near) is not None
         assert forms(spelling.read(near))
     else:
         with pytest.raises(LanemapError):
