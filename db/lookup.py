@@ -214,12 +214,9 @@ def one_fragment(reader: Reader, query: Query) -> Fragment:
         LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
     """
     found = one_operand(reader, query)
-    if len(found) > 1:
-        apart = ("source", "major", "selector", "qualifiers")
-        name = next(name for name in apart if len({getattr(each, name) for each in found}) > 1)
-        values = ", ".join(dict.fromkeys(str(getattr(each, name)) for each in found))
-        first = found[0]
-        raise LanemapError(f"there are {len(found)} of {first.role} {first.shape} {first.type}: say {name} {values}")
+    expect_one(
+        query, found, {each: f"{each}s" for each in ("source", "major", "selector")} | {"qualifiers": "qualifiers"}
+    )
     return found[0]
 
 

@@ -249,3 +249,10 @@ def test_a_query_matches_just_the_keys_that_it_finds(reader, everything, query):
     every = {key for there in everything.values() for key in there}
     found = {each.key for each in lookup.fragments(reader, query)}
     assert found == set(filter(query.matches, every)) != every
+
+
+def test_of_several_fragments_none_is_chosen(database):
+    """What tells them apart is named, with every value."""
+    with pytest.raises(LanemapError, match="^E of m16n8k16 f16 has the selectors 0, 1, 2, 3: name one$"):
+        database.fragment("m16n8k16", "f16", "E")
+    assert database.fragment("m16n8k16", "f16", "E", selector=2).selector == 2
