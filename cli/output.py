@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -73,6 +71,8 @@ def write(data: str | bytes, output: str, form: str = "") -> None:
 
 def write_report(check: Check, form: str, output: Path | None, *, everything: bool, sides: Sequence[str] = ()) -> None:
     """Print the report of a comparison, or write it to a file, which must not be one of the two sides."""
+    import shlex
+
     from ..db.files import atomically
 
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
@@ -92,6 +92,8 @@ def _text(rows: Rows, form: Format) -> str:
         writer.writerow(rows.columns)
         writer.writerows([_harmless(plain(value)) for value in row] for row in rows.rows)
         return written.getvalue()
+    import json
+
     records = rows.records()
     lines = [json.dumps({name: plain(value) for name, value in record.items()}) for record in records]
     if form is Format.JSONL:

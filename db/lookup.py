@@ -268,7 +268,7 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
         lines.append(f"{what} {asked['type']} has the type {types}{choice}")
     if asked["instruction"] is None and instruction(first.instruction).sparse:
         lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
-    if first.role == "A" and query.from_memory:
+    if first.role == "A" and first.instruction in ("wgmma", "wgmma.sp") and query.from_memory:
         lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
     if first.instruction == "wmma":
         lines.append(f"PTX leaves the layouts of wmma open: those of {first.source} hold for its architecture alone")
