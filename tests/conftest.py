@@ -62,20 +62,18 @@ def pytest_collection_modifyitems(items):
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
 
-    prepared = {"release": "release", "server": "server", "chromium": "pages", "site": "pages"}
+    prepared = {"server": "server", "release": "release", "arrays": "release", "chromium": "pages", "site": "pages"}
 
     def group(item):
-        if "faults" in item.path.parts:
-            return "faults"
-        if "postgresql" in item.name:
+        if "postgresql" in item.name or "faults" in item.path.parts:
             return "server"
         return next((name for fixture, name in prepared.items() if needs(item, fixture)), None)
 
     def needs(item, fixture):
         return fixture in item.fixturenames or f"[{fixture}]" in item.name
 
-    order = ["faults", *dict.fromkeys(prepared.values()), None]
-    items.sort(key=lambda item: order.index(group(item)))
+    order = [*dict.fromkeys(prepared.values()), None]
+    items.sort(key=lambda item: ("faults" not in item.path.parts, order.index(group(item))))
     for item in items:
         if name := group(item):
             item.add_marker(pytest.mark.xdist_group(name))

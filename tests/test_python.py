@@ -239,26 +239,28 @@ def loaded_by(code, tmp_path):
     return HEAVY & set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "find m16n8k16 f16 A --row 1 --col 2",
-        "show m16n8k16 f16 A",
-        "show m16n8k16 f16 A --by lane",
-        "list",
-        "list sources",
-        "sql SELECT+1",
-        "draw m16n8k16 f16 A",
-        "--help",
-        "find --help",
-    ],
-)
-def test_look_ups_import_nothing_heavy(command, built, tmp_path):
+LOOK_UPS = [
+    "find m16n8k16 f16 A --row 1 --col 2",
+    "show m16n8k16 f16 A",
+    "show m16n8k16 f16 A --by lane",
+    "list",
+    "list sources",
+    "sql SELECT+1",
+    "draw m16n8k16 f16 A",
+    "--help",
+    "find --help",
+]
+
+
+def test_look_ups_import_nothing_heavy(built, tmp_path):
+    """One after the other in one process, in which stays what any of them imports."""
     run = (
-        f"sys.argv += {[part.replace('+', ' ') for part in command.split()]!r}\n"
         f"import os; os.environ['LANEMAP_DB'] = {str(built)!r}\n"
         "from lanemap.cli import main\n"
-        "try: main()\nexcept SystemExit: pass"
+        f"for command in {LOOK_UPS}:\n"
+        "    sys.argv[1:] = [part.replace('+', ' ') for part in command.split()]\n"
+        "    try: main()\n"
+        "    except SystemExit as ended: assert not ended.code, command"
     )
     assert loaded_by(run, tmp_path) == set()
 

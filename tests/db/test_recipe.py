@@ -104,7 +104,7 @@ def possible(known, operand, major, count):
     return any(makes(move) for move in known if move.r.registers == 1)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("major", MAJORS)
 def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
     made = []
@@ -148,7 +148,7 @@ def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
     assert {mnemonic(pair.r, operand) for name in ("ldmatrix", "stmatrix") for pair in known[name]} == every
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("major", MAJORS)
 def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
     made = set()

@@ -213,8 +213,8 @@ def test_processes_at_once_build_it_once(place, shipped):
         f"lanemap.open({place!r}, progress=lambda source: loaded.append(source.name)).close()\n"
         "print(len(loaded))\n"
     )
-    processes = [subprocess.Popen([sys.executable, "-c", opening], stdout=subprocess.PIPE) for _ in range(3)]
-    assert sorted(int(process.communicate()[0]) for process in processes) == [0, 0, len(shipped)]
+    processes = [subprocess.Popen([sys.executable, "-c", opening], stdout=subprocess.PIPE) for _ in range(2)]
+    assert sorted(int(process.communicate()[0]) for process in processes) == [0, len(shipped)]
     assert rows(place, "SELECT COUNT(*) FROM source") == [(len(shipped),)]
 
 
