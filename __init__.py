@@ -449,7 +449,7 @@ class Database:
             alike = of_both(found) or next((each for each in found if major in (each.major, each.qualifiers)), found[0])
             return recipe(pairs(self.reader, _query(move)), alike, major, whole("count", count) or 0)
 
-    def draw(
+    def draw(  # over 40 lines: most of them say what its arguments are
         self,
         shape: str,
         type: str | None = None,  # noqa: A002 - PTX's word
@@ -605,7 +605,7 @@ class Database:
         self.add([source])
         return source
 
-    def import_layouts(
+    def import_layouts(  # over 40 lines: most of them say what its arguments are
         self,
         kind: str,
         path: str | PathLike[str] | None = None,

@@ -49,18 +49,11 @@ def read_text(name: str, data: bytes) -> Document:
         at_most(MAX_LINES, content.count("\n") + content.count("\r"), "lines")
         content = clean(content)
         format_ = format_of(content)
-        blocks = _with_headings(list(_limited(FORMATS[format_](content))))
+        blocks = _with_headings(list(FORMATS[format_](content)))
+        at_most(MAX_HEADINGS, sum(isinstance(block, Heading) for block in blocks), "headings")
     except LanemapError as error:
         raise LanemapError(f"{name}: {error}") from None
     return Document(name, format_, tuple(blocks), _version(blocks), hashlib.sha256(data).hexdigest())
-
-
-def _limited(blocks: Iterable[Block]) -> Iterator[Block]:
-    headings = 0
-    for block in blocks:
-        headings += isinstance(block, Heading)
-        at_most(MAX_HEADINGS, headings, "headings")
-        yield block
 
 
 def format_of(content: str) -> str:
