@@ -11,6 +11,7 @@ import lanemap
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
 from lanemap.db.connection import connect
+from lanemap.db.errors import NoRowsError
 from lanemap.db.fragment import Fragment, Source
 from lanemap.db.instructions import FORMS, Key
 from lanemap.db.location import locate
@@ -68,6 +69,24 @@ def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(
                 database.refresh()
             (found,) = lookup.one_operand(database.reader, query)
             assert (found.source, found.digest) == (CAPTURE, measured.digest)
+
+
+def test_rows_of_another_count_are_none_of_what_was_asked(file):
+    """An import that has one of two that the document only draws is asked for that one, and not for the other."""
+    with lanemap.open(str(file)) as database:
+        known = lookup.one_fragment(
+            database.reader, Query("m8n8", "b16", "r", "stmatrix", qualifiers="x1", source=CAPTURE)
+        )
+        drawn = lookup.one_operand(database.reader, Query("m16n8", "b8", "r", source=DEFAULT_SOURCE))
+        one, other, *_ = (each.qualifiers for each in drawn)
+        named = {"shape": "m16n8", "type": "b8", "qualifiers": one, "source": None}
+        database.add([Source("mine", "import", "mine", [replace(known, **named)], {})])
+        asked = Query("m16n8", "b8", "r", source="ptx-isa-9.1")
+        with pytest.raises(LanemapError, match="ask the source mine"):
+            lookup.find(database.reader, replace(asked, qualifiers=one))
+        with pytest.raises(NoRowsError) as refused:
+            lookup.find(database.reader, replace(asked, qualifiers=other))
+        assert refused.value.key == drawn[1].key
 
 
 def test_another_source_that_is_named_is_not_replaced(reader):

@@ -126,6 +126,23 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
 
 
 @pytest.mark.parametrize(
+    ("name", "mnemonics"),
+    [
+        ("wgmma m64n8k32 e4m3", ["m64n8k32.f16.e4m3.e4m3", "m64n8k32.f32.e4m3.e4m3"]),
+        ("ldmatrix.sync.aligned.m8n8.trans.x4.shared.b16", ["m8n8.x4.trans.shared.b16"]),
+        ("QMMA.16832.F32.E3M2.E3M2", ["m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e3m2.f32"]),
+        (
+            "QMMA.SF.16832.F32.E3M2.E3M2.E8",
+            ["m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e3m2.e3m2.f32.ue8m0"],
+        ),
+    ],
+)
+def test_the_forms_of_a_name(name, mnemonics):
+    """One type is that of A and B, words may come in any order, and an opcode says of block scales that there are."""
+    assert [form.mnemonic.partition(".aligned.")[2] for form in operand([name]).forms] == mnemonics
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32", "write .row.col instead of .row.row"),
