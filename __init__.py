@@ -40,7 +40,7 @@ from .db.errors import LanemapError
 from .db.fragment import Fragment, Source, check_name, check_names
 from .db.location import Location, locate, named_file
 from .db.lookup import DEFAULT_SOURCE, Query
-from .db.names import Which, of_one_operand, of_operand, one_or_several, text, whole
+from .db.names import Which, of_one_operand, of_operand, one_or_several, text, whole, word
 from .db.names import operand as parse
 from .db.reader import ROWS, SECONDS, Reader
 
@@ -442,9 +442,10 @@ class Database:
         from .db.chain import of_both
         from .db.recipe import pairs, recipe
 
+        asked, major = _query(operand), str(word("major", major))
         with self.reader.snapshot():
-            found = lookup.operand_with_rows(self.reader, _query(operand))
-            lookup.expect_one(_query(operand), found, {"shape": "shapes", "type": "types"})
+            found = lookup.operand_with_rows(self.reader, asked)
+            lookup.expect_one(asked, found, "source", "shape", "type")
             # Where two majors have layouts of their own, it is that of the tile.
             alike = of_both(found) or next((each for each in found if major in (each.major, each.qualifiers)), found[0])
             return recipe(pairs(self.reader, _query(move)), alike, major, whole("count", count) or 0)

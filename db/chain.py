@@ -172,7 +172,7 @@ def operand(reader: Reader, query: Query) -> Fragment:
     first = found[0]
     if first.role == "r":
         raise LanemapError(f"{first.instruction} computes no D and takes no A or B: {_instead(first.instruction)}")
-    expect_one(query, found, {"shape": "shapes", "type": "types"})
+    expect_one(query, found, "source", "shape", "type")
     of = {each.major or each.qualifiers: each for each in found}
     if major and major not in of:
         known = " or ".join(filter(None, of))
@@ -305,5 +305,5 @@ def _chainable(first: Fragment, second: Fragment) -> tuple[Array, Array]:
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (given, taken) in counts.items():
         if given != taken:
-            raise LanemapError(f"{first} is of {given} {name}, {second} of {taken}: chain two that have as many")
+            raise LanemapError(f"{first} and {second} have {given} and {taken} {name}: chain two that have as many")
     return ends

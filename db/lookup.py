@@ -214,29 +214,23 @@ def one_fragment(reader: Reader, query: Query) -> Fragment:
         LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
     """
     found = one_operand(reader, query)
-    expect_one(
-        query, found, {each: f"{each}s" for each in ("source", "major", "selector")} | {"qualifiers": "qualifiers"}
-    )
+    expect_one(query, found, "source", "major", "selector", "qualifiers")
     return found[0]
 
 
-def expect_one(query: Query, found: Iterable[object], apart: Mapping[str, str]) -> None:
-    """Refuse to choose for whoever asks.
-
-    Args:
-        query: what was asked for.
-        found: what it names.
-        apart: attributes of what was found, each with what its values are called.
+def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
+    """Refuse to choose for whoever asks: what a query names must be alike in these attributes.
 
     Raises:
-        LanemapError: one of the attributes has several values; lists them.
+        LanemapError: one of them has several values; lists them.
     """
     found = list(found)
-    for attribute, called in apart.items():
+    for attribute in attributes:
         values = dict.fromkeys(str(getattr(each, attribute)) for each in found)
         if len(values) > 1:
             shown = ", ".join([*values][:12]) + (", ..." if len(values) > 12 else "")
             role = query.parameters()["role"]
+            called = {"qualifiers": "qualifiers", "a": "types of A"}.get(attribute, f"{attribute}s")
             raise LanemapError(f"{f'{role} of ' if role else ''}{query.name} has the {called} {shown}: name one")
 
 
@@ -319,9 +313,11 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         accumulator: the type of C and D. Default: the most exact that the instruction has.
 
     Raises:
-        LanemapError: no source has rows for an operand, or the instruction has no such accumulator.
+        LanemapError: no source has rows for an operand, the query names several sources, or the instruction has no
+            such accumulator.
     """
     a = operand_with_rows(reader, replace(query, role="A", selector=None))
+    expect_one(query, a, "source")
     result = _accumulator(a[0], accumulator or query.name.types.get("D"))
     named = replace(query, instruction=a[0].instruction, major=None, source=None)
     order = [str(a[0].source), DEFAULT_SOURCE, *by_trust(reader)]

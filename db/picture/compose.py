@@ -71,9 +71,9 @@ def draw(
 
 
 def _panels(reader: Reader, query: Query) -> list[Fragment]:
-    """The fragments of one operand. They are of one shape, and may differ in what else tells layouts apart."""
+    """The fragments of one operand. They are of one source and shape, and may differ in what else tells them apart."""
     found = lookup.operand_with_rows(reader, query)
-    lookup.expect_one(query, found, {"shape": "shapes"})
+    lookup.expect_one(query, found, "source", "shape")
     return found
 
 
@@ -83,21 +83,17 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
     product = instructions.instruction(lookup.densest(found)[0].instruction)
     if product.multiplies:
         forms = [form for form in query.forms if form.name == product.name]
-        lookup.expect_one(query, forms, {"shape": "shapes", "a": "types of A"})
+        lookup.expect_one(query, forms, "shape", "a")
         return lookup.operands(reader, query, accumulator)
     if accumulator is not None:
         raise LanemapError(f"{product.name} accumulates nothing: name no accumulator", "accumulator")
     moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
-    lookup.expect_one(query, moved, _APART)
+    lookup.expect_one(query, moved, "instruction", "shape", "type", "qualifiers")
     return [
-        lookup.operand_with_rows(reader, replace(query, role=role))[0]
+        _panels(reader, replace(query, role=role))[0]
         for role in instructions.instruction(moved[0].instruction).axes
         if any(each.role == role for each in moved)
     ]
-
-
-#: What tells moves apart, and what it is called.
-_APART = {"instruction": "instructions", "shape": "shapes", "type": "types", "qualifiers": "qualifiers"}
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:

@@ -264,7 +264,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
         ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
-        ("m8n8k4 f16 D m16n8k16 f16 A", ("4 computations", "of 1")),
+        ("m8n8k4 f16 D m16n8k16 f16 A", ("have 4 and 1 computations",)),
         ("m16n8k16 f32 D m64n8k16 f16 A --major row", ("A of wgmma m64n8k16 f16 has no major row (--major)",)),
         ("m16n8k16 f32 D m16n8k16 f16 A --major col", ("no major col", "it has row")),
         ("ldmatrix m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
@@ -293,6 +293,9 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 D m16n8k16 f16 A", ("D of m16n8k16 has the types f64, f32, f16, s32: name one",)),
         ("mma D", ("D of mma has the shapes m8n8k4,",)),
         ("m16n8k16 f16 D m16n8k16 f16", ("say which role of m16n8k16 f16",)),
+        ("m16n8k256 s32 D m16n8k256 b1 A --source all", ("D of m16n8k256 s32 has the sources", ": name one")),
+        ("m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources", ": name one")),
+        ("ldmatrix m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources", ": name one")),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):

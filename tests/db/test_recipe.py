@@ -247,7 +247,7 @@ def test_addresses_that_no_expression_gives_are_listed(known, database):
         ("ldmatrix m8n8 b16 r", "m16n8k16 f16 A", "row", ["x4"]),
         ("ldmatrix m8n8 b16 r", "m16n8k16 f16 A", "col", ["x4.trans"]),
         ("ldmatrix m8n8 b16 r", "m16n8k16 bf16 B", "col", ["x2"]),
-        ("ldmatrix m8n8 b16 r", "m16n8k16 bf16 B", "row", ["x2.trans"]),
+        ("ldmatrix m8n8 b16 r", "m16n8k16 bf16 B", ".Row", ["x2.trans"]),
         ("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A", "row", ["x4"]),
         ("ldmatrix m8n8 b16 r", "m16n8k4 tf32 A", "row", ["x2"]),
         ("ldmatrix m8n8 b16 r", "m8n8k16 s8 B", "col", ["x1"]),
