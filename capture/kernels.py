@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from ..db.errors import LanemapError
-from ..db.files import atomically
+from ..db.files import atomically, make_folder
 from ..db.forms import Move
 from ..db.instructions import WARP, WARPGROUP, Form
 from ..db.instructions import operand as operand_of
@@ -25,10 +24,7 @@ def write_kernels(forms: Sequence[Form | Move], folder: Path) -> int:
     Raises:
         LanemapError: the folder or a file in it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LanemapError(f"cannot make the folder {folder}: {error.strerror}") from None
+    make_folder(folder)
     for form in forms:
         target = _TARGET if form.supports(_TARGET) else form.target
         with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:

@@ -83,6 +83,10 @@ def report(readings: Sequence[Reading], *, slips: bool, form: Format) -> None:
 
 def write_catalogue(readings: Sequence[Reading], folder: Path) -> None:
     """Write the files of the catalogue: into the folder, or where there are several sources into one for each."""
+    from ..db.files import make_folder
+
+    if len(readings) > 1:
+        make_folder(folder)
     for reading in readings:
         target = folder if len(readings) == 1 else folder / reading.source.name
         written = counted(reading.write(target), "section")

@@ -100,6 +100,18 @@ def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
         raise _not_written(path, error) from None
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder to write into, unless it is there.
+
+    Raises:
+        LanemapError: the folder that it is to be in does not exist, or it cannot be made.
+    """
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _not_written(path, error) from None
+
+
 def _not_written(path: Path, error: OSError) -> LanemapError:
     if isinstance(error, FileNotFoundError) and not path.parent.exists():
         return LanemapError(f"cannot write {path}: the folder {path.parent} does not exist: make it, or name another")

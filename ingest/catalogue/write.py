@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...db.errors import LanemapError
 from ...db.files import folder_atomically
 from . import Entry, Section
 
@@ -24,10 +23,6 @@ def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: M
         LanemapError: the folder cannot be made or written, or holds something else.
     """
     document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LanemapError(f"cannot make the folder {folder.parent}: {error.strerror}") from None
     with folder_atomically(folder, "catalogue") as made:
         _write(made / _DOCUMENT, (f"{key} = {json.dumps(value)}" for key, value in document.items()))
         for name, sheet in sheets.items():

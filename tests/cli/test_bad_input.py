@@ -32,6 +32,7 @@ import pytest
         ),
         (("export", "m16n8k16", "f16", "A", "-f", "cute", "--output", "no/such/a"), ("the folder no/such does not",)),
         (("draw", "m16n8k16", "f16", "A", "--output", "no/such/a.svg"), ("the folder no/such does not exist: make",)),
+        (("capture", "--ptx", "no/such/kernels"), ("the folder no/such does not exist: make",)),
         (("sql", "SELECT 1", "--output", "no/such/a.csv"), ("the folder no/such does not exist: make",)),
         (("find", "m16n8k16", "f16", "A", "--row", "x"), ("--row", "valid integer", "lanemap find --help")),
         (("find", "m8n8k4", "f16", "A", "--computation", "5"), ("computation 5", "from 1 to 4")),

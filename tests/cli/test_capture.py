@@ -53,8 +53,8 @@ def test_list_names_every_form_without_a_gpu(run):
 
 
 def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path):
-    assert run("capture", "--ptx", tmp_path / "new" / "ptx").out == f"{len(every())} kernels in {tmp_path}/new/ptx\n"
-    written = {path.name: path.read_text() for path in (tmp_path / "new" / "ptx").iterdir()}
+    assert run("capture", "--ptx", tmp_path / "ptx").out == f"{len(every())} kernels in {tmp_path}/ptx\n"
+    written = {path.name: path.read_text() for path in (tmp_path / "ptx").iterdir()}
     for each in every():
         assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
 

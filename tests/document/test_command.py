@@ -98,12 +98,20 @@ def test_the_name_of_another_kind_of_source_is_refused(refused, page, file):
         refused("ingest", page(pages.markdown()), "--name", name, words=(name, "--name"), db=file)
 
 
-def test_documents_of_two_versions_are_two_sources(run, file, page):
+def test_documents_of_two_versions_are_two_sources(run, file, page, tmp_path):
     both = [page(pages.site(title=f"PTX ISA {version} documentation"), f"{version}.html") for version in ("7.7", "7.8")]
-    result = run("ingest", *both, db=file)
-    assert result.code == 0
+    names = {"ptx-isa-7.7-document", "ptx-isa-7.8-document"}
+    for _ in range(2):  # the second time into folders that are there
+        assert run("ingest", *both, "--catalogue", tmp_path / "read", db=file).code == 0
     with lanemap.open(str(file)) as database:
-        assert {"ptx-isa-7.7-document", "ptx-isa-7.8-document"} <= set(database.sources()["name"])
+        assert names <= set(database.sources()["name"])
+    assert {each.name for each in (tmp_path / "read").iterdir()} == names
+    for documents in (both, both[:1]):
+        nowhere = tmp_path / "no" / "such"
+        result = run("ingest", *documents, "--catalogue", nowhere, db=file)
+        assert result.code == 2
+        assert f"the folder {nowhere.parent} does not exist: make it" in result.err
+    assert not nowhere.parent.exists()
 
 
 def test_writing_say_what_the_document_says(run, file, page, written, tmp_path, printed):
@@ -128,6 +136,7 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
     from lanemap.ingest.catalogue import write as writing
 
     folder = tmp_path / "new" / "written"
+    folder.parent.mkdir()
     arguments = ("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder)
     write, written = writing._write, []
 
@@ -139,7 +148,6 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
 
     for whole in (set(), {"old.toml", MANIFEST}):
         if whole:
-            folder.parent.mkdir(exist_ok=True)
             with folder_atomically(folder, "catalogue") as made:
                 (made / "old.toml").write_text("title = 'old'\n")
         with monkeypatch.context() as patch:
