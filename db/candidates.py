@@ -29,12 +29,12 @@ def forms(name: Name) -> tuple[Form | Move, ...]:
 
 def candidates(name: Name) -> tuple[Form | Move, ...]:
     """The forms of which all is true that a name says, products before moves. A single type is that of A."""
-    return next(filter(None, (tuple(form for form in tier if _fits(name, form)) for tier in _tiers())), ())
+    return next(filter(None, (tuple(form for form in tier if _fits(name, form)) for tier in _tiers(name))), ())
 
 
 def every_candidate(name: Name) -> list[Form | Move]:
     """The same, and the forms that a request for them would not mean first."""
-    return list(dict.fromkeys(form for tier in _tiers() for form in tier if _fits(name, form)))
+    return list(dict.fromkeys(form for tier in _tiers(name) for form in tier if _fits(name, form)))
 
 
 @cache
@@ -46,14 +46,14 @@ def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]
     return tuple(sorted(found, key=lambda type_: -element_bits("mma", shape, type_)))
 
 
-def _tiers() -> Iterator[Sequence[Form | Move]]:
-    """All forms, the few that most requests mean first: the others take time to make."""
+def _tiers(name: Name) -> Iterator[Sequence[Form | Move]]:
+    """All forms that a name may stand for, the few that most requests mean first: the others take time to make."""
     yield FORMS
-    from .forms import every, unmeasured
+    from .forms import FAMILIES
 
-    others = (*every(), *unmeasured())
-    yield [form for form in others if isinstance(form, Form)]
-    yield [form for form in others if not isinstance(form, Form)]
+    head = (name.instruction or "").partition(".")[0]
+    for families in FAMILIES:
+        yield [form for make, heads in families.items() if not head or head in heads for form in make()]
 
 
 @cache

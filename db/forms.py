@@ -7,7 +7,7 @@ They are apart from the other rows because a look-up needs none of them. Sources
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -181,12 +181,20 @@ def moves() -> tuple[Move, ...]:
 
 
 @cache
-def unmeasured() -> tuple[Form | Move, ...]:
-    """Forms that no capture measures: of wgmma with two types, and moves that need a later target than sm_90a.
+def mixed_warpgroup() -> tuple[Form, ...]:
+    """Forms of wgmma and wgmma.sp whose A and B have different types. B of another type adds no fragment."""
+    pairs = (("s8", "u8"), ("e4m3", "e5m2"))
+    return tuple(
+        replace(form, b=b) for form, pair in product(warpgroup(), pairs) if form.a in pair for b in pair if form.a != b
+    )
 
-    A B of another type adds no fragment to wgmma. No more than 128 registers of a thread move to or from Tensor Memory.
+
+@cache
+def later_moves() -> tuple[Move, ...]:
+    """Forms of ldmatrix, stmatrix, tcgen05.ld and tcgen05.st that need a later target than any that was measured.
+
+    No more than 128 registers of a thread move to or from Tensor Memory (9.7.16.8.3).
     """
-    of_two_types = (("s8", "u8"), ("e4m3", "e5m2"))
     counts = [f"x{1 << log}" for log in range(8)]
     memory = (
         Move(name, shape, "b32", "r", "sm_100a", f"{count}{packed}")
@@ -195,12 +203,6 @@ def unmeasured() -> tuple[Form | Move, ...]:
     )
     narrow = [("b8x16", each) for each in (".b6x16_p32", ".b4x16_p64")]
     return (
-        *(
-            replace(form, b=b)
-            for form, pair in product(warpgroup(), of_two_types)
-            for b in pair
-            if form.a in pair and form.a != b
-        ),
         *(
             Move("ldmatrix", "m16n16", type_, "r", "sm_100a", f"{count}.trans", packed=packed)
             for (type_, packed), count in product((("b8", ""), *narrow), ("x1", "x2"))
@@ -232,6 +234,13 @@ def options(form: Form | Move) -> frozenset[str]:
         words += ["sp"] if form.sparse and not form.kind else []
         words += ["sp::ordered_metadata"] if form.name == "mma.sp" else []
     return frozenset(words)
+
+
+#: What makes the forms that are not in FORMS, by the first words of their instructions: products, then moves.
+FAMILIES: Sequence[Mapping[Callable[[], Sequence[Form | Move]], Sequence[str]]] = (
+    {mixed: ["mma"], warpgroup: ["wgmma"], wmma: ["wmma"], mixed_warpgroup: ["wgmma"]},
+    {moves: ["ldmatrix", "stmatrix", "movmatrix", "wmma"], later_moves: ["ldmatrix", "stmatrix", "tcgen05"]},
+)
 
 
 @cache

@@ -42,22 +42,16 @@ def no_form(name: Name) -> str:
             return f"there is no {name}: {_instead(name, part, found)}"
     if name.opcode:
         return f"there is no {name}: did you mean {_either(_opcodes(name))}?"
-    close = get_close_matches(str(name), [form.mnemonic for form in _every()], 1, 0)
+    close = get_close_matches(str(name), [form.mnemonic for form in every_candidate(Name())], 1, 0)
     return f"there is no {name}: did you mean {close[0]}?"
 
 
 def _opcodes(name: Name) -> list[str]:
     """The opcodes that may have been meant: of what a name says but for its letters, else those with the most words."""
-    every = [form for form in _every() if isinstance(form, Form) and form.name != "wmma"]
+    every = [form for form in every_candidate(Name()) if isinstance(form, Form) and form.name != "wmma"]
     there = [form for form in candidates(replace(name, opcode=())) if isinstance(form, Form)] or every
     apart = {opcode_name(form): len({*opcode(form)} ^ {*name.opcode}) for form in there}
     return [words for words, number in apart.items() if number == min(apart.values())][:_FEW]
-
-
-def _every() -> Sequence[Form | Move]:
-    from .forms import every, unmeasured
-
-    return (*every(), *unmeasured())
 
 
 def _parts(name: Name) -> Iterator[tuple[str, Name]]:

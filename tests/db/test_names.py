@@ -11,7 +11,7 @@ from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup, spelling
 from lanemap.db.candidates import accumulators, forms
 from lanemap.db.connection import connect
-from lanemap.db.forms import Move, every, options, unmeasured
+from lanemap.db.forms import Move, every, later_moves, mixed_warpgroup, options
 from lanemap.db.instructions import FORMS, NARROW_FORMS, Form, Key
 from lanemap.db.location import locate
 from lanemap.db.names import Query, operand
@@ -66,7 +66,7 @@ def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
             assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
 
 
-EVERY = (*every(), *unmeasured())
+EVERY = (*every(), *mixed_warpgroup(), *later_moves())
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(form.name for form in EVERY))
