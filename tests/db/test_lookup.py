@@ -12,6 +12,7 @@ from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
 from lanemap.db.connection import connect
 from lanemap.db.errors import NoRowsError
+from lanemap.db.forms import later_moves, moves
 from lanemap.db.fragment import Fragment, Source
 from lanemap.db.instructions import FORMS, Key
 from lanemap.db.location import locate
@@ -232,6 +233,14 @@ def test_what_a_summary_says_of_sources_that_differ(reader):
     assert sparse.sources == ("ptx-isa-9.1", DEFAULT_SOURCE, CAPTURE)
     wrong = instruction_summary(reader, operand(["m16n8k256", "b1"])).operands[0]
     assert wrong.verdicts == {"ptx-isa-9.1": "different", DEFAULT_SOURCE: "rows", CAPTURE: "identical"}
+
+
+def test_every_move_of_the_document_has_a_form_and_every_form_of_a_move_is_in_the_document(everything):
+    """But for the addresses of rows, of which the document says nothing for some."""
+    forms = [form for form in (*moves(), *later_moves()) if form.name != "wmma"]
+    keys = {form.key(role) for form in forms for role in form.types if role != "p"}
+    names = {form.name for form in forms}
+    assert keys == {key for key in everything[DEFAULT_SOURCE] if key.instruction in names and key.role != "p"}
 
 
 def test_a_dense_instruction_goes_before_a_sparse_one(reader):

@@ -13,7 +13,9 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db import spelling
 from lanemap.db.candidates import forms
-from lanemap.db.instructions import FORMS
+from lanemap.db.forms import later_moves, mixed_warpgroup
+from lanemap.db.instructions import FORMS, Form
+from lanemap.db.instructions import operand as operand_of
 from lanemap.db.names import operand
 from lanemap.db.spelling import sass
 from lanemap.db.spelling.types import known_type
@@ -174,6 +176,32 @@ def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_
     else:
         with pytest.raises(LanemapError):
             forms(spelling.read(near))
+
+
+def instruction(form):
+    """A form that no capture measures, with operands."""
+    count = form.operand("D").registers if isinstance(form, Form) else operand_of(form.key("r")).registers
+    kind = "%f" if isinstance(form, Form) and form.d == "f32" else "%r"
+    registers = "{" + ", ".join(f"{kind}{index}" for index in range(count)) + "}"
+    if isinstance(form, Form):
+        metadata, signs = ", %r0, 0" * form.sparse, ", 1, 1" * (form.a[0] == "e")
+        return f"{form} {registers}, %at, %at{metadata}, %p{signs};"
+    memory = "[%r0]" if form.name.startswith("tcgen05") else "[%at]"
+    memory += ", 0" if form.shape == "16x32bx2" else ""  # how far apart the two are
+    first, second = (memory, registers) if form.name in ("stmatrix", "tcgen05.st") else (registers, memory)
+    return f"{form} {first}, {second};"
+
+
+@pytest.mark.parametrize(("forms_of", "target"), [(mixed_warpgroup, "sm_90a"), (later_moves, "sm_100a")])
+def test_the_assembler_takes_every_form_that_no_capture_measures(forms_of, target, tmp_path):
+    lines = "\n".join(map(instruction, forms_of()))
+    declared = ".reg .b64 %at; .reg .pred %p; .reg .b32 %r<256>; .reg .f32 %f<256>;"
+    source = tmp_path / "forms.ptx"
+    head = f".version 9.1\n.target {target}\n.address_size 64\n.visible .entry forms() {{\n{declared}"
+    source.write_text(f"{head}\n{lines}\nret;\n}}\n")
+    ptxas = next(folder("nvidia", "").glob("*/bin/ptxas"))
+    done = subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 MOVES = {
