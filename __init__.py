@@ -442,7 +442,7 @@ class Database:
         from .db.chain import of_both
         from .db.recipe import pairs, recipe
 
-        asked, major = _query(operand), str(word("major", major))
+        asked, major = _query(operand), word("major", major) or ""
         with self.reader.snapshot():
             found = lookup.operand_with_rows(self.reader, asked)
             lookup.expect_one(asked, found, "source", "shape", "type")

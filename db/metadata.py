@@ -102,10 +102,11 @@ def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fr
     selectors = sorted({each.selector for each in metadata if each.selector is not None})
     name = f"E of {metadata[0].instruction} {metadata[0].shape} {metadata[0].type}"
     valid = " or ".join(map(str, selectors))
-    if query.selector is None and len(selectors) > 1:
+    selector = query.parameters()["selector"]
+    if selector is None and len(selectors) > 1:
         raise LanemapError(f"{name} depends on the sparsity selector: say selector {valid}", "selector")
-    if query.selector is not None and query.selector not in selectors:
-        raise LanemapError(f"{name} has selector {valid}, not {query.selector}", "selector")
+    if selector not in (None, *selectors):
+        raise LanemapError(f"{name} has selector {valid}, not {selector}", "selector")
     stored = {
         each.source: each
         for each in read_fragments(reader, replace(query, role="A", instruction=metadata[0].instruction, selector=None))
@@ -114,7 +115,7 @@ def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fr
     found = {
         str(each.source): (stored[each.source], each)
         for each in metadata
-        if each.has_rows and each.source in stored and query.selector in (None, each.selector)
+        if each.has_rows and each.source in stored and selector in (None, each.selector)
     }
     if not found:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")

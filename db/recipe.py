@@ -109,7 +109,7 @@ def pairs(reader: Reader, query: Query) -> list[Pair]:
     found = [Pair(each, addresses[each.key]) for each in every if each.key in addresses]
     found = [pair for pair in found if pair.r.shape == (query.name.shape or "m8n8")]
     if not found:
-        raise LanemapError(f"no source says which lane passes which address to {query.name}: m8n8 b16 is known")
+        raise LanemapError(f"no source has the addresses of {query.name}: name ldmatrix or stmatrix m8n8")
     return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
 
 

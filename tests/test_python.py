@@ -211,6 +211,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.add(5), "5 is not a source"),
         (lambda db: db.chains("m16n8k16 f32 D", 5), "5 names no operand"),
         (lambda db: db.decode("m16n8k16", "f16", "x", selector=0), "a number from 0 to 0xFFFFFFFF"),
+        (lambda db: db.decode("m16n8k16", "f16", [0], selector="0"), "selector '0' is not a whole number"),
         (lambda db: db.encode("m16n8k16", "f16", 5, selector=0), "columns 5 is no dictionary"),
         (lambda db: db.sql("SELECT 1", seconds="a"), "the limits are"),
         (lambda db: db.sql("SELECT 1", rows="a"), "the limits are"),
