@@ -21,7 +21,7 @@ from ..db.location import named_file
 from ..db.reader import Rows
 from .app import DISAGREES, app, complain, open_database
 from .options import Db, Format, Output, SomeShape, SomeTypes
-from .output import table, write_rows
+from .output import counted, table, write_rows
 from .token import read_token
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format 
         from ..capture.kernels import write_kernels
 
         written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{write_kernels(forms, written)} kernels in {written}\n")
+        sys.stdout.write(f"{counted(write_kernels(forms, written), 'kernel')} in {written}\n")
     found = _forms(forms)
     if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
         sys.stdout.write(table(Rows(("target", "instruction"), [(row[-1], row[0]) for row in found.rows])))
@@ -130,7 +130,8 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     count = Counter(result["status"] for result in source.provenance["instructions"])
-    yield f"{device['name']}, {device['target']}: {count['captured']} instructions captured, {count['failed']} failed"
+    captured = counted(count["captured"], "instruction")
+    yield f"{device['name']}, {device['target']}: {captured} captured, {count['failed']} failed"
     yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
     if count["unsupported"]:
         yield f"{count['unsupported']} more are not on this card: --all lists them"

@@ -55,6 +55,8 @@ def test_list_names_every_form_without_a_gpu(run):
 def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path):
     assert run("capture", "--ptx", tmp_path / "ptx").out == f"{len(every())} kernels in {tmp_path}/ptx\n"
     written = {path.name: path.read_text() for path in (tmp_path / "ptx").iterdir()}
+    one = run("capture", "--ptx", tmp_path / "one", "--instruction", "mma.sync.aligned.m8n8k4.row.col.f64*")
+    assert one.out == f"1 kernel in {tmp_path}/one\n"
     for each in every():
         assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
 
