@@ -1,4 +1,4 @@
-"""The forms that a name stands for: those of which all is true that it says, so that a name of no form is refused."""
+"""The forms that a name stands for: those that have all that the name says. A name without a form is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def forms(name: Name) -> tuple[Form | Move, ...]:
-    """The forms that a name stands for: those with its qualifiers and no others, if there are any.
+    """The forms that a name stands for: those without further modifiers, if there are any.
 
     Raises:
         LanemapError: there is none; says what there is instead.
@@ -28,12 +28,12 @@ def forms(name: Name) -> tuple[Form | Move, ...]:
 
 
 def candidates(name: Name) -> tuple[Form | Move, ...]:
-    """The forms of which all is true that a name says, products before moves. A single type is that of A."""
+    """The forms that have all that a name says, products before moves. A single type is that of A."""
     return next(filter(None, (tuple(form for form in tier if _fits(name, form)) for tier in _tiers(name))), ())
 
 
 def every_candidate(name: Name) -> list[Form | Move]:
-    """The same, and the forms that a request for them would not mean first."""
+    """The same, with the forms that a request would mean only if there were no others."""
     return list(dict.fromkeys(form for tier in _tiers(name) for form in tier if _fits(name, form)))
 
 
@@ -101,7 +101,7 @@ def _options(form: Form | Move) -> frozenset[str]:
 
 
 def _fits_opcode(words: Sequence[str], form: Form | Move) -> bool:
-    """Whether words are some of those of a form's opcode, in the same order. It says of block scales that there are."""
+    """Whether words are some of those of a form's opcode, in the same order. Block scales are never left out."""
     from .spelling.sass import opcode
 
     if not isinstance(form, Form):

@@ -228,10 +228,11 @@ def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
     for attribute in attributes:
         values = dict.fromkeys(str(getattr(each, attribute)) for each in found)
         if len(values) > 1:
-            shown = ", ".join([*values][:12]) + (", ..." if len(values) > 12 else "")
-            role = query.parameters()["role"]
+            from .missing import shortened
+
+            name = " of ".join(filter(None, (query.parameters()["role"], str(query.name))))
             called = {"qualifiers": "qualifiers", "a": "types of A"}.get(attribute, f"{attribute}s")
-            raise LanemapError(f"{f'{role} of ' if role else ''}{query.name} has the {called} {shown}: name one")
+            raise LanemapError(f"{name} has the {called} {shortened([*values])}: name one")
 
 
 def densest(found: Sequence[Fragment]) -> list[Fragment]:

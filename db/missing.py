@@ -34,7 +34,7 @@ def no_role(instruction: str, role: str) -> str:
 
 
 def no_form(name: Name) -> str:
-    """Why there is no form of a name: the one part of it that none has together with the rest, and what they have."""
+    """Why there is no form of a name: the part that no form has together with the rest, and what forms have there."""
     bare = replace(name, opcode=())
     for part, rest in _parts(bare) if not candidates(bare) else ():
         found = every_candidate(rest)
@@ -47,7 +47,7 @@ def no_form(name: Name) -> str:
 
 
 def _opcodes(name: Name) -> list[str]:
-    """The opcodes that may have been meant: of what a name says but for its letters, else those with the most words."""
+    """The opcodes that are most like that of a name, of the forms that have all else that it says, or of all forms."""
     every = [form for form in every_candidate(Name()) if isinstance(form, Form) and form.name != "wmma"]
     there = [form for form in candidates(replace(name, opcode=())) if isinstance(form, Form)] or every
     apart = {opcode_name(form): len({*opcode(form)} ^ {*name.opcode}) for form in there}
@@ -55,7 +55,7 @@ def _opcodes(name: Name) -> list[str]:
 
 
 def _parts(name: Name) -> Iterator[tuple[str, Name]]:
-    """Each part of a name that may be wrong, and the name without it; those first that somebody wrote."""
+    """Each part of a name that may be wrong, and the name without it; first the parts that stand in its text."""
     words = [(field, word) for field in ("options", "modifiers") for word in sorted(getattr(name, field))]
     without = [(word, replace(name, **{field: getattr(name, field) - {word}})) for field, word in words]
     yield from ((word, rest) for word, rest in without if word in name.text.lower())
@@ -70,12 +70,12 @@ def _instead(name: Name, part: str, found: Sequence[Form | Move]) -> str:
     if part == "shape":
         there = {form.shape for form in found}
         near = _near(str(name.shape), there) or there
-        return f"its shapes are {_listed(_folded(sorted(near, key=naturally)))}"
+        return f"its shapes are {shortened(_folded(sorted(near, key=naturally)))}"
     if part == "type":
         types = {form.a if isinstance(form, Form) else form.type for form in found}
         what = "A of " if any(isinstance(form, Form) for form in found) else ""
         whose = name.shape or name.instruction
-        return f"{what}{whose} is {_listed(sorted(types))}" if whose else f"choose from {_listed(sorted(types))}"
+        return f"{what}{whose} is {shortened(sorted(types))}" if whose else f"choose from {shortened(sorted(types))}"
     if part == "types":
         # An atom of CuTe does not have its types in words of their own.
         asked = _types(name.text, name.types.values()) or tuple(
@@ -153,11 +153,11 @@ def no_fragment(query: Query, every: Sequence[Mapping[str, Any]], trust: Callabl
         return "the database is empty: run lanemap ingest"
     alike = grouped(sorted({record["qualifiers"] or "" for record in known}), undecided)
     apart = [each for each in map(choices, alike.values()) if each]
-    return f"no source has operands of {query.name}" + (f": choose from {_listed(apart)}" if apart else "")
+    return f"no source has operands of {query.name}" + (f": choose from {shortened(apart)}" if apart else "")
 
 
 def _unknown(name: str) -> str:
-    """That a name is none of an instruction that is covered."""
+    """That a name is not one of a covered instruction."""
     close = get_close_matches(re.sub(r"[._]", "", name.lower())[:9], INSTRUCTIONS)
     guess = f"did you mean {close[0]}? " if close else ""
     return f"no shape or instruction {_printed(name)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
@@ -185,7 +185,7 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
         close = get_close_matches(name, options)
         close = [each for each in close if kind != "type" or _letters(each) == _letters(name)]
     guess = f"did you mean {close[0]}?" if close else ""
-    return guess if options == close[:1] else f"{guess} choose from {_listed(options)}".strip()
+    return guess if options == close[:1] else f"{guess} choose from {shortened(options)}".strip()
 
 
 def _letters(type_: str) -> str:
@@ -193,7 +193,7 @@ def _letters(type_: str) -> str:
 
 
 def _near(asked: str, there: Iterable[str]) -> list[str]:
-    """The shapes that differ from the one asked for in one number, in N if there are any, or in a number but M."""
+    """The shapes that differ from the one asked for in one number: in N if there are any, else in K, else in M."""
     alike = [each for each in there if _NUMBERS.sub("#", each) == _NUMBERS.sub("#", asked)]
     apart = {each: [one != other for one, other in zip(_numbers(each), _numbers(asked), strict=True)] for each in alike}
     n, but_m, any_one = (
@@ -212,7 +212,7 @@ def _numbers(shape: str) -> list[int]:
 
 
 def _folded(shapes: Sequence[str]) -> list[str]:
-    """Shapes, of which those of many N are put into one.
+    """Shapes, with those that differ only in N as one where they are many.
 
     >>> _folded([f"m64n{n}k16" for n in range(8, 257, 8)])
     ['m64nNk16 with N a multiple of 8 from 8 to 256']
@@ -225,7 +225,7 @@ def _folded(shapes: Sequence[str]) -> list[str]:
 
 
 def _series(numbers: Sequence[int]) -> str:
-    """Rising numbers, of which the last have equal steps.
+    """Rising numbers in words, the last ones by their step where it is the same.
 
     >>> _series([8, 16, 24, 32, 48, 64, 80])
     '8, 16, 24 or a multiple of 16 from 32 to 80'
@@ -242,7 +242,7 @@ _FEW = 4
 _NUMBERS = re.compile(r"[0-9]+")
 
 
-def _listed(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
     """Names with commas, the first of many."""
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
@@ -250,4 +250,4 @@ def _listed(names: Sequence[str]) -> str:
 def _either(names: Sequence[str]) -> str:
     """The same, as a choice."""
     *first, last = names
-    return f"{_listed(first)} or {last}" if first else last
+    return f"{shortened(first)} or {last}" if first else last

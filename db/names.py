@@ -142,9 +142,9 @@ class Query:
     def forms(self) -> tuple[Form | Move, ...]:
         """The forms that shape, type and instruction name, a type alone being that of A; none if there is no such form.
 
-        Those of one that says less than a mnemonic are several.
+        A whole mnemonic names one, and a name that says less may name several.
         """
-        return candidates(self.name)
+        return forms(self.name) if "sync" in self.name.options else candidates(self.name)
 
     @cached_property
     def asked(self) -> Mapping[str, Any]:

@@ -63,7 +63,7 @@ def mnemonic(text: str) -> str | None:
 
 
 def product(text: str) -> tuple[str, ...]:
-    """The words of the opcode of a product in a text, as ``opcode`` has them, but for those that are left out of it.
+    """The words of the opcode of a product in a text, as ``opcode`` has them; it may leave some out.
 
     >>> product("HMMA.16816.F32.BF16 R4, R8, R12, R4")
     ('HMMA', 'm16n8k16', 'F32', 'BF16')
@@ -78,7 +78,7 @@ def product(text: str) -> tuple[str, ...]:
 
 
 def opcode(form: Form) -> tuple[str, ...]:
-    """The words of the opcode that a form is assembled to, with the shape as in a mnemonic. Of mixed types, too."""
+    """The words of the opcode that a form is assembled to, also for mixed types. The shape is as in a mnemonic."""
     packed = element_bits(form.name, form.shape, form.a) == 4 and form.a == "e2m1"
     letter = _LETTERS.get(form.a, "O" if packed else "Q")
     both = computations(form.name, form.shape, form.a) > 1
@@ -94,7 +94,7 @@ def opcode(form: Form) -> tuple[str, ...]:
 
 
 def opcode_name(form: Form) -> str:
-    """The same as the disassembler writes it: the shape in numbers, with crosses where they are large."""
+    """The same as the disassembler writes it: the shape in numbers, with an x between those of GMMA and most DMMA."""
     words = opcode(form)
     crosses = words[0].endswith("GMMA") or (words[0] == "DMMA" and form.shape != "m8n8k4")
     numbers = ("x" if crosses else "").join(re.findall(r"\d+", form.shape))

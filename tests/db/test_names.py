@@ -53,6 +53,7 @@ def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
+    assert Query(form.mnemonic).forms == (form,)
     for role in form.types:
         asked = operand([form.mnemonic, role]).parameters()
         key = form.key(role)
