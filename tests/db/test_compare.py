@@ -12,6 +12,7 @@ from lanemap import DEFAULT_SOURCE
 from lanemap.db.compare import Verdict, compare
 from lanemap.db.fragment import elements
 
+from ..modes import examples
 from ..shipped import corrected, documents, printed, recorded
 from .product import computes_the_same, instructions, meets, results
 
@@ -171,7 +172,7 @@ def test_every_renumbering_is_found_and_told_as_it_is(case):
 
 
 @given(relabellings(), st.data())
-@settings(max_examples=250)
+@examples(250)
 def test_layouts_agree_exactly_where_all_products_do(case, data):
     """Whatever is done to up to two operands, on either side, so that every cell is still held."""
     left, right, _, every = case
@@ -187,7 +188,7 @@ def test_layouts_agree_exactly_where_all_products_do(case, data):
 
 
 @given(relabellings(), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_no_corruption_is_explained_away(case, data):
     """Elements changed or missing, on both sides."""
     left, right, _, every = case
@@ -264,7 +265,7 @@ def narrowed(fragment, end, by, which):
 
 
 @given(narrowings())
-@settings(max_examples=200)
+@examples(200)
 def test_windows_may_be_narrower_on_one_side_only(case):
     """By what can meet: the elements of B that an element of A can be multiplied with are among those of the other."""
     left, right, every = case

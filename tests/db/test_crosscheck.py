@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
@@ -12,6 +12,7 @@ from lanemap.db.crosscheck import check, diff, named
 from lanemap.db.fragment import Source
 from lanemap.db.lookup import Query
 
+from ..modes import examples
 from ..shipped import corrected
 
 FRAGMENTS = [
@@ -33,7 +34,7 @@ layouts = st.integers(0, 3)
 
 
 @given(st.sampled_from(["A", "B", "C"]), layouts, layouts, layouts, layouts, st.booleans(), st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_an_erratum_explains_what_it_corrects_and_nothing_else(role, printed, corrected, read, theirs, left, named):
     """Known is: the document has the printed layout, and the other side agrees with the corrected one."""
     victim = next(each for each in FRAGMENTS if each.role == role)

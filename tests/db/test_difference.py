@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap.db.difference import difference
 from lanemap.db.fragment import elements
 
+from ..modes import examples
 from ..shipped import corrected
 
 DENSE = [each for each in corrected() if not each.windowed and each.role != "p"]
@@ -45,7 +46,7 @@ some = st.sets(st.integers(0, 31), min_size=1)
 
 
 @given(st.sampled_from(DENSE), some, some, some, st.integers(-4, 4), st.integers(-4, 4))
-@settings(max_examples=200)
+@examples(200)
 def test_offsets_read_back_give_the_left(fragment, lanes, regs, slots, down, across):
     table = fragment.elements
     mask = np.logical_and.reduce(
@@ -68,7 +69,7 @@ def test_offsets_read_back_give_the_left(fragment, lanes, regs, slots, down, acr
 
 
 @given(st.sampled_from(DENSE), st.sampled_from(PLACE), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_an_exchange_read_back_gives_the_left(fragment, name, data):
     """Also where only some registers and slots are exchanged between lanes, and so on."""
     table, other = fragment.elements, [each for each in PLACE if each != name]

@@ -13,6 +13,7 @@ from lanemap.db.instructions import SUPPLIED
 from lanemap.db.spans import spans
 from lanemap.db.structure import check, coverage
 
+from ..modes import examples
 from ..shipped import corrected, printed
 
 GOOD = corrected()
@@ -27,7 +28,7 @@ def corrupted(fragment, index, **values):
 
 
 @given(st.sampled_from(DENSE), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_any_one_element_elsewhere_is_found(fragment, data):
     rows, cols = fragment.dimensions
     index = data.draw(st.integers(0, len(fragment.elements) - 1))
@@ -38,7 +39,7 @@ def test_any_one_element_elsewhere_is_found(fragment, data):
 
 
 @given(st.sampled_from(GOOD), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_any_value_out_of_range_is_found(fragment, data):
     rows, cols = fragment.dimensions
     limits = {"lane": 32, "reg": fragment.registers, "slot": fragment.slots, "row": rows, "col": cols, "col_last": cols}
@@ -81,7 +82,7 @@ SPARSE = [each for each in GOOD if each.instruction == "mma.sp" and each.role ==
 
 
 @given(st.sampled_from(SPARSE), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_a_window_that_is_off_in_every_row_alike_is_found(fragment, data):
     """One slot's window moved or resized wherever it stands: cells of a column agree, those of the chunks do not."""
     table = fragment.elements

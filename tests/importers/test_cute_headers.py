@@ -3,12 +3,14 @@
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap import LanemapError
 from lanemap.ingest import cute
 from lanemap.ingest.cute.header import parse_header, parse_type
+
+from ..modes import examples
 
 MNEMONIC = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 OPERATION = """
@@ -370,7 +372,7 @@ def test_a_tree_is_read_by_architecture_and_its_includes_followed(tmp_path, plai
 
 
 @given(st.text(alphabet='{};"<>:=usingtemplate struct\n/*#\\', max_size=200))
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_is_a_header_or_an_error_in_words(text):
     try:
         parse_header(text)
@@ -379,7 +381,7 @@ def test_any_text_is_a_header_or_an_error_in_words(text):
 
 
 @given(st.text(alphabet="_148Intype<>,:[] ", max_size=60))
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_is_a_type_or_an_error_in_words(text):
     try:
         assert parse_type(str(parse_type(text))) == parse_type(text)
