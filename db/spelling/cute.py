@@ -43,7 +43,7 @@ def mnemonic(text: str) -> str | None:
     )
     for pattern, words in readers:
         if found := pattern.search(text):
-            return ".".join(filter(None, words(found)))
+            return ".".join(filter(None, words(found))).lower()
     if other := _OTHER.search(text):
         raise LanemapError(
             f"{other[0]} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"

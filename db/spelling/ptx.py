@@ -90,6 +90,26 @@ def read(words: str) -> Name:
     role = None
     if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
         role = rest.pop(1).upper()
+    head, types, found = _by_kind(head, rest)
+    _check_once(words, rest, found)
+    modifiers = found["modifiers"]
+    if "block_scale" in modifiers and not any(each.startswith("scale_vec") for each in modifiers):
+        modifiers += [_SCALES[each] for each in modifiers if each in _SCALES]
+    return Name(
+        instruction=head or None,
+        shape=next(iter(found["shape"]), None),
+        role=role,
+        type=types[0] if len(types) == 1 else None,
+        types=_by_role(types, head, words),
+        layouts=tuple(found["layouts"]),
+        qualifiers=".".join(sorted(found["qualifiers"], key=lambda word: not _COUNT.fullmatch(word))) or None,
+        modifiers=frozenset(modifiers),
+        options=frozenset(found["options"]),
+    )
+
+
+def _by_kind(head: str, rest: Sequence[str]) -> tuple[str, list[str], dict[str, list[str]]]:
+    """The instruction, the types, and the other words by their kinds."""
     found: dict[str, list[str]] = {kind: [] for kind in ("shape", "layouts", "modifiers", "qualifiers", "options")}
     types: list[str] = []
     for word in rest:
@@ -106,21 +126,7 @@ def read(words: str) -> Name:
                 raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
             types.append(type_)
             found["modifiers"] += [more] if more else []
-    _check_once(words, rest, found)
-    modifiers = found["modifiers"]
-    if "block_scale" in modifiers and not any(each.startswith("scale_vec") for each in modifiers):
-        modifiers += [_SCALES[each] for each in modifiers if each in _SCALES]
-    return Name(
-        instruction=head or None,
-        shape=next(iter(found["shape"]), None),
-        role=role,
-        type=types[0] if len(types) == 1 else None,
-        types=_by_role(types, head, words),
-        layouts=tuple(found["layouts"]),
-        qualifiers=".".join(sorted(found["qualifiers"], key=lambda word: not _COUNT.fullmatch(word))) or None,
-        modifiers=frozenset(modifiers),
-        options=frozenset(found["options"]),
-    )
+    return head, types, found
 
 
 def _check_once(words: str, rest: Sequence[str], found: Mapping[str, Sequence[str]]) -> None:

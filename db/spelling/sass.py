@@ -33,6 +33,7 @@ _SCALES = {"O": "scale_vec::2x", "Q": "scale_vec::1x"}
 #: The multiplied type that an opcode does not give, and the accumulator that it never gives.
 _MULTIPLIED = {"H": "f16", "B": "b1", "D": "f64"}
 _ACCUMULATOR = {"I": "s32", "B": "s32", "D": "f64"}
+_BYTE = 8
 _LETTERS = {
     **dict.fromkeys(("f16", "bf16", "tf32"), "H"),
     **dict.fromkeys(("s8", "u8", "s4", "u4"), "I"),
@@ -79,18 +80,21 @@ def product(text: str) -> tuple[str, ...]:
 
 def opcode(form: Form) -> tuple[str, ...]:
     """The words of the opcode that a form is assembled to, also for mixed types. The shape is as in a mnemonic."""
-    packed = element_bits(form.name, form.shape, form.a) == 4 and form.a == "e2m1"
+    packed = element_bits(form.name, form.shape, form.a) < _BYTE
     letter = _LETTERS.get(form.a, "O" if packed else "Q")
-    both = computations(form.name, form.shape, form.a) > 1
-    types = [] if letter in _ACCUMULATOR else [form.d, *([form.c] if both else [])]
-    types += {"H": [form.a] if form.a != "f16" else [], "B": form.suffix.split(".")[1:], "D": []}.get(
-        letter, [form.a, form.b]
-    )
+    group = "G" * (form.threads == WARPGROUP)
+    words = [f"{letter}{group}MMA", *["SF"] * (form.scale is not None), *["SP"] * form.sparse, form.shape]
+    if letter not in _ACCUMULATOR:
+        words += [form.d, form.c] if computations(form.name, form.shape, form.a) > 1 else [form.d]
+    if letter in "IQO":
+        words += [form.a, form.b]
+    elif letter == "H" and form.a != "f16":
+        words += [form.a]
+    elif letter == "B":
+        words += form.suffix.split(".")[1:]
     if form.scale is not None:
-        types += [form.suffix[1:].replace("ue8m0", "e8"), "4x" if "::4X" in form.kind else ""]
-    name = [f"{letter}{'G' if form.threads == WARPGROUP else ''}MMA", "SF" if form.scale is not None else ""]
-    name += ["SP" if form.sparse else "", form.shape]
-    return tuple(filter(None, (*name, *(each.upper() for each in types))))
+        words += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
+    return tuple(word if word == form.shape else word.upper() for word in words)
 
 
 def opcode_name(form: Form) -> str:
