@@ -151,6 +151,8 @@ def no_fragment(query: Query, every: Sequence[Mapping[str, Any]], trust: Callabl
         known = there
     if not known:
         return "the database is empty: run lanemap ingest"
+    if asked["role"] and query.forms and not any(asked["role"] in form.types for form in query.forms):
+        return f"{query.name} has no {asked['role']}: it has {', '.join(query.forms[0].types)}"
     alike = grouped(sorted({record["qualifiers"] or "" for record in known}), undecided)
     apart = [each for each in map(choices, alike.values()) if each]
     return f"no source has operands of {query.name}" + (f": choose from {shortened(apart)}" if apart else "")

@@ -38,9 +38,7 @@ def uncovered(text: str) -> str | None:
     """
     for found in _WORDS.findall(text):
         words = found.lower().split(".")
-        whole = (len(words) > 1 or found == text.strip()) and words[1:2] != [
-            "matrix"
-        ]  # ld.matrix was meant for ldmatrix
+        whole = (len(words) > 1 or found == text.strip()) and words[1:2] != ["matrix"]  # ld.matrix is ldmatrix
         heads = [".".join(words[:count]) for count in (1, 2, 3)]
         if reason := next((_WHY[head] for head in heads if whole and head in _WHY), None):
             return f"{found} is not covered: {reason}"

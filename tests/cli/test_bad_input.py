@@ -17,6 +17,10 @@ import pytest
         (("show", "m16n8k16", "f16", "X"), ("no role X", "A, B, C, D")),
         (("show", "m16n8k16", "f16", "A", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
         (("find", "m16n8k16", "f16", "A"), ("say where to look", "--row")),
+        (
+            ("show", "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32", "SFA"),
+            ("has no SFA: it has A, B, C, D",),
+        ),
         (("find", "m16n8k16", "f16", "A", "--row", "16"), ("row 16", "from 0 to 15")),
         (("find", "m16n8k16", "f16", "A", "--row", "-1"), ("row -1", "from 0 to 15")),
         (("find", "m16n8k16", "f16", "A", "--row", "1_0"), ("--row", "'1_0' is not a valid integer")),
