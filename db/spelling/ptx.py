@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..errors import LanemapError
+from ..instructions import TYPES
 from .name import Name
-from .types import is_shape, known_type, shape_name
+from .types import is_shape, known_type, shape_name, type_name
 from .uncovered import uncovered
 
 _HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|tcgen05)(?![\w:])")
@@ -155,7 +156,7 @@ def cased(words: str) -> str:
 def _asynchronous(head: str, rest: list[str]) -> tuple[str, list[str]]:
     """The name of an instruction that has its verb in its second word."""
     verb = rest[0] if rest else ""
-    if (head == "wgmma" and verb in ("mma_async", "sync", "sp", "")) or is_shape(verb):
+    if is_shape(verb) or (head == "wgmma" and (verb in ("mma_async", "sync", "sp", "") or type_name(verb)[0] in TYPES)):
         return head, rest
     if head == "tcgen05" and verb in ("ld", "st") and rest[1:2] != ["red"]:
         return f"{head}.{verb}", rest[1:]

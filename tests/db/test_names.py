@@ -129,6 +129,7 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
 @pytest.mark.parametrize(
     ("name", "mnemonics"),
     [
+        ("wgmma bf16 m64n8k16", ["m64n8k16.f32.bf16.bf16"]),
         ("wgmma m64n8k32 e4m3", ["m64n8k32.f16.e4m3.e4m3", "m64n8k32.f32.e4m3.e4m3"]),
         ("ldmatrix.sync.aligned.m8n8.trans.x4.shared.b16", ["m8n8.x4.trans.shared.b16"]),
         ("QMMA.16832.F32.E3M2.E3M2", ["m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e3m2.f32"]),
