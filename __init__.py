@@ -419,7 +419,7 @@ class Database:
             found = every_operand(
                 self.reader, replace(Query() if others is None else _query(others), source=known.source)
             )
-        if asked.source not in (None, DEFAULT_SOURCE):
+        if str(asked.source).lower() != DEFAULT_SOURCE:
             found = [each for each in found if each.source == known.source]
         return chains(known, found)
 

@@ -198,7 +198,7 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         roles = sorted({each.role for each in there}, key=lambda role: (axes.index(role) if role in axes else -1, role))
         raise LanemapError(f"say which role of {query.name}: {', '.join(roles)}")
     found = densest(_lazy(reader, _records(reader, query)))
-    if query.source == DEFAULT_SOURCE and not any(each.has_rows for each in found):
+    if str(query.source).lower() == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
         having = {each.source for each in everywhere if each.has_rows}
         first = next((name for name in by_trust(reader) if name in having), None)

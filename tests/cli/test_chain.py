@@ -206,6 +206,11 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
     assert remarks == ["lanemap: where ptx-isa-9.1+errata has no rows they are from h200-sm_90a\n", ""]
 
 
+@pytest.mark.parametrize("operand", ["m16n8k16 f32 D", "m64n8k16 f16 A"])
+def test_the_default_source_may_be_in_capitals(run, operand):
+    assert run("chain", *operand.split(), "-s", "PTX-ISA-9.1+ERRATA").out == run("chain", *operand.split()).out != ""
+
+
 def test_where_nothing_is_to_be_listed_it_says_so(run):
     result = run("chain", *"m16n8k8 tf32 A".split())
     assert (result.code, result.out) == (1, "")
