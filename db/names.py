@@ -28,6 +28,7 @@ EVERY_SOURCE = "all"
 
 _NOTHING = Name()
 _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
+_PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 _ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
 
 _EXAMPLES = {
@@ -219,7 +220,7 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     """
     if not words:
         raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
-    *rest, last = words
+    *rest, last = words = _unquoted(words)
     if len(words) == 3 and (is_shape(words[0]) or spelling.read(words[0]) is None):
         return Query(words[0], words[1], words[2], **more)
     if len(words) == 2 and not last.strip():
@@ -232,8 +233,9 @@ def operand(words: Sequence[str], **more: Any) -> Query:
 def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
     """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
     more = {"source": DEFAULT_SOURCE, **more}
-    if all(isinstance(each, str) for each in (shape, type_, role)):
-        return operand([shape, str(type_), str(role)], **more)
+    given = [each for each in (shape, type_, role) if each is not None]
+    if len(given) in (1, 3) and all(isinstance(each, str) for each in given):
+        return operand(given, **more)
     return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
 
 
@@ -266,12 +268,18 @@ def is_role(word: object) -> bool:
 def operands(words: Sequence[str]) -> list[list[str]]:
     """The words of several operands, one after the other: a role ends each.
 
-    >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32", "A"])
+    >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
     [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
     """
+    words = _unquoted(words)
     ends = [at + 1 for at, word in enumerate(words) if at and is_role(word)]
     cuts = sorted({0, *ends, len(words)})
     return [list(words[start:end]) for start, end in pairwise(cuts)]
+
+
+def _unquoted(words: Sequence[str]) -> list[str]:
+    """The words, with those apart that somebody put into one pair of quotes. PTX and C++ stay whole."""
+    return [each for word in words for each in (word.split() if _PLAIN.fullmatch(word) else [word])]
 
 
 def _read(field: str, given: object) -> Name:

@@ -258,8 +258,10 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
     ids=" ".join,
 )
 def test_names_that_people_have(reader, words, asked):
-    found = lookup.one_operand(reader, operand(words))
-    assert {each.key[:4] for each in found} == {asked}
+    """However they are put into quotes."""
+    for each in (words, [" ".join(words)], [words[0], f" {'  '.join(words[1:])} "]):
+        found = lookup.one_operand(reader, operand(each))
+        assert {fragment.key[:4] for fragment in found} == {asked}
 
 
 @pytest.mark.parametrize("role", "CD")
