@@ -434,7 +434,7 @@ class Database:
                 other, so that one ``ldmatrix.x4`` loads two B of two registers.
 
         Returns:
-            The address that each lane passes to each move, as ``addresses`` and ``frame()``.
+            The address that each lane passes to each move, as ``addresses`` and ``frame()``, and in words by ``print``.
 
         Raises:
             LanemapError: there is no such move or operand, or the move cannot do it; says why.

@@ -7,7 +7,6 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +23,7 @@ from .output import remark, room, table, write_rows
 
 if TYPE_CHECKING:
     from ..db.chain import Chain
-    from ..db.recipe import Recipe, Transposed
+    from ..db.recipe import Transposed
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -176,47 +175,13 @@ def _write_recipes(
         raise failed[0]
     remark(lookup.remarks(operand, [found[0].operand]))
     if form is Format.TABLE:
-        texts = [map(_broken, recipe_lines(each)) for each in found] + [[_broken(str(each))] for each in failed]
-        sys.stdout.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
+        parts = (str(each).partition("\n\n") for each in (*found, *failed))
+        texts = ("\n".join(map(_broken, lines.split("\n"))) + blank + table for lines, blank, table in parts)
+        sys.stdout.write("\n\n".join(texts) + "\n")
         return
     remark(map(str, failed))
     rows = [each.rows() for each in found]
     write_rows(replace(rows[0], rows=[row for each in rows for row in each.rows]), form)
-
-
-def recipe_lines(found: Recipe) -> Iterator[str]:
-    """A recipe as lines: each move with its addresses and registers, then the matrices of each."""
-    from ..db.recipe import formula, line_name, mnemonic, widened
-
-    (lines, width), line = found.tile, line_name(found.major)
-    loads = found.moves[0].instruction == "ldmatrix"
-    named = f"what is kept of {found.operand}" if found.operand.windowed else str(found.operand)
-    yield f"{named} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
-    yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (found.operand, *found.moves)))}"
-    if found.count > 1:
-        along = "along M" if found.operand.role == "A" else "along N"
-        yield f"count:   {found.count} neighbours {along}; registers of each follow those of the one before"
-    if found.packed:
-        yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
-    if widening := widened(found.moves[0], found.operand):
-        yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
-    matrices = []
-    for step, passed in groupby(found.addresses, key=lambda each: each.step):
-        addresses = list(passed)
-        regs = sorted({each.reg for each in addresses})
-        move = found.moves[step]
-        several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
-        taken = f"packed {several}" if found.packed else f"{several} of {found.operand.role}"
-        yield f"move {step}:  {mnemonic(move, found.operand)}, {taken}"
-        yield f"{line + ':':<8} {formula(addresses, 'line')}"
-        yield f"byte:    {formula(addresses, 'byte')}"
-        length = move.dimensions[1] * move.slot_bits // 8
-        for (matrix, reg), tile in groupby(sorted(addresses), key=lambda each: (each.matrix, each.reg)):
-            held = list(tile)
-            bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
-            matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
-    yield ""
-    yield table(Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)).rstrip("\n")
 
 
 _TILES = ("tile_row", "tile_col", "from_tile_row", "from_tile_col")

@@ -7,7 +7,7 @@ addresses follow, or the first two that contradict each other show that the move
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,8 @@ from .grouped import grouped
 from .instructions import WARP
 from .lookup import Query
 from .reader import Reader, Rows
+from .report.columns import table
+from .spans import spans
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,6 +97,40 @@ class Recipe:
         """Every address as a row of a frame."""
         return self.rows().frame()
 
+    def __str__(self) -> str:
+        """Each move with its addresses and registers, then a table of the matrices."""
+        return "\n".join(_lines(self))
+
+
+def _lines(found: Recipe) -> Iterator[str]:
+    (lines, width), line = found.tile, _line_name(found.major)
+    loads = found.moves[0].instruction == "ldmatrix"
+    named = f"what is kept of {found.operand}" if found.operand.windowed else str(found.operand)
+    yield f"{named} {'from' if loads else 'to'} a {line}-major tile of {lines} {line}s of {width} bytes"
+    yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (found.operand, *found.moves)))}"
+    if found.count > 1:
+        along = "along M" if found.operand.role == "A" else "along N"
+        yield f"count:   {found.count} neighbours {along}; registers of each follow those of the one before"
+    if found.packed:
+        yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
+    if widening := _widened(found.moves[0], found.operand):
+        yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
+    matrices = []
+    for step, addresses in grouped(found.addresses, lambda each: each.step).items():
+        regs = sorted({each.reg for each in addresses})
+        move = found.moves[step]
+        several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
+        taken = f"packed {several}" if found.packed else f"{several} of {found.operand.role}"
+        yield f"move {step}:  {mnemonic(move, found.operand)}, {taken}"
+        yield f"{line + ':':<8} {formula(addresses, 'line')}"
+        yield f"byte:    {formula(addresses, 'byte')}"
+        length = move.dimensions[1] * move.slot_bits // 8
+        for (matrix, reg), held in sorted(grouped(addresses, lambda each: (each.matrix, each.reg)).items()):
+            bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
+            matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
+    yield ""
+    yield table(Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)).rstrip("\n")
+
 
 def pairs(reader: Reader, query: Query) -> list[Pair]:
     """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
@@ -145,7 +181,7 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         return Recipe(operand, major, used, addresses, each is not dense, count)
     move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
     why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
-    raise LanemapError(f"{move} cannot move {operand} in a {line_name(major)}-major tile: {why}")
+    raise LanemapError(f"{move} cannot move {operand} in a {_line_name(major)}-major tile: {why}")
 
 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:
@@ -156,7 +192,7 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
         raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
     if operand.computations > 1:
         raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
-    if move.type == "b8x16" and not widened(move, operand):
+    if move.type == "b8x16" and not _widened(move, operand):
         raise LanemapError(f"{_name(move)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
 
 
@@ -333,7 +369,7 @@ def _transposes(move: Fragment) -> bool:
     return "trans" in str(move.qualifiers)
 
 
-def line_name(major: str) -> str:
+def _line_name(major: str) -> str:
     """What memory lays out as a whole: a row or a column of the matrix."""
     return "row" if major == "row" else "column"
 
@@ -349,11 +385,11 @@ def _name(move: Fragment) -> str:
 def mnemonic(move: Fragment, operand: Fragment) -> str:
     """A move of an operand as PTX spells it."""
     spelled = Move(move.instruction, move.shape, move.type, move.role, "", move.qualifiers).mnemonic
-    widening = widened(move, operand)
+    widening = _widened(move, operand)
     return f"{spelled}.{widening[0]}" if widening else spelled
 
 
-def widened(move: Fragment, operand: Fragment) -> tuple[str, int] | None:
+def _widened(move: Fragment, operand: Fragment) -> tuple[str, int] | None:
     """The format of elements that a move widens, and how many of each 16 bytes in memory they fill; None for others."""
     return _WIDENED.get(operand.type) if move.type == "b8x16" and operand.slot_bits == 8 else None
 

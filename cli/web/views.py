@@ -28,7 +28,6 @@ from ...db.reader import Rows
 from ...db.recipe import MAJORS, pairs, recipe
 from ...db.report.words import provenance
 from ...db.survey import Known, Product, Survey, forms_of, operand_of
-from ..chain import recipe_lines
 from . import drawing
 from .examples import EXAMPLES
 from .links import Links, operand_page, product_page
@@ -291,7 +290,7 @@ def _recipe(database: Database, alike: drawing.Alike, major: str) -> str:
     move = "stmatrix" if fragment.role == "D" else "ldmatrix"
     try:
         moves = pairs(database.reader, Query("m8n8", "b16", "r", move, source=DEFAULT_SOURCE))
-        text = "\n".join(recipe_lines(recipe(moves, fragment, major)))
+        text = str(recipe(moves, fragment, major))
     except LanemapError as error:
         text = str(error)
     return text.replace(str(fragment), _NAME)
