@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -66,19 +66,10 @@ def warpgroup(form: Form) -> Kernel:
     registers = tuple(port(form.operand("A"), name) for name in selectors)
     metadata = (port(form.operand("E")),) if form.sparse else ()
     output = port(form.operand("D"))
-    floats = form.d != "s32"
-    scales = ", 1, 1" if floats else ""
-    transposed = form.a in ("f16", "bf16")
-    products = []
-    sources = {
-        "%descriptor_A": form.selectors[0],
-        **dict(zip(map(_vector, registers), selectors.values(), strict=True)),
-    }
-    for number, (a, selector) in enumerate(sources.items()):
-        chosen = "" if selector is None else f", %E0, {selector}"
-        turned = "" if not transposed else ", 0" if number else ", 0, 0"
-        adds = "%adds" if number else "%starts"
-        products.append(f"    {form.mnemonic} {_vector(output)}, {a}, %descriptor_B{chosen}, {adds}{scales}{turned};")
+    vectors = ["%descriptor_A", *map(_vector, registers)]
+    products = _products(
+        form, _vector(output), dict(zip(vectors, [form.selectors[0], *selectors.values()], strict=True))
+    )
     body = "\n".join(
         (
             "    .reg .pred %starts, %adds;",
@@ -96,6 +87,17 @@ def warpgroup(form: Form) -> Kernel:
         )
     )
     return Kernel(_entry(form), form, WARPGROUP, (*shared, *registers, *metadata), output, body)
+
+
+def _products(form: Form, output: str, sources: Mapping[str, int | None]) -> Iterator[str]:
+    """An instruction for each A, the first of which is in shared memory, with its selector. The others add to it."""
+    scales = ", 1, 1" if form.d != "s32" else ""
+    transposed = form.a in ("f16", "bf16")
+    for number, (a, selector) in enumerate(sources.items()):
+        chosen = "" if selector is None else f", %E0, {selector}"
+        turned = "" if not transposed else ", 0" if number else ", 0, 0"
+        adds = "%adds" if number else "%starts"
+        yield f"    {form.mnemonic} {output}, {a}, %descriptor_B{chosen}, {adds}{scales}{turned};"
 
 
 def in_registers(form: Form) -> dict[str, int | None]:

@@ -118,20 +118,7 @@ def _depth_labels(
     """The column of A, or row of B, of each class, and where that order is from."""
     rule = instruction.sparsity or DENSE
     total = len(depth.chunks) // instruction.computations
-    role = "B"
-    if (table := _documented(instruction, "B", documented)) is not None:
-        slots = _slots(instruction, "B", table)
-        classes, column = depth.class_of_b[slots], table["row"].astype(np.int64)
-        agrees = column % rule.width // rule.group == depth.index[classes]
-        words = "K as in the documented B"
-    elif (table := _documented(instruction, "A", documented)) is not None:
-        role = "A"
-        slots = _slots(instruction, "A", table)
-        classes, column = depth.class_of_a[0][slots], _in_slot_order(instruction, table)
-        agrees = np.ones(len(slots), bool)
-        words = "chunks of K as in the documented windows of A, in the order of slots"
-    else:
-        raise Contradiction("neither B nor A is documented, so nothing orders K")
+    role, classes, column, agrees = _order_of_k(instruction, depth, documented)
     inside = (column >= 0) & (column < instruction.dimensions[2])
     votes = np.zeros((int(depth.strand.max()) + 1, total, rule.group), np.int64)
     chunk, member, strand = column // rule.width, column % rule.group, depth.strand[classes]
@@ -148,7 +135,25 @@ def _depth_labels(
         labels = np.arange(total)[:, None] * rule.width + np.arange(rule.group)
         base[_strands_of(labels, role, chunks, votes)] = labels
     agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())
-    return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(slots)} slots agree)"
+    words = "K as in the documented B" if role == "B" else _BY_WINDOWS
+    return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(column)} slots agree)"
+
+
+_BY_WINDOWS = "chunks of K as in the documented windows of A, in the order of slots"
+
+
+def _order_of_k(
+    instruction: Form, depth: Depth, documented: Mapping[Any, Fragment]
+) -> tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The operand whose document orders K; of each of its slots the class, the column, and whether the index fits."""
+    rule = instruction.sparsity or DENSE
+    if (table := _documented(instruction, "B", documented)) is not None:
+        classes, column = depth.class_of_b[_slots(instruction, "B", table)], table["row"].astype(np.int64)
+        return "B", classes, column, column % rule.width // rule.group == depth.index[classes]
+    if (table := _documented(instruction, "A", documented)) is not None:
+        slots = _slots(instruction, "A", table)
+        return "A", depth.class_of_a[0][slots], _in_slot_order(instruction, table), np.ones(len(slots), bool)
+    raise Contradiction("neither B nor A is documented, so nothing orders K")
 
 
 def _strands_of(labels: NDArray[Any], role: str, chunks: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:

@@ -47,7 +47,7 @@ class Outcome:
     ptx_sha256: str = ""
 
 
-def capture(
+def capture(  # over 40 lines with its arguments and what provenance holds
     device: Device,
     documented: Mapping[Key, Fragment],
     forms: Iterable[Form | Move] | None = None,
@@ -119,7 +119,7 @@ def _modules(forms: Iterable[Form | Move]) -> list[list[Form | Move]]:
     return list(grouped(forms, alike).values())
 
 
-def capture_one(
+def capture_one(  # over 40 lines with its arguments and what the outcome holds
     device: Device,
     documented: Mapping[Key, Fragment],
     form: Form | Move,
