@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import sys
@@ -64,6 +65,8 @@ def serve(  # over 40 lines with its options
 
             webbrowser.open(address)
         config = uvicorn.Config(application, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
+        # At the end two threads wait for each worker process, and asyncio warns of the one that is late.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
         # Both are how a server is meant to end.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
