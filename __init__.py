@@ -55,9 +55,10 @@ if TYPE_CHECKING:
     from .db.defect import Report
     from .db.fleet import Fleet
     from .db.metadata import Metadata
+    from .db.movmatrix import Transposed
     from .db.notation.export import Export
     from .db.picture import Picture
-    from .db.recipe import Recipe, Transposed
+    from .db.recipe import Recipe
     from .ingest.document import Reading
     from .ingest.imported import Imported
 
@@ -398,7 +399,7 @@ class Database:
 
         A D of 32 bits is first packed to 16 bits, registers 2 i and 2 i + 1 into register i.
         """
-        from .db.recipe import through_movmatrix
+        from .db.movmatrix import through_movmatrix
 
         given, taken = (
             lookup.operand_with_rows(self.reader, Query("m8n8", "b16", role, "movmatrix", source=DEFAULT_SOURCE))

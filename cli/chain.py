@@ -23,7 +23,7 @@ from .output import remark, room, table, write_rows
 
 if TYPE_CHECKING:
     from ..db.chain import Chain
-    from ..db.recipe import Transposed
+    from ..db.movmatrix import Transposed
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:

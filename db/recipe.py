@@ -1,4 +1,4 @@
-"""Recipes: an operand is loaded from shared memory with ldmatrix, stored with stmatrix, or transposed with movmatrix.
+"""Recipes: an operand is loaded from shared memory with ldmatrix, or stored there with stmatrix.
 
 ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes give (9.7.14.5.15, 9.7.14.5.16). Which
 bits of which row are in which bits of which register is known from their fragments, as it is for the operand. So the
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .chain import Chain, chain, every_operand
+from .chain import every_operand
 from .errors import LanemapError
 from .forms import Move
 from .fragment import Element, Fragment, elements
@@ -198,41 +198,6 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
 
 class _ReasonError(Exception):
     """Why a move cannot do it."""
-
-
-class Transposed(NamedTuple):
-    """A register of an A or B, and the register of D that movmatrix makes it of. Tiles are counted as in a chain."""
-
-    tile_row: int
-    tile_col: int
-    reg: int
-    from_tile_row: int
-    from_tile_col: int
-    from_reg: int
-
-
-def through_movmatrix(moved: Chain, given: Fragment, taken: Fragment) -> list[Transposed] | None:
-    """How movmatrix makes each register that a chain takes of one register of D; None where it cannot.
-
-    A D of 32 bits is packed first, see ``packed``.
-
-    Args:
-        moved: a chain with movement between lanes.
-        given: A of movmatrix, what it is given.
-        taken: its D, what comes out: the transpose of A (9.7.14.5.17).
-    """
-    place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
-    origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for each in chain(packed(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
-        warp, lane = divmod(each.lane, WARP)
-        from_lane, from_slot = origin.get((lane, each.slot), (-1, -1))
-        if (each.from_lane, each.from_slot) != (warp * WARP + from_lane, from_slot):
-            return None
-        source = each.from_tile_row, each.from_tile_col, each.from_reg
-        if found.setdefault((each.tile_row, each.tile_col, each.reg), source) != source:
-            return None
-    return [Transposed(*to, *source) for to, source in sorted(found.items())]
 
 
 def packed(operand: Fragment) -> Fragment | None:

@@ -11,8 +11,9 @@ from lanemap.db.chain import chain
 from lanemap.db.forms import moves
 from lanemap.db.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.movmatrix import through_movmatrix
 from lanemap.db.notation.arithmetic import evaluate
-from lanemap.db.recipe import formula, mnemonic, packed, pairs, recipe, through_movmatrix
+from lanemap.db.recipe import formula, mnemonic, packed, pairs, recipe
 
 MAJORS = ("row", "col")
 

@@ -7,8 +7,6 @@ the GPU needs no more than this file, the folder, PyCUDA and numpy:
     python tests/gpu/test_chains.py run FOLDER
 """
 
-import importlib.util
-import subprocess
 import sys
 import tempfile
 from itertools import count, product
@@ -57,13 +55,6 @@ KERNEL = """
   ret;
 }}
 """
-
-
-def ptxas(source):
-    """Assembles a file with the assembler in the package nvidia-cuda-nvcc."""
-    package = importlib.util.find_spec("nvidia")
-    program = next(found for each in package.submodule_search_locations for found in Path(each).glob("*/bin/ptxas"))
-    subprocess.run([program, "-arch=sm_90a", source, "-o", "/dev/null"], check=True)
 
 
 def bits(matrix, type_):
@@ -294,9 +285,9 @@ def run(folder):
     return f"{len(CASES)} kernels made from chains give what numpy does, on {autoinit.device.name()}"
 
 
-def test_kernels_made_from_chains_assemble(tmp_path, built):
+def test_kernels_made_from_chains_assemble(tmp_path, built, ptxas):
     build(tmp_path, built)
-    ptxas(tmp_path / "chains.ptx")
+    ptxas(tmp_path / "chains.ptx", "sm_90a")
 
 
 def test_kernels_made_from_chains_compute_what_numpy_does(tmp_path, built, needs):

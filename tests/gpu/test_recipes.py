@@ -7,8 +7,6 @@ the GPU needs no more than this file, the folder, PyCUDA and numpy:
     python tests/gpu/test_recipes.py run FOLDER
 """
 
-import importlib.util
-import subprocess
 import sys
 import tempfile
 from itertools import product
@@ -49,13 +47,6 @@ KERNEL = """
   ret;
 }}
 """
-
-
-def ptxas(source):
-    """Assembles a file with the assembler in the package nvidia-cuda-nvcc."""
-    package = importlib.util.find_spec("nvidia")
-    program = next(found for each in package.submodule_search_locations for found in Path(each).glob("*/bin/ptxas"))
-    subprocess.run([program, "-arch=sm_90", source, "-o", "/dev/null"], check=True)
 
 
 def tile(matrix, major):
@@ -174,9 +165,9 @@ def run(folder):
     return f"{len(CASES)} kernels made from recipes give what numpy does, on {autoinit.device.name()}"
 
 
-def test_kernels_made_from_recipes_assemble(tmp_path, built):
+def test_kernels_made_from_recipes_assemble(tmp_path, built, ptxas):
     build(tmp_path, built)
-    ptxas(tmp_path / "recipes.ptx")
+    ptxas(tmp_path / "recipes.ptx", "sm_90")
 
 
 def test_kernels_made_from_recipes_compute_what_numpy_does(tmp_path, built, needs):
