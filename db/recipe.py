@@ -125,7 +125,7 @@ def _lines(found: Recipe) -> Iterator[str]:
         yield f"{line + ':':<8} {formula(addresses, 'line')}"
         yield f"byte:    {formula(addresses, 'byte')}"
         length = move.dimensions[1] * move.slot_bits // 8
-        for (matrix, reg), held in sorted(grouped(addresses, lambda each: (each.matrix, each.reg)).items()):
+        for (matrix, reg), held in grouped(addresses, lambda each: (each.matrix, each.reg)).items():
             bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
             matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
     yield ""

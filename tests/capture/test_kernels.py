@@ -71,3 +71,15 @@ def test_kernels_that_are_loaded_together_ask_for_one_version():
     together = _modules(every())
     assert sorted(map(str, chain(*together))) == sorted(map(str, every()))
     assert all(len({form.version for form in forms}) == 1 for forms in together)
+
+
+@pytest.mark.parametrize("form", [each for each in warpgroup() if each.dimensions[1] == 8], ids=str)
+def test_the_first_product_of_a_warpgroup_starts_its_sum(form):
+    """What is in the registers of D before does not count (9.7.15.5, scale-d): the others add to it."""
+    (kernel,) = kernels(form)
+    products = [line for line in kernel.body.splitlines() if line.strip().startswith(form.mnemonic)]
+    adds = [re.findall(r"%starts|%adds", line) for line in products]
+    assert adds == [["%starts"], *[["%adds"]] * (len(products) - 1)]
+    assert len(products) > 1
+    assert "setp.ne.u32 %starts, 0, 0;" in kernel.body
+    assert "setp.eq.u32 %adds, 0, 0;" in kernel.body
