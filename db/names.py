@@ -278,7 +278,7 @@ def operands(words: Sequence[str]) -> list[list[str]]:
 
 
 def _unquoted(words: Sequence[str]) -> list[str]:
-    """The words, with those apart that somebody put into one pair of quotes. PTX and C++ stay whole."""
+    """The words one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
     return [each for word in words for each in (word.split() if _PLAIN.fullmatch(word) else [word])]
 
 
