@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..db.errors import LanemapError
-from . import ptx
 from .device import Description, LaunchFailed, NotLoaded, Output, Probes
-from .ptx import POISON, Kernel, Port
+from .kernels import POISON, Kernel, module_text
 
 _ALIGNMENT = 256
 _LINE = 500
@@ -56,7 +55,13 @@ class Gpu:
                 f"GPU {number}, {self._gpu.name()}, has compute capability {_dotted(self._capability)}: "
                 f"tensor cores need {_dotted(_OLDEST)} or higher"
             )
-        self._session: _Session | None = self._open()
+        self._context: Any = None
+        # What lives in the context: modules, their kernels by entry, and memory that grows.
+        self._modules: list[Any] = []
+        self._functions: dict[str, Any] = {}
+        self._memory: Any = None
+        self._size = 0
+        self._open()
 
     def __enter__(self) -> Gpu:
         return self
@@ -81,64 +86,13 @@ class Gpu:
 
     def load(self, kernels: Sequence[Kernel]) -> None:
         """Loads kernels as one module, which the driver compiles first."""
-        self._session = self._session or self._open()
-        self._session.load(kernels, target(self._capability))
-
-    def run(self, kernel: Kernel, probes: Probes) -> Output:
-        """Runs each probe in a block of its own. After a failed launch the context is a new one.
-
-        Some errors, such as a bad address, stay with a context: the next kernel must not meet them.
-        """
-        self._session = self._session or self._open()
-        if kernel.entry not in self._session.functions:
-            self.load([kernel])
-        try:
-            return self._session.launch(kernel, probes)
-        except self._driver.Error as error:
-            reason = _line(error)
-        self.close()
-        raise LaunchFailed(f"the launch failed: {reason}")
-
-    def close(self) -> None:
-        """Releases everything on the GPU, then the context. A second call does nothing."""
-        session, self._session = self._session, None
-        if session is not None:
-            with contextlib.suppress(self._driver.Error):
-                session.release()
-
-    def _open(self) -> _Session:
-        try:
-            return _Session(self._driver, self._gpu)
-        except self._driver.Error as error:
-            raise LaunchFailed(f"cannot create a context on the GPU: {_line(error)}") from None
-
-
-class _Session:
-    """A context and what lives in it: modules, their kernels by entry, and buffers that grow."""
-
-    def __init__(self, driver: Any, gpu: Any) -> None:
-        self._driver = driver
-        self._modules: list[Any] = []
-        self.functions: dict[str, Any] = {}
-        self._inputs: Any = None
-        self._outputs: Any = None
-        self._pinned: Any = None
-        self._input_size = self._output_size = 0
-        self._context: Any = gpu.make_context()
-
-    def release(self) -> None:
-        self._inputs = self._outputs = self._pinned = None
-        self.functions.clear()
-        self._modules.clear()
-        self._context.detach()
-
-    def load(self, kernels: Sequence[Kernel], for_target: str) -> None:
+        self._open()
         if not kernels:
             return
         try:
             # Less optimizing: the kernels run for microseconds, and the driver compiles them for seconds.
             options = [(self._driver.jit_option.OPTIMIZATION_LEVEL, 1)]
-            text = ptx.module(kernels, for_target).encode() + b"\0"
+            text = module_text(kernels, target(self._capability)).encode() + b"\0"
             module = self._driver.module_from_buffer(text, options)
             found = {
                 each.entry: module.get_function(each.entry).prepare("P" * (len(each.inputs) + 2)) for each in kernels
@@ -146,54 +100,65 @@ class _Session:
         except self._driver.Error as error:
             raise NotLoaded(f"the driver cannot load it: {_line(error)}") from None
         self._modules.append(module)
-        self.functions |= found
+        self._functions |= found
 
-    def launch(self, kernel: Kernel, probes: Probes) -> Output:
-        driver, count = self._driver, len(probes.picks)
-        each = kernel.output
-        size = count * each.size(kernel.threads)
-        arrays = [self._padded(kernel, port, probes.patterns[port.name]) for port in kernel.inputs]
-        addresses = self._upload([*arrays, probes.picks.astype(np.uint32)])
-        self._reserve_output(size)
-        driver.memset_d32(self._outputs, POISON, size // 4)
-        function = self.functions[kernel.entry]
-        wait = function.prepared_timed_call((count, 1), (kernel.threads, 1, 1), *addresses, int(self._outputs))
-        seconds = wait()
-        driver.memcpy_dtoh(self._pinned[:size], self._outputs)
-        found = self._pinned[:size].copy().reshape(count, -1)
-        if not each.bytes:
-            by_thread = found.view(f"u{each.bits // 8}").reshape(count, -1, kernel.threads, each.together)
-            found = by_thread.swapaxes(2, 3).reshape(count, each.registers, kernel.threads)
-        return Output(found, seconds)
+    def run(self, kernel: Kernel, probes: Probes) -> Output:
+        """Runs each probe in a block of its own. After a failed launch the context is a new one.
 
-    @staticmethod
-    def _padded(kernel: Kernel, port: Port, patterns: Any) -> Any:
-        """The patterns of an input, each as long as the kernel reads."""
-        data = np.ascontiguousarray(patterns).reshape(len(patterns), -1).view(np.uint8)
-        padded = np.zeros((len(data), port.size(kernel.threads)), np.uint8)
-        padded[:, : data.shape[1]] = data
-        return padded
+        Some errors, such as a bad address, stay with a context: the next kernel must not meet them.
+        """
+        self._open()
+        if kernel.entry not in self._functions:
+            self.load([kernel])
+        try:
+            return self._launch(kernel, probes)
+        except self._driver.Error as error:
+            reason = _line(error)
+        self.close()
+        raise LaunchFailed(f"the launch failed: {reason}")
 
-    def _upload(self, arrays: list[Any]) -> list[int]:
-        """Addresses of the arrays on the GPU, after one copy."""
-        sizes = [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
-        starts = np.cumsum([0, *sizes]).tolist()
+    def close(self) -> None:
+        """Releases everything on the GPU, then the context. A second call does nothing."""
+        context, self._context = self._context, None
+        self._memory, self._size = None, 0
+        self._functions.clear()
+        self._modules.clear()
+        if context is not None:
+            with contextlib.suppress(self._driver.Error):
+                context.detach()
+
+    def _open(self) -> None:
+        if self._context is None:
+            try:
+                self._context = self._gpu.make_context()
+            except self._driver.Error as error:
+                raise LaunchFailed(f"cannot create a context on the GPU: {_line(error)}") from None
+
+    def _launch(self, kernel: Kernel, probes: Probes) -> Output:
+        """Copies inputs and probes behind each other, all patterns as long as the kernel reads, and then the output."""
+        driver, count, output = self._driver, len(probes.picks), kernel.output
+        inputs = [(probes.patterns[port.name], port.size(kernel.threads)) for port in kernel.inputs]
+        inputs.append((probes.picks.astype(np.uint32), 4 * len(inputs)))
+        lengths = [-(-len(rows) * size // _ALIGNMENT) * _ALIGNMENT for rows, size in inputs]
+        starts = np.cumsum([0, *lengths]).tolist()
         packed = np.zeros(starts[-1], np.uint8)
-        for array, start in zip(arrays, starts[:-1], strict=True):
-            packed[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        if len(packed) > self._input_size:
-            self._inputs = None
-            self._inputs = self._driver.mem_alloc(2 * len(packed))
-            self._input_size = 2 * len(packed)
-        self._driver.memcpy_htod(self._inputs, packed)
-        return [int(self._inputs) + start for start in starts[:-1]]
-
-    def _reserve_output(self, size: int) -> None:
-        if size > self._output_size:
-            self._outputs = self._pinned = None
-            self._outputs = self._driver.mem_alloc(2 * size)
-            self._pinned = self._driver.pagelocked_empty(2 * size, np.uint8)
-            self._output_size = 2 * size
+        for (rows, size), start in zip(inputs, starts, strict=False):
+            data = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
+            packed[start : start + len(rows) * size].reshape(len(rows), size)[:, : data.shape[1]] = data
+        found: Any = np.empty((count, output.size(kernel.threads)), np.uint8)
+        if len(packed) + found.nbytes > self._size:
+            self._memory, self._size = None, 2 * (len(packed) + found.nbytes)
+            self._memory = driver.mem_alloc(self._size)
+        addresses = [int(self._memory) + start for start in starts]
+        driver.memcpy_htod(self._memory, packed)
+        driver.memset_d32(addresses[-1], POISON, found.nbytes // 4)
+        wait = self._functions[kernel.entry].prepared_timed_call((count, 1), (kernel.threads, 1, 1), *addresses)
+        seconds = wait()
+        driver.memcpy_dtoh(found, addresses[-1])
+        if not output.bytes:
+            by_thread = found.view(f"u{output.bits // 8}").reshape(count, -1, kernel.threads, output.together)
+            found = by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
+        return Output(found, seconds)
 
 
 def _pycuda_driver() -> Any:

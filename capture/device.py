@@ -1,4 +1,4 @@
-"""What runs kernels: the protocol that a GPU and the simulated group of threads implement."""
+"""What runs kernels, the protocol that a GPU and the simulated group implement, and a bench that runs probes on it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
-from .ptx import Kernel
+from ..db.isa.forms import Form
+from ..db.isa.instructions import Key, Operand, operand
+from ..db.layout.algebra import Array
+from ..db.layout.fragment import Fragment, elements
+from .kernels import POISON, Kernel, kernels
+from .relations import Contradiction, Side
+from .values import coordinates, read_memory, read_registers, write_registers
 
 
 class NotLoaded(LanemapError):  # noqa: N818
@@ -36,19 +41,19 @@ class Description:
 class Probes:
     """Inputs of one launch: patterns of each input by the name of its port, and which of them each group takes.
 
-    The patterns of registers are words (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
+    Those of registers are arrays (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
     ``picks`` (probes, inputs) has pattern numbers.
     """
 
-    patterns: Mapping[str, NDArray[Any]]
-    picks: NDArray[Any]
+    patterns: Mapping[str, Array]
+    picks: Array
 
 
 @dataclass(frozen=True)
 class Output:
     """The output after one launch, an array like a pattern for each probe, and what the GPU took for it."""
 
-    words: NDArray[Any]
+    data: Array
     gpu_seconds: float
 
 
@@ -71,7 +76,111 @@ class Device(Protocol):
         """Gives the device back."""
 
 
-def combinations(*numbers: Any) -> NDArray[Any]:
-    """Picks of every combination of pattern numbers, one argument for each input, the last running fastest."""
-    axes = np.meshgrid(*map(np.atleast_1d, numbers), indexing="ij")
-    return np.stack(axes, axis=-1).reshape(-1, len(numbers)).astype(np.uint32)
+class Bench:
+    """Runs the kernels of ``form`` on ``device``, and adds up probes and the time of the GPU."""
+
+    def __init__(self, device: Device, form: Form) -> None:
+        self.device = device
+        self.form = form
+        self.kernels = {kernel.selector: kernel for kernel in kernels(form)}
+        self.probes = 0
+        self.gpu_seconds = 0.0
+
+    @property
+    def output(self) -> Operand:
+        """The operand that comes out."""
+        return operand(self.form.key(self.form.role or "D"))
+
+    def values(self, patterns: Mapping[str, Array], selector: int | None = None, *, in_turn: bool = False) -> Array:
+        """Values of the output (probes, slots or places in memory). Raises Contradiction where a register is unwritten.
+
+        The probes are all combinations of the patterns of the inputs, the last running fastest, or ``in_turn`` the
+        first of all, the second of all, and so on. Inputs without patterns are zero, and those that are none are left
+        out.
+        """
+        kernel = self.kernels[selector]
+        given = {port.name: patterns.get(port.name, port.zeros(kernel.threads)) for port in kernel.inputs}
+        counts = [len(each) for each in given.values()]
+        picks = np.indices(counts).reshape(len(counts), -1)
+        if in_turn:
+            picks = np.tile(np.arange(counts[0]), (len(counts), 1))
+        output = self.device.run(kernel, Probes(given, picks.T.astype(np.uint32)))
+        data = output.data
+        self.probes += len(data)
+        self.gpu_seconds += output.gpu_seconds
+        if kernel.output.bytes:
+            return read_memory(self.form, self.output.role, data).reshape(len(data), -1)
+        if (unwritten := data == (POISON << 32 | POISON if data.dtype.itemsize == 8 else POISON)).any():
+            probe, reg, lane = np.argwhere(unwritten)[0]
+            raise Contradiction(f"probe {probe} did not write {self.output.role} in lane {lane}, reg {reg}")
+        return read_registers(self.output, data)
+
+    def place(self, number: Any) -> str:
+        """A slot of the output, or a place in its memory, in words."""
+        return f"element {number} in memory" if self.form.stores else describe_slot(self.output, number)
+
+    def checked(self, what: str, found: Array) -> Array:
+        """``found`` as 0 and 1. Raises Contradiction naming the first other value."""
+        one = found == 1
+        if not (one | (found == 0)).all():
+            probe, slot = np.argwhere(~one & (found != 0))[0]
+            place = self.place(slot)
+            raise Contradiction(f"probe {probe} of the {what} gives {found[probe, slot]:g} in {place}: not 0 or 1")
+        return np.asarray(one)
+
+
+def captured(
+    key: Key, slot: Array, row: Array, column: Array, last: Array | None = None, computation: Array | int = 1
+) -> Fragment:
+    """A fragment from what was measured of its slots, which are numbered as in its elements."""
+    held = operand(key)
+    lane, reg, place = coordinates(held, slot)
+    columns = {"lane": lane, "reg": reg, "slot": place, "row": row, "col": column}
+    columns |= {"col_last": column if last is None else last, "computation": np.broadcast_to(computation, lane.shape)}
+    return Fragment.of(key, elements(columns), "captured")
+
+
+def describe_slot(operand: Operand, slot: Any) -> str:
+    """A slot number in words."""
+    lane, reg, place = (int(each) for each in coordinates(operand, np.asarray(slot)))
+    return f"{operand.role} lane {lane}, reg {reg}, slot {place}"
+
+
+def side(operand: Operand) -> Side:
+    """The slots of an operand as a side of a relation."""
+    return Side(operand.size, lambda slot: describe_slot(operand, slot))
+
+
+def expect_all(held: Array, operand: Operand, where: str) -> None:
+    """Refuse numbers that are not those of every slot of an operand, each once."""
+    if not np.array_equal(np.sort(held), np.arange(operand.size)):
+        missing = np.setdiff1d(np.arange(operand.size), held)
+        what = describe_slot(operand, missing[0]) if len(missing) else f"a slot of {operand.role}"
+        raise Contradiction(f"{what} does not come out in {where} once")
+
+
+def index_patterns(count: int) -> Array:
+    """None of them, all of them, then the bits of the numbers 0 to ``count`` - 1, as rows."""
+    bits = np.arange(count) >> np.arange((count - 1).bit_length())[:, None] & 1
+    return np.concatenate([np.zeros((1, count), int), np.ones((1, count), int), bits]).astype(bool)
+
+
+def index_registers(operand: Operand) -> Array:
+    """Registers of the patterns of ``index_patterns``, for the slots of an operand."""
+    return write_registers(operand, index_patterns(operand.size))
+
+
+def decode_index(bits: Array) -> Array:
+    """Numbers from their bits, low bits first along the first axis."""
+    return np.asarray(np.tensordot(1 << np.arange(len(bits)), bits, axes=1))
+
+
+def which(found: Array) -> Array:
+    """What all of them, then the bits of their numbers, brought: the number, -1 where nothing came."""
+    return np.where(found[0], decode_index(found[1:]), -1)
+
+
+def uniform_metadata(form: Form) -> Array:
+    """Registers of E that hold one vector everywhere, a pattern for each that is valid."""
+    words = 0x11111111 * np.array(list(form.sparsity.indices), np.uint32)
+    return np.tile(words[:, None, None], form.threads)

@@ -1,103 +1,263 @@
-"""The kernels of each family of instructions: what they are given, and the instruction in PTX."""
+"""Kernels that run one instruction once in each of many groups of threads, in PTX.
+
+A kernel knows nothing of layouts. Each block of threads is a group, a warp or a warpgroup, and runs one probe: it loads
+the patterns of its inputs into registers or shared memory, runs the instruction, and stores the output.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import ceil
 from pathlib import Path
+from textwrap import indent
 
-from ..db.files import atomically, make_folder
-from ..db.forms import Move
-from ..db.instructions import WARP, WARPGROUP, Form
-from ..db.instructions import operand as operand_of
-from . import memory, ptx
-from .ptx import Kernel, Port, port
+import numpy as np
 
-#: What kernels are written for where no GPU says otherwise.
-_TARGET = "sm_90a"
+from ..db.isa.forms import VERSION, Form
+from ..db.isa.instructions import WARPGROUP, Operand
+from ..db.layout.algebra import Array
+from ..db.store.files import atomically, make_folder
+from .values import descriptor_offsets, extents, memory_size
+
+#: What the output holds before the instruction, in each 32 bits. No probe yields it.
+POISON = 0xDEADBEEF
+
+#: Bytes that a thread copies to or from shared memory at once.
+_CHUNK = 16
+_WORDS = "{%word0, %word1, %word2, %word3}"
 
 
-def write_kernels(forms: Sequence[Form | Move], folder: Path) -> int:
-    """Write the module of each form to a file of its own, and count them.
+@dataclass(frozen=True)
+class Port:
+    """An input or the output of a kernel: registers of each thread, or bytes in memory that the group shares.
 
-    Raises:
-        LanemapError: the folder or a file in it cannot be written.
+    A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array
+    [register // together][thread][register % together]. In the kernel, ``%name0`` is the first register, and ``%name``
+    the address of shared memory.
     """
+
+    name: str
+    registers: int = 0
+    bits: int = 32
+    bytes: int = 0
+
+    @property
+    def together(self) -> int:
+        """Registers that a thread stores at once, up to 16 bytes."""
+        return next(count for count in (4, 2, 1) if self.registers % count == 0 and count * self.bits <= 8 * _CHUNK)
+
+    @property
+    def vector(self) -> str:
+        """The registers as an operand."""
+        return "{" + ", ".join(f"%{self.name}{number}" for number in range(self.registers)) + "}"
+
+    def size(self, threads: int) -> int:
+        """Bytes of one pattern. Shared memory is filled up to what all threads copy at once."""
+        if self.bytes:
+            return ceil(self.bytes / (_CHUNK * threads)) * _CHUNK * threads
+        return self.registers * self.bits // 8 * threads
+
+    def zeros(self, threads: int) -> Array:
+        """One pattern of zeros."""
+        if self.bytes:
+            return np.zeros((1, self.bytes), np.uint8)
+        return np.zeros((1, self.registers, threads), f"u{self.bits // 8}")
+
+
+def port(operand: Operand, name: str | None = None) -> Port:
+    """The registers of an operand as a port, which has the name of the role if it is not given one."""
+    return Port(name or operand.role, operand.registers, operand.register_bits)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: ``body`` is the PTX between the loads and the stores, ``form`` what it is for."""
+
+    form: Form
+    inputs: tuple[Port, ...]
+    output: Port
+    body: str
+    selector: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads of the group."""
+        return self.form.threads
+
+    @cached_property
+    def entry(self) -> str:
+        """The mnemonic as a name that PTX accepts, with the selector."""
+        return re.sub(r"\W+", "_", self.form.mnemonic) + ("" if self.selector is None else f"_{self.selector}")
+
+
+def module_text(kernels: Iterable[Kernel], target: str) -> str:
+    """A module of kernels.
+
+    The parameters of a kernel are addresses: of the patterns of each input, of the probes (a 32-bit pattern number for
+    each input), and of the output. Block i runs probe i.
+    """
+    every = list(kernels)
+    head = f".version {ptx_version(kernel.form for kernel in every)}\n.target {target}\n.address_size 64\n"
+    return head + "".join(map(text, every))
+
+
+def ptx_version(forms: Iterable[Form]) -> str:
+    """The lowest PTX ISA version that has all forms, at least that of most forms.
+
+    A driver refuses a module of a later version than its own.
+    """
+    major, minor = max((each.version for each in forms), default=VERSION)
+    return f"{major}.{minor}"
+
+
+def text(kernel: Kernel) -> str:
+    """One kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
+    lines = [".reg .b32 %lane, %probe, %pick, %place, %word<4>;", ".reg .b64 %address, %row;"]
+    for each in (*kernel.inputs, kernel.output):
+        if each.bytes:
+            lines.append(f".shared .align 128 .b8 memory_{each.name}[{each.size(kernel.threads)}];")
+            lines.append(f".reg .b32 %{each.name};")
+        else:
+            lines.append(f".reg .b{each.bits} %{each.name}<{each.registers}>;")
+    lines += [
+        "mov.u32 %lane, %tid.x;",
+        "mov.u32 %probe, %ctaid.x;",
+        "ld.param.u64 %row, [probes];",
+        f"mad.wide.u32 %row, %probe, {4 * len(kernel.inputs)}, %row;",
+        *_loads(kernel),
+    ]
+    if kernel.output.bytes:  # so that what the instruction leaves out shows
+        lines += [*_place(kernel.output), f"mov.u32 %pick, 0x{POISON:x};"]
+        poison = "{%pick, %pick, %pick, %pick}"
+        lines += [f"st.shared.v4.b32 [%place + {at}], {poison};" for at in _chunks(kernel, kernel.output)]
+    named = (*(f"of_{each.name}" for each in kernel.inputs), "probes", "output")
+    parameters = ", ".join(f".param .u64 {name}" for name in named)
+    body = indent("\n".join([*lines, kernel.body, *_stores(kernel), "ret;"]), " " * 4)
+    return f".visible .entry {kernel.entry}({parameters})\n{{\n{body}\n}}\n"
+
+
+def _loads(kernel: Kernel) -> Iterator[str]:
+    for number, each in enumerate(kernel.inputs):
+        width = each.bits // 8
+        yield f"ld.global.u32 %pick, [%row + {4 * number}];"
+        yield from _address(kernel, each, f"of_{each.name}", "%pick", width)
+        for at in _chunks(kernel, each):
+            yield f"ld.global.v4.b32 {_WORDS}, [%address + {at}];"
+            yield f"st.shared.v4.b32 [%place + {at}], {_WORDS};"
+        for register in range(each.registers):
+            at = register * width * kernel.threads
+            yield f"ld.global.b{each.bits} %{each.name}{register}, [%address + {at}];"
+
+
+def _stores(kernel: Kernel) -> Iterator[str]:
+    each = kernel.output
+    if each.bytes:
+        yield "bar.sync 0;"
+    count = each.together
+    width = count * each.bits // 8
+    yield from _address(kernel, each, "output", "%probe", width)
+    for at in _chunks(kernel, each):
+        yield f"ld.shared.v4.b32 {_WORDS}, [%place + {at}];"
+        yield f"st.global.v4.b32 [%address + {at}], {_WORDS};"
+    for first in range(0, each.registers, count):
+        registers = ", ".join(f"%{each.name}{first + place}" for place in range(count))
+        vector, operand = ("", registers) if count == 1 else (f".v{count}", f"{{{registers}}}")
+        at = first // count * width * kernel.threads
+        yield f"st.global{vector}.b{each.bits} [%address + {at}], {operand};"
+
+
+def _address(kernel: Kernel, each: Port, parameter: str, number: str, width: int) -> Iterator[str]:
+    """Sets %address to where the thread has its part, of so many bytes, of one pattern of a parameter."""
+    yield f"ld.param.u64 %address, [{parameter}];"
+    yield f"mad.wide.u32 %address, {number}, {each.size(kernel.threads)}, %address;"
+    yield f"mad.wide.u32 %address, %lane, {_CHUNK if each.bytes else width}, %address;"
+    yield from _place(each)
+
+
+def _place(each: Port) -> list[str]:
+    """For shared memory, sets %place to the thread's first chunk."""
+    if not each.bytes:
+        return []
+    return [f"mov.u32 %{each.name}, memory_{each.name};", f"mad.lo.u32 %place, %lane, {_CHUNK}, %{each.name};"]
+
+
+def _chunks(kernel: Kernel, each: Port) -> range:
+    """Where the chunks of a thread are in shared memory, from its first one."""
+    return range(0, each.size(kernel.threads) if each.bytes else 0, _CHUNK * kernel.threads)
+
+
+def write_kernels(forms: Sequence[Form], folder: Path) -> int:
+    """Write the module of each form to a file of its own, for sm_90a where that has it, and count them."""
     make_folder(folder)
     for form in forms:
-        target = _TARGET if form.supports(_TARGET) else form.target
+        target = "sm_90a" if form.supports("sm_90a") else form.target
         with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:
-            stream.write(ptx.module(kernels(form), target).encode())
+            stream.write(module_text(kernels(form), target).encode())
     return len(forms)
 
 
 @cache
-def kernels(form: Form | Move) -> list[Kernel]:
+def kernels(form: Form) -> list[Kernel]:
     """All kernels of a form: a product of a warp has one for each sparsity selector, everything else has one."""
-    if isinstance(form, Move):
-        return [move(form)]
+    if form.role:
+        return [_move(form)]
     if form.threads == WARPGROUP:
-        return [warpgroup(form)]
-    return [product(form, selector) for selector in form.selectors]
+        return [_warpgroup(form)]
+    return [_product(form, selector) for selector in form.selectors]
 
 
-def product(form: Form, selector: int | None) -> Kernel:
+def _product(form: Form, selector: int | None) -> Kernel:
     """One product of a warp: A, B, C, and E where A is sparse, are registers. So is D, the output."""
     inputs = tuple(port(form.operand(role)) for role in ("ABCE" if form.sparse else "ABC"))
     output = port(form.operand("D"))
     metadata = "" if selector is None else f", %E0, {selector}"
-    scales = "" if form.scale is None else ", %scale, {0, 0}, %scale, {0, 0}"
-    scale = "" if form.scale is None else f"    .reg .b32 %scale;\n    mov.b32 %scale, 0x{form.scale:08x};\n"
-    operands = ", ".join(map(_vector, (output, *inputs[:3])))
-    body = f"{scale}    {form.mnemonic} {operands}{metadata}{scales};"
-    return Kernel(_entry(form, selector), form, WARP, inputs, output, body, selector)
+    scales = scale = ""
+    if form.scale is not None:
+        scales = ", %scale, {0, 0}, %scale, {0, 0}"
+        scale = f".reg .b32 %scale;\nmov.b32 %scale, 0x{form.scale:08x};\n"
+    operands = ", ".join(each.vector for each in (output, *inputs[:3]))
+    return Kernel(form, inputs, output, f"{scale}{form.mnemonic} {operands}{metadata}{scales};", selector)
 
 
-def warpgroup(form: Form) -> Kernel:
+def _warpgroup(form: Form) -> Kernel:
     """The sum of products of a warpgroup with one B, which is in shared memory.
 
     The first A is in shared memory too, and takes its metadata with the first selector. The others are registers: one
     for each selector where A is measured, elsewhere one for the last. A product of zeros adds nothing, so one kernel
     serves to measure either kind of A alone.
     """
-    shared = tuple(Port(f"shared_{role}", bytes=memory.size(form, role)) for role in "AB")
+    shared = tuple(Port(f"shared_{role}", bytes=memory_size(form, role)) for role in "AB")
     selectors = in_registers(form)
     registers = tuple(port(form.operand("A"), name) for name in selectors)
     metadata = (port(form.operand("E")),) if form.sparse else ()
     output = port(form.operand("D"))
-    vectors = ["%descriptor_A", *map(_vector, registers)]
-    products = _products(
-        form, _vector(output), dict(zip(vectors, [form.selectors[0], *selectors.values()], strict=True))
-    )
-    body = "\n".join(
-        (
-            "    .reg .pred %starts, %adds;",
-            "    .reg .b64 %descriptor_A, %descriptor_B;",
-            "    setp.ne.u32 %starts, 0, 0;",
-            "    setp.eq.u32 %adds, 0, 0;",
-            *_descriptor(form, "A"),
-            *_descriptor(form, "B"),
-            "    fence.proxy.async;",
-            "    bar.sync 0;",
-            "    wgmma.fence.sync.aligned;",
-            *products,
-            "    wgmma.commit_group.sync.aligned;",
-            "    wgmma.wait_group.sync.aligned 0;",
-        )
-    )
-    return Kernel(_entry(form), form, WARPGROUP, (*shared, *registers, *metadata), output, body)
-
-
-def _products(form: Form, output: str, sources: Mapping[str, int | None]) -> Iterator[str]:
-    """An instruction for each A, the first of which is in shared memory, with its selector. The others add to it."""
-    scales = ", 1, 1" if form.d != "s32" else ""
-    transposed = form.a in ("f16", "bf16")
-    for number, (a, selector) in enumerate(sources.items()):
+    scales = "" if form.d == "s32" else ", 1, 1"
+    turned = ", 0" if form.a in ("f16", "bf16") else ""
+    # The first A is in shared memory, and may be turned as B may. The others add to it.
+    sources = [("%descriptor_A", form.selectors[0], "%starts", turned * 2)]
+    sources += [(a.vector, selectors[a.name], "%adds", turned) for a in registers]
+    products = []
+    for a, selector, adds, turns in sources:
         chosen = "" if selector is None else f", %E0, {selector}"
-        turned = "" if not transposed else ", 0" if number else ", 0, 0"
-        adds = "%adds" if number else "%starts"
-        yield f"    {form.mnemonic} {output}, {a}, %descriptor_B{chosen}, {adds}{scales}{turned};"
+        products.append(f"{form.mnemonic} {output.vector}, {a}, %descriptor_B{chosen}, {adds}{scales}{turns};")
+    lines = [
+        ".reg .pred %starts, %adds;",
+        ".reg .b64 %descriptor_A, %descriptor_B;",
+        "setp.ne.u32 %starts, 0, 0;",
+        "setp.eq.u32 %adds, 0, 0;",
+        *_descriptor(form, "A"),
+        *_descriptor(form, "B"),
+        "fence.proxy.async;",
+        "bar.sync 0;",
+        "wgmma.fence.sync.aligned;",
+        *products,
+        "wgmma.commit_group.sync.aligned;",
+        "wgmma.wait_group.sync.aligned 0;",
+    ]
+    return Kernel(form, (*shared, *registers, *metadata), output, "\n".join(lines))
 
 
 def in_registers(form: Form) -> dict[str, int | None]:
@@ -108,41 +268,32 @@ def in_registers(form: Form) -> dict[str, int | None]:
 
 def _descriptor(form: Form, role: str) -> list[str]:
     """The matrix descriptor of an operand in shared memory, with K innermost and no swizzle (9.7.15.5.1.2.2)."""
-    name, offsets = f"%descriptor_{role}", memory.descriptor_offsets(form, role)
+    name, offsets = f"%descriptor_{role}", descriptor_offsets(form, role)
     return [
-        f"    shr.u32 %pick, %shared_{role}, 4;",
-        "    and.b32 %pick, %pick, 0x3fff;",
-        f"    mov.b64 {name}, {{%pick, 0x{offsets >> 32:x}}};",
-        f"    or.b64 {name}, {name}, 0x{offsets & 0xFFFFFFFF:x};",
+        f"shr.u32 %pick, %shared_{role}, 4;",
+        "and.b32 %pick, %pick, 0x3fff;",
+        f"mov.b64 {name}, {{%pick, 0x{offsets >> 32:x}}};",
+        f"or.b64 {name}, {name}, 0x{offsets & 0xFFFFFFFF:x};",
     ]
 
 
-def move(form: Move) -> Kernel:
-    """One move between memory and the registers of a warp; movmatrix is given its source by ldmatrix."""
-    memory_port = Port("memory", bytes=memory.size(form, form.role))
-    registers = port(operand_of(form.key(form.role)), "r")
-    if form.name == "movmatrix":
-        return Kernel(
-            _entry(form), form, WARP, (memory_port,), Port("r", 2),
-            "    mad.lo.u32 %place, %lane, 16, %memory;\n"
-            "    bar.sync 0;\n"
-            "    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%place];\n"
-            f"    {form.mnemonic} %r1, %r0;",
-        )  # fmt: skip
-    whole = form.name == "wmma"
-    stride = f", {memory.stride(form)}" if whole else ""
-    address, given = ("[%memory]", ()) if whole else ("[%place]", (Port("p", 1),))
-    operands = f"{address}, {_vector(registers)}" if form.stores else f"{_vector(registers)}, {address}"
-    place = "    add.u32 %place, %p0, %memory;\n" if given else ""
-    body = f"{place}    bar.sync 0;\n    {form.mnemonic} {operands}{stride};"
-    inputs, output = ((registers,), memory_port) if form.stores else ((memory_port,), registers)
-    return Kernel(_entry(form), form, WARP, (*inputs, *given), output, body)
-
-
-def _entry(form: Form | Move, selector: int | None = None) -> str:
-    """The mnemonic as a name that PTX accepts, with the selector."""
-    return re.sub(r"\W+", "_", form.mnemonic) + ("" if selector is None else f"_{selector}")
-
-
-def _vector(each: Port) -> str:
-    return "{" + ", ".join(f"%{each.name}{number}" for number in range(each.registers)) + "}"
+def _move(form: Form) -> Kernel:
+    """One move between memory and the registers of a warp; one between registers is given its source by ldmatrix."""
+    memory = Port("memory", bytes=memory_size(form, form.role))
+    registers = port(form.operand(form.role), "r")
+    if form.moves == "transpose":
+        lines = [
+            "mad.lo.u32 %place, %lane, 16, %memory;",
+            "bar.sync 0;",
+            "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%place];",
+            f"{form.mnemonic} %r1, %r0;",
+        ]
+        return Kernel(form, (memory,), Port("r", 2), "\n".join(lines))
+    # What lies in memory with a stride needs one address, anything else the addresses of its rows.
+    stride = f", {extents(form, form.role)[1]}" if form.layout else ""
+    address, given = ("[%memory]", ()) if form.layout else ("[%place]", (Port("p", 1),))
+    operands = f"{address}, {registers.vector}" if form.stores else f"{registers.vector}, {address}"
+    place = "add.u32 %place, %p0, %memory;\n" if given else ""
+    source, output = (registers, memory) if form.stores else (memory, registers)
+    body = f"{place}bar.sync 0;\n{form.mnemonic} {operands}{stride};"
+    return Kernel(form, (source, *given), output, body)

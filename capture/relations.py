@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
+from ..db.layout.algebra import Array
 
 
 class Contradiction(LanemapError):  # noqa: N818
@@ -24,7 +23,7 @@ class Side:
     name: Callable[[int], str]
 
 
-def blocks(left: NDArray[Any], right: NDArray[Any], lefts: Side, rights: Side) -> tuple[NDArray[Any], NDArray[Any]]:
+def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array, Array]:
     """Block numbers of all lefts and rights of a relation where any two lefts meet the same rights or none in common.
 
     The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, and
@@ -49,7 +48,7 @@ def blocks(left: NDArray[Any], right: NDArray[Any], lefts: Side, rights: Side) -
     )
 
 
-def strands(left: NDArray[Any], right: NDArray[Any], lefts: int, rights: int) -> NDArray[Any]:
+def strands(left: Array, right: Array, lefts: int, rights: int) -> Array:
     """Numbers of the connected parts of a relation given as pairs, for each right."""
     part = np.arange(rights)
     while True:
@@ -62,7 +61,7 @@ def strands(left: NDArray[Any], right: NDArray[Any], lefts: int, rights: int) ->
         part = joined
 
 
-def common(labels: NDArray[Any], block: NDArray[Any], names: Side, what: str) -> NDArray[Any]:
+def common(labels: Array, block: Array, names: Side, what: str) -> Array:
     """The label of each block, where all of its members have one and no other block has it; else a Contradiction."""
     _, first = np.unique(block, return_index=True)
     of_block = labels[first]

@@ -5,23 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-from ..db.difference import difference
+from ..db.compare.difference import difference
 from ..db.errors import LanemapError
-from ..db.forms import Move, every
-from ..db.fragment import Fragment, Source, merge
-from ..db.grouped import grouped
-from ..db.instructions import WARPGROUP, Form, Key
-from . import moves, ptx, warpgroup
-from .bench import Bench
-from .device import Description, Device, NotLoaded
-from .kernels import kernels
-from .label import label
-from .probe import measure
+from ..db.isa.forms import Form, every
+from ..db.isa.instructions import WARPGROUP, Key
+from ..db.isa.listing import grouped
+from ..db.layout.fragment import Fragment, Source, merge
+from .device import Bench, Device, NotLoaded
+from .from_memory import measure_move, measure_warpgroup
+from .helpers import Helpers
+from .kernels import kernels, module_text, ptx_version
+from .product import label, measure
 from .relations import Contradiction
 from .verify import AGREES, Verification, verify
 
@@ -47,146 +47,161 @@ class Outcome:
     ptx_sha256: str = ""
 
 
-def capture(  # over 40 lines with its arguments and what provenance holds
+Measured = tuple[Outcome, list[Fragment]]
+
+#: The seconds of loading some forms together, and what was found.
+Module = tuple[float, list[Measured]]
+
+
+def capture(
     device: Device,
     documented: Mapping[Key, Fragment],
-    forms: Iterable[Form | Move] | None = None,
+    forms: Iterable[Form] | None = None,
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
+    helpers: Helpers[Module] | None = None,
 ) -> Source:
     """Measures forms on a device, and gives all captured fragments as a source.
 
     ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
-    ``progress`` is called after each form. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds``
-    (the driver's compiler), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
+    ``progress`` is called with each outcome. ``helpers`` measure a part of these forms; what they do not finish is
+    measured here. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler,
+    in all processes), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
     operand of which two forms gave different measurements. The ``ptx_version`` of the device is the latest that a
     captured form asked for.
     """
     started, description = time.perf_counter(), device.describe()
     asked = list(every() if forms is None else forms)
-    known: dict[Key, Fragment] = {}
-    measured: list[tuple[Fragment, Form | Move]] = []
-    results: dict[str, Outcome] = {}
-    loading = 0.0
-    for together in _modules(asked):
-        loading += _load(device, together, description)
-        for form in together:
-            result, fragments = capture_one(device, documented, form, description, known)
-            results[str(form)] = result
-            measured += [(fragment, form) for fragment in fragments]
-            known |= {fragment.key: fragment for fragment in fragments if fragment.key not in known}
+    together = _modules(asked)
+    done: dict[int, Module] = {}
+
+    def finish(at: int, found: Module) -> None:
+        done[at] = found
+        for outcome, _ in found[1]:
             if progress is not None:
-                progress(result)
-    kept, disagreements = _merged(measured)
+                progress(outcome)
+
+    for at in helpers.left() if helpers else range(len(together)):
+        finish(at, _measure_module(device, documented, together[at]))
+    for at, found in helpers.finished() if helpers else ():
+        finish(at, found)
+    for at in set(range(len(together))) - set(done):
+        finish(at, _measure_module(device, documented, together[at]))
+    everything = [each for at in sorted(done) for each in done[at][1]]
+    results = {outcome.instruction: outcome for outcome, _ in everything}
+    kept, disagreements = _merged(everything)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     captured = (form for form in asked if results[str(form)].status == CAPTURED)
     provenance = {
-        "device": {**asdict(description), "ptx_version": ptx.version(captured)},
+        "device": {**asdict(description), "ptx_version": ptx_version(captured)},
         "time": now,
         "tool": f"lanemap {version}".strip(),
         "seconds": round(time.perf_counter() - started, 6),
-        "load_seconds": round(loading, 6),
+        "load_seconds": round(sum(seconds for seconds, _ in done.values()), 6),
         "gpu_seconds": round(sum(result.gpu_seconds for result in results.values()), 6),
         "instructions": [asdict(results[str(form)]) for form in asked],
         "disagreements": disagreements,
     }
     title = f"{description.name}, measured {now[:10]}"
-    return Source(name or source_name(description), "capture", title, kept, provenance)
+    return Source(name or source_name(description.name, description.target), "capture", title, kept, provenance)
 
 
-def _load(device: Device, forms: Sequence[Form | Move], description: Description) -> float:
-    """Loads the kernels of several forms at once, which takes the driver less time than each alone. Gives the seconds.
-
-    Where the driver refuses one of them, each is loaded alone when it runs, and says so itself.
-    """
-    started = time.perf_counter()
-    with suppress(LanemapError):
-        device.load([kernel for form in forms if form.supports(description.target) for kernel in kernels(form)])
-    return time.perf_counter() - started
-
-
-def _modules(forms: Iterable[Form | Move]) -> list[list[Form | Move]]:
+def _modules(forms: Iterable[Form]) -> list[list[Form]]:
     """The forms whose kernels are loaded together: those of a family; of wgmma, whose kernels are long, by types too.
 
     A driver that is too old for some forms refuses no others with them.
     """
 
-    def alike(form: Form | Move) -> tuple[object, ...]:
-        types = (form.a, form.d) if isinstance(form, Form) and form.threads == WARPGROUP else ()
+    def alike(form: Form) -> tuple[object, ...]:
+        types = (form.a, form.d) if form.threads == WARPGROUP else ()
         return form.name, form.version, *types
 
     return list(grouped(forms, alike).values())
 
 
-def capture_one(  # over 40 lines with its arguments and what the outcome holds
-    device: Device,
+def helping(
+    open_device: Callable[[], AbstractContextManager[Device]],
     documented: Mapping[Key, Fragment],
-    form: Form | Move,
-    description: Description,
-    known: MutableMapping[Key, Fragment],
-) -> tuple[Outcome, list[Fragment]]:
+    forms: Iterable[Form],
+    count: int,
+) -> Helpers[Module]:
+    """So many processes that measure forms, each with a context in which the driver compiles at the same time.
+
+    This process must not have opened a device before.
+    """
+    together = _modules(forms)
+
+    @contextmanager
+    def begin() -> Iterator[Callable[[int], Module]]:
+        with open_device() as device:
+            yield lambda at: _measure_module(device, documented, together[at])
+
+    return Helpers(begin, len(together), count)
+
+
+def _measure_module(device: Device, documented: Mapping[Key, Fragment], forms: Sequence[Form]) -> Module:
+    """Loads the kernels of forms as one module, then measures them."""
+    started, target = time.perf_counter(), device.describe().target
+    # All at once takes the driver less time. Where it refuses one, each is loaded when it runs, and says so itself.
+    with suppress(LanemapError):
+        device.load([kernel for form in forms if form.supports(target) for kernel in kernels(form)])
+    seconds, known, found = time.perf_counter() - started, dict[Key, Fragment](), []
+    for form in forms:
+        found.append(_capture_one(Bench(device, form), documented, target, known))
+        known = {fragment.key: fragment for fragment in found[-1][1]} | known
+    return seconds, found
+
+
+def _capture_one(
+    bench: Bench, documented: Mapping[Key, Fragment], target: str, known: MutableMapping[Key, Fragment]
+) -> Measured:
     """Measures, labels and checks one form. What fails is told in the result, with no fragments.
 
-    ``known`` has what was measured before, on which wmma.mma and wgmma build.
+    ``known`` has what was measured before, on which the products of wmma and wgmma build.
     """
-    started, bench = time.perf_counter(), Bench(device, form)
-    fragments: list[Fragment] = []
-    anchor, message, status = "", "", CAPTURED
-    by_document = by_measurement = None
+    started, form, fragments = time.perf_counter(), bench.form, list[Fragment]()
+    told: dict[str, Any] = {"status": CAPTURED}
     try:
-        if not form.supports(description.target):
-            raise NotLoaded(f"needs {form.target}, and this device is {description.target}")
-        fragments, anchor = _measure(bench, form, documented, known)
-        measured = {fragment.key: fragment for fragment in fragments}
-        by_measurement = verify(bench, {**known, **measured})
+        if not form.supports(target):
+            raise NotLoaded(f"needs {form.target}, and this device is {target}")
+        text = module_text(bench.kernels.values(), target)
+        told["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        found, told["anchor"] = _measure(bench, documented, known)
+        measured = {fragment.key: fragment for fragment in found}
+        by_measurement = told["measured"] = verify(bench, {**known, **measured})
         if by_measurement.verdict != AGREES:
             raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
         metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
-        by_document = by_measurement if _same(measured, documented) else verify(bench, {**documented, **metadata})
+        same = bool(measured) and all(
+            key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
+        )
+        told["documented"] = by_measurement if same else verify(bench, {**documented, **metadata})
+        fragments = found
     except LanemapError as error:
-        status = UNSUPPORTED if isinstance(error, NotLoaded) else FAILED
-        message, fragments = f"{form}: {error}", []
-    text = ptx.module(bench.kernels.values(), description.target) if form.supports(description.target) else ""
-    result = Outcome(
-        instruction=str(form),
-        status=status,
-        message=message,
-        anchor=anchor,
-        probes=bench.probes,
-        seconds=round(time.perf_counter() - started, 6),
-        gpu_seconds=round(bench.gpu_seconds, 9),
-        documented=by_document,
-        measured=by_measurement,
-        ptx_sha256=hashlib.sha256(text.encode()).hexdigest() if text else "",
-    )
-    return result, fragments
+        told |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}
+    seconds, on_gpu = round(time.perf_counter() - started, 6), round(bench.gpu_seconds, 9)
+    return Outcome(str(form), probes=bench.probes, seconds=seconds, gpu_seconds=on_gpu, **told), fragments
 
 
 def _measure(
-    bench: Bench, form: Form | Move, documented: Mapping[Key, Fragment], known: MutableMapping[Key, Fragment]
+    bench: Bench, documented: Mapping[Key, Fragment], known: MutableMapping[Key, Fragment]
 ) -> tuple[list[Fragment], str]:
     """The fragments of a form by the way of its family, and in words what their labels are from."""
-    if isinstance(form, Move):
-        return moves.measure(bench, form)
+    form = bench.form
+    if form.role:
+        return measure_move(bench, form)
     if form.threads == WARPGROUP:
-        return warpgroup.measure(bench, form, known)
-    if form.name == "wmma":
+        return measure_warpgroup(bench, form, known)
+    if form.instruction.move_spelling:
         return [], "operands as wmma.load and wmma.store move them"
     return label(form, measure(bench, form), documented)
 
 
-def _same(measured: Mapping[Key, Fragment], documented: Mapping[Key, Fragment]) -> bool:
-    """Whether the document has every measured fragment, and none of them differs."""
-    return bool(measured) and all(
-        key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
-    )
-
-
-def _merged(measured: Sequence[tuple[Fragment, Form | Move]]) -> tuple[list[Fragment], list[str]]:
+def _merged(measured: Sequence[Measured]) -> tuple[list[Fragment], list[str]]:
     """The first measurement of each operand, and in words what differs from it."""
-    kept, repeated = merge(fragment for fragment, _ in measured)
-    form_of = {id(fragment): form for fragment, form in measured}
+    kept, repeated = merge(fragment for _, fragments in measured for fragment in fragments)
+    form_of = {id(fragment): outcome.instruction for outcome, fragments in measured for fragment in fragments}
     disagreements = []
     for one, other in repeated:
         if one.digest != other.digest:
@@ -196,7 +211,7 @@ def _merged(measured: Sequence[tuple[Fragment, Form | Move]]) -> tuple[list[Frag
     return kept, disagreements
 
 
-def source_name(description: Description) -> str:
+def source_name(card: str, target: str) -> str:
     """A name for captures from a device: h200-sm_90a for an NVIDIA H200."""
-    words = re.sub(r"[^a-z0-9]+", "-", description.name.lower().replace("nvidia", "")).strip("-")
-    return f"{words}-{description.target}"
+    words = re.sub(r"[^a-z0-9]+", "-", card.lower().replace("nvidia", "")).strip("-")
+    return f"{words}-{target}"

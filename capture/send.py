@@ -17,11 +17,7 @@ _LARGEST = 1 << 16
 
 
 def send(file: Path, url: str, token: str) -> str:
-    """Send a capture file to a server; the name of the source that it was stored as.
-
-    Raises:
-        LanemapError: the server cannot be reached, or refuses it; says why.
-    """
+    """Send a capture file to a server; the name of the source that it was stored as."""
     expect_address(url)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
     request = Request(f"{url.rstrip('/')}/api/captures", file.read_bytes(), headers, method="POST")  # noqa: S310
@@ -33,16 +29,12 @@ def send(file: Path, url: str, token: str) -> str:
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise LanemapError(f"cannot reach {masked(url)}: {getattr(reason, 'strerror', None) or reason}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise LanemapError(f"{masked(url)} does not answer as lanemap serve does: name where that runs") from None
 
 
 def expect_address(url: str) -> None:
-    """Refuse what cannot be the address of a server, before anything is measured for it.
-
-    Raises:
-        LanemapError: it cannot.
-    """
+    """Refuse what cannot be the address of a server, before anything is measured for it."""
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
@@ -63,5 +55,5 @@ def _reason(error: HTTPError) -> str:
     """What the server says, in one line, or else what its status means."""
     try:
         return " ".join(str(json.loads(error.read(_LARGEST))["detail"]).split())
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
         return f"{error.code} {error.reason}"

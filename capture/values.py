@@ -1,38 +1,35 @@
-"""Registers and numbers: how element values are written in the slots of registers.
+"""Numbers as instructions take them: in the slots of registers, as matrices in shared memory, and as numpy sees them.
 
-Words are arrays (patterns, registers, threads) of 32- or 64-bit registers. Codes are arrays (patterns, slots), the bits
-of one element each, in the order of a fragment's elements: by lane, then register, then slot from low bits to high.
+Registers are arrays (patterns, registers, threads) of 32 or 64 bits. Values and codes, the bits of one element each,
+are arrays (patterns, slots) in the order of a fragment's elements: by lane, then register, then slot from low bits to
+high. A matrix in memory is a fragment too: one whose slots are the places in memory.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..db.instructions import Operand
+from ..db.errors import LanemapError
+from ..db.isa.forms import Form
+from ..db.isa.instructions import Operand, dimensions, element_bits
+from ..db.isa.types import TYPES
+from ..db.layout.algebra import Array
+from ..db.layout.fragment import Fragment, by_rule
 
-_NATIVE = {"f16": "f2", "f32": "f4", "tf32": "f4", "f64": "f8", "s32": "i4", "b16": "u2"}
+#: Rows, and bytes of each row, of a core matrix (9.7.15.5.1.2).
+_CORE = 8, 16
 
-#: Exponent and mantissa bits of the floats of 8 bits and fewer.
-_SMALL_FLOATS = {"e4m3": (4, 3), "e5m2": (5, 2), "e3m2": (3, 2), "e2m3": (2, 3), "e2m1": (2, 1)}
+#: Rows that the addresses of a warp can name.
+_LINES = 32
 
-
-def unpack(words: NDArray[Any], slots: int) -> NDArray[Any]:
-    """Codes of ``words``, ``slots`` to a register."""
-    by_lane = np.ascontiguousarray(words.transpose(0, 2, 1)).reshape(len(words), -1)
-    return from_bytes(by_lane.view(np.uint8), words.dtype.itemsize * 8 // slots)
-
-
-def pack(codes: NDArray[Any], operand: Operand) -> NDArray[Any]:
-    """Words of an operand that hold ``codes``."""
-    by_lane = to_bytes(codes, operand.slot_bits).view(word_type(operand))
-    return np.ascontiguousarray(by_lane.reshape(len(codes), operand.threads, operand.registers).transpose(0, 2, 1))
+#: Bytes of a row of an 8 x 8 matrix of 16-bit elements, which one address names.
+LINE = 16
 
 
-def from_bytes(data: NDArray[Any], bits: int) -> NDArray[Any]:
+def from_bytes(data: Array, bits: int) -> Array:
     """Codes of ``bits`` bits that follow each other in bytes (..., bytes), low bits first."""
     if bits >= 8:
         return data.view(f"<u{bits // 8}")
@@ -40,7 +37,7 @@ def from_bytes(data: NDArray[Any], bits: int) -> NDArray[Any]:
     return np.asarray((data[..., None] >> shifts & (1 << bits) - 1).reshape(*data.shape[:-1], -1))
 
 
-def to_bytes(codes: NDArray[Any], bits: int) -> NDArray[Any]:
+def to_bytes(codes: Array, bits: int) -> Array:
     """Bytes of codes, the inverse of ``from_bytes``."""
     if bits >= 8:
         return np.ascontiguousarray(codes.astype(f"<u{bits // 8}")).view(np.uint8)
@@ -49,51 +46,40 @@ def to_bytes(codes: NDArray[Any], bits: int) -> NDArray[Any]:
     return np.asarray(np.bitwise_or.reduce(grouped << shifts, axis=-1))
 
 
-def write(operand: Operand, values: NDArray[Any]) -> NDArray[Any]:
-    """Words whose slots hold values (patterns, slots)."""
-    return pack(encode(operand.type, operand.slot_bits, values), operand)
+def write_registers(operand: Operand, values: Array) -> Array:
+    """Registers whose slots hold values (patterns, slots)."""
+    data = to_bytes(encode(operand.type, operand.slot_bits, values), operand.slot_bits)
+    by_lane = data.view(f"u{operand.register_bits // 8}").reshape(len(values), operand.threads, operand.registers)
+    return np.ascontiguousarray(by_lane.transpose(0, 2, 1))
 
 
-def read(operand: Operand, words: NDArray[Any]) -> NDArray[Any]:
-    """Values (patterns, slots) of words."""
-    return decode(operand.type, operand.slot_bits, unpack(words, operand.slots))
+def read_registers(operand: Operand, registers: Array) -> Array:
+    """Values (patterns, slots) of registers."""
+    data = np.ascontiguousarray(registers.transpose(0, 2, 1)).reshape(len(registers), -1).view(np.uint8)
+    return decode(operand.type, operand.slot_bits, from_bytes(data, operand.slot_bits))
 
 
-def ones(operand: Operand, patterns: int, pattern: NDArray[Any], slot: NDArray[Any]) -> NDArray[Any]:
-    """Words of ``patterns`` patterns that are 1 in the listed slots, ``pattern[i]`` in ``slot[i]``, and 0 elsewhere."""
-    words = np.zeros((patterns, operand.registers, operand.threads), word_type(operand))
-    lane, reg, place = coordinates(operand, slot)
-    one = encode(operand.type, operand.slot_bits, np.array([1])).astype(words.dtype)
-    np.bitwise_or.at(words, (pattern, reg, lane), one << (place * operand.slot_bits).astype(words.dtype))
-    return words
-
-
-def coordinates(operand: Operand, slot: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def coordinates(operand: Operand, slot: Array) -> tuple[Array, Array, Array]:
     """Lane, register and slot in the register of slots numbered as in codes."""
     register, place = np.divmod(slot, operand.slots)
     lane, reg = np.divmod(register, operand.registers)
     return lane, reg, place
 
 
-def word_type(operand: Operand) -> np.dtype[Any]:
-    """Type of the operand's registers as words."""
-    return np.dtype(f"u{operand.register_bits // 8}")
-
-
-def decode(of_type: str, bits: int, codes: NDArray[Any]) -> NDArray[Any]:
+def decode(of_type: str, bits: int, codes: Array) -> Array:
     """Values of codes of a PTX type in slots of ``bits`` bits."""
-    if of_type in _NATIVE:
-        return np.asarray(codes.view(_NATIVE[of_type]))
+    if native := TYPES[of_type].native:
+        return np.asarray(codes.view(native))
     if of_type == "bf16":
         return np.asarray((codes.astype("u4") << 16).view("f4"))
     return np.asarray(_table(of_type, bits)[codes])
 
 
-def encode(of_type: str, bits: int, values: NDArray[Any]) -> NDArray[Any]:
+def encode(of_type: str, bits: int, values: Array) -> Array:
     """Codes of small integers, which every PTX type that has them writes exactly."""
-    if of_type in _NATIVE:
-        native = np.asarray(values).astype(_NATIVE[of_type])
-        return np.asarray(native.view(f"u{native.dtype.itemsize}"))
+    if native := TYPES[of_type].native:
+        whole = np.asarray(values).astype(native)
+        return np.asarray(whole.view(f"u{whole.dtype.itemsize}"))
     if of_type == "bf16":
         return np.asarray(np.asarray(values).astype("f4").view("u4") >> 16)
     return np.asarray(_codes(of_type, bits).take(np.asarray(values).astype(np.int8)))
@@ -105,27 +91,134 @@ def integers(of_type: str) -> tuple[int, int]:
 
 
 @lru_cache
-def _codes(of_type: str, bits: int) -> NDArray[Any]:
+def _codes(of_type: str, bits: int) -> Array:
     """The code of every integer that ``integers`` allows in a type of 8 bits or fewer; negative ones from the end."""
     low, high = integers(of_type)
-    table, codes = _table(of_type, bits), np.zeros(high - low + 1, "u1")
-    for value in range(low, high + 1):
-        codes[value] = np.argmax(table == value)
-    return codes
+    table = _table(of_type, bits)
+    return np.array([np.argmax(table == value) for value in (*range(high + 1), *range(low, 0))], np.uint8)
 
 
 @lru_cache
-def _table(of_type: str, bits: int) -> NDArray[Any]:
+def _table(of_type: str, bits: int) -> Array:
     """Value of every code of a type of 8 bits or fewer, in slots of ``bits`` bits."""
-    codes = np.arange(1 << bits)
-    if of_type not in _SMALL_FLOATS:
+    codes, row = np.arange(1 << bits), TYPES[of_type]
+    if not row.parts:
         return np.where((of_type[0] == "s") & (codes >> (bits - 1) == 1), codes - (1 << bits), codes).astype("f4")
-    exponent_bits, mantissa_bits = _SMALL_FLOATS[of_type]
-    centred = 2 if of_type == "e2m1" and bits == 8 else 0
-    codes = codes >> centred & (1 << 1 + exponent_bits + mantissa_bits) - 1
+    exponent_bits, mantissa_bits = row.parts
+    codes = codes >> (row.below if bits == row.container else 0) & (1 << row.bits) - 1
     sign = np.where(codes >> exponent_bits + mantissa_bits, -1.0, 1.0)
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
     mantissa = (codes & (1 << mantissa_bits) - 1) + np.where(exponent > 0, 1 << mantissa_bits, 0)
     bias = (1 << exponent_bits - 1) - 1
     magnitude = np.ldexp(mantissa.astype("f4"), np.maximum(exponent, 1) - bias - mantissa_bits)
     return np.asarray(sign * magnitude, "f4")
+
+
+def extents(form: Form, role: str) -> tuple[int, int]:
+    """Lines and elements of a line that memory holds of a matrix.
+
+    A line is a row of A and a column of B for wgmma, a row of all matrices for ldmatrix and stmatrix, and what the
+    layout names for wmma. Of a sparse A only what is stored counts.
+    """
+    if form.role:
+        if not form.layout:
+            return _LINES, 8
+        rows, columns = dimensions(form.shape, form.role, form.name)
+        return (rows, columns) if form.layout == "row" else (columns, rows)
+    m, n, k = form.dimensions
+    return (m, k // 2 if form.sparse else k) if role == "A" else (n, k)
+
+
+def memory_bits(form: Form) -> int:
+    """Bits of one element in memory."""
+    return element_bits(form.name, form.shape, form.a)
+
+
+def memory_size(form: Form, role: str) -> int:
+    """Bytes of a matrix in memory."""
+    return prod(extents(form, role)) * memory_bits(form) // 8
+
+
+def descriptor_offsets(form: Form, role: str) -> int:
+    """The byte offsets of a matrix descriptor: of core matrices next to each other along K, and along rows."""
+    core, cores = prod(_CORE), _cores(form, role)
+    return (core >> 4) << 16 | (core * cores >> 4) << 32
+
+
+@lru_cache
+def stored_a(form: Form) -> Fragment:
+    """A of wgmma in memory as a fragment: what is stored of each row, in its order, each with its window of columns."""
+    rule = form.sparsity
+    lines, length = extents(form, "A")
+    row, place = np.indices((lines, length))
+    stored = rule.fields * rule.group
+    col = place // stored * rule.width + place % stored
+    elements = by_rule(1, row, col, col + rule.width - stored)
+    return Fragment(form.name, form.shape, form.a, "A", length, 1, elements)
+
+
+def write_memory(form: Form, role: str, lines: Array) -> Array:
+    """Bytes (patterns, bytes) of values (patterns, lines, elements of a line)."""
+    width = memory_bits(form)
+    data = to_bytes(encode(form.a, width, lines), width)
+    if not form.role:
+        rows, length = _CORE
+        data = data.reshape(len(data), -1, rows, _cores(form, role), length).swapaxes(2, 3)
+    return np.ascontiguousarray(data).reshape(len(data), -1)
+
+
+def read_memory(form: Form, role: str, data: Array) -> Array:
+    """Values (patterns, lines, elements of a line) of bytes (patterns, bytes): the inverse of ``write_memory``."""
+    width, (lines, _) = memory_bits(form), extents(form, role)
+    data = data[:, : memory_size(form, role)]
+    if not form.role:
+        rows, length = _CORE
+        data = data.reshape(len(data), -1, _cores(form, role), rows, length).swapaxes(2, 3)
+    by_line = np.ascontiguousarray(data).reshape(len(data), lines, -1)
+    return decode(form.a, width, from_bytes(by_line, width))
+
+
+def _cores(form: Form, role: str) -> int:
+    """Core matrices along K."""
+    return extents(form, role)[1] * memory_bits(form) // 8 // _CORE[1]
+
+
+def scatter(values: Array, fragment: Fragment, columns: Array | None = None) -> Array:
+    """Matrices (n, computations, rows, columns) from values (n, slots), zero where nothing is stored.
+
+    ``columns`` (n, slots) replaces the fragment's own where metadata selects them.
+    """
+    computation, row, column = places(fragment)
+    matrices = np.zeros((len(values), fragment.computations, *fragment.dimensions), np.float32)
+    column = column if columns is None else columns
+    matrices[np.arange(len(values))[:, None], computation, row, column] = values
+    return matrices
+
+
+def gather(matrices: Array, fragment: Fragment) -> Array:
+    """Values (n, slots) that a fragment holds of matrices (n, computations, rows, columns)."""
+    return matrices[(slice(None), *places(fragment))]
+
+
+def places(fragment: Fragment) -> tuple[Array, Array, Array]:
+    """Computation from 0, row and column of each slot. Raises LanemapError where a slot has none in the matrix."""
+    table = fragment.elements
+    if table is None:
+        raise LanemapError(f"{fragment} is {fragment.status}: it has no elements")
+    rows, columns = fragment.dimensions
+    outside = (table["row"] < 0) | (table["row"] >= rows) | (table["col"] < 0) | (table["col_last"] >= columns)
+    if outside.any():
+        slot = table[np.argmax(outside)]
+        raise LanemapError(
+            f"{fragment} puts lane {slot['lane']}, reg {slot['reg']}, slot {slot['slot']} in row {slot['row']}, "
+            f"column {slot['col']}: the matrix is {rows} x {columns}"
+        )
+    return table["computation"].astype(np.intp) - 1, table["row"].astype(np.intp), table["col"].astype(np.intp)
+
+
+def multiply(form: Form, a: Array, b: Array) -> Array:
+    """The product of (..., M, K) and (..., K, N) that an instruction computes: for .xor.popc, bits that differ."""
+    product = a @ b
+    if form.suffix == ".xor.popc":
+        return np.asarray(a.sum(axis=-1)[..., :, None] + b.sum(axis=-2)[..., None, :] - 2 * product)
+    return np.asarray(product)

@@ -1,29 +1,126 @@
 """A second check, independent of probes: random numbers through a layout table, compared exactly.
 
-What a form gives for random registers and memory must be what the simulated group gives by the table. Numbers are small
-integers, so that every result is exact.
+What a form gives for random registers and memory must be what a simulated group of threads gives by the table. Numbers
+are small integers, so that every result is exact. The group runs every form by a table, also a wrong one, so captures
+are tested on it without a GPU, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..db.errors import LanemapError
-from ..db.forms import Move
-from ..db.fragment import Fragment
-from ..db.instructions import WARP, Form, Key, operand
-from ..db.metadata import pack_vectors
-from . import memory, values
-from .bench import Bench
-from .device import Probes
-from .matrices import gather
-from .ptx import Kernel, Port
-from .simulate import SimulatedGroup
+from ..db.flow.metadata import decode, pack_vectors
+from ..db.isa.forms import Form
+from ..db.isa.instructions import WARP, WARPGROUP, Key, operand
+from ..db.layout.algebra import Array
+from ..db.layout.fragment import Fragment, address_lanes
+from . import values
+from .device import Bench, Description, NotLoaded, Output, Probes
+from .kernels import POISON, Kernel, Port, in_registers
+from .values import LINE, extents, gather, places, read_memory, read_registers, scatter, write_memory, write_registers
+
+Patterns = Mapping[str, Array]
+
+
+class SimulatedGroup:
+    """Runs forms whose fragments are in ``table``, by Fragment.key; a sparse one needs those of E too."""
+
+    def __init__(self, table: Mapping[Any, Fragment], target: str = "sm_90a") -> None:
+        self._table = table
+        self._target = target
+
+    def describe(self) -> Description:
+        """Says that nothing was measured."""
+        return Description("simulated warp", "0.0", "none", "none", self._target)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def load(self, kernels: Sequence[Kernel]) -> None:
+        """Refuses kernels that the target does not support."""
+        for kernel in kernels:
+            if not kernel.form.supports(self._target):
+                raise NotLoaded(f"{kernel.form} needs {kernel.form.target}: this group is {self._target}")
+
+    def run(self, kernel: Kernel, probes: Probes) -> Output:
+        """What the kernel gives for each probe, by the table."""
+        self.load([kernel])
+        chosen = dict(zip((port.name for port in kernel.inputs), probes.picks.astype(np.intp).T, strict=True))
+        multiply = self._warpgroup if kernel.threads == WARPGROUP else self._product
+        run = self._move if kernel.form.role else multiply
+        return Output(run(kernel, probes.patterns, chosen), 0.0)
+
+    def fragment(self, key: Key) -> Fragment:
+        """The fragment of a key. Raises NotLoaded where the table has none, or none with elements."""
+        fragment = self._table.get(key)
+        if fragment is None or fragment.elements is None:
+            raise NotLoaded(f"the table has no {key}")
+        return fragment
+
+    def _a(self, form: Form, held: Array, a: Fragment, selector: int | None, words: Any) -> Array:
+        """Matrices A of values (n, slots): a sparse one has them in the columns that words of metadata choose."""
+        chosen = decode(words, a, self.fragment(form.key("E", selector))) if form.sparse else None
+        return scatter(held, a, chosen)
+
+    def _product(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
+        """Multiplies every pair of patterns that occurs, then picks the probes' products."""
+        form = kernel.form
+        fragments = {role: self.fragment(form.key(role)) for role in "ABCD"}
+        held = {role: read_registers(form.operand(role), patterns[role]) for role in "ABC"}
+        left, left_of = np.unique(np.stack([picks["A"], picks.get("E", picks["A"])]), axis=1, return_inverse=True)
+        right, right_of = np.unique(picks["B"], return_inverse=True)
+        words = patterns["E"][left[1], 0] if form.sparse else None
+        a = self._a(form, held["A"][left[0]], fragments["A"], kernel.selector, words)
+        b = scatter(held["B"][right], fragments["B"])
+        products = values.multiply(form, a[:, None], b[None])[left_of.ravel(), right_of.ravel()]
+        result = gather(products + scatter(held["C"][picks["C"]], fragments["C"]), fragments["D"])
+        return write_registers(form.operand("D"), result)
+
+    def _warpgroup(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
+        """Adds up the product of A in memory and those of A in registers."""
+        form = kernel.form
+        by_column = read_memory(form, "B", patterns["shared_B"])[picks["shared_B"]]
+        in_memory = read_memory(form, "A", patterns["shared_A"])
+        parts = [(in_memory.reshape(len(in_memory), -1), "shared_A", values.stored_a(form), form.selectors[0])]
+        for name, selector in in_registers(form).items():
+            held = read_registers(form.operand("A"), patterns[name])
+            parts.append((held, name, self.fragment(form.key("A")), selector))
+        words = patterns["E"][picks["E"], 0] if form.sparse else None
+        total: Any = 0
+        for held, name, fragment, selector in parts:
+            matrices = self._a(form, held[picks[name]], fragment, selector, words)
+            total = total + values.multiply(form, matrices[:, 0], by_column.swapaxes(1, 2))
+        return write_registers(form.operand("D"), gather(total[:, None], self.fragment(form.key("D"))))
+
+    def _move(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
+        form, count = kernel.form, len(next(iter(picks.values())))
+        held, registers = self.fragment(form.key(form.role)), form.operand(form.role)
+        if form.stores:
+            poison = np.full((count, values.memory_size(form, form.role) // 4), POISON, np.uint32)
+            lines = np.array(read_memory(form, form.role, poison.view(np.uint8)))
+        else:
+            lines = read_memory(form, form.role, patterns["memory"])[picks["memory"]]
+        if form.moves == "transpose":
+            source = self.fragment(form.key("A"))
+            both = [gather(lines[:, None], source), gather(lines[:, None].swapaxes(2, 3), held)]
+            return np.concatenate([write_registers(registers, each) for each in both], axis=1)
+        _, line, place = places(held)
+        if form.layout == "col":
+            line, place = place, line
+        elif not form.layout:
+            offsets = patterns["p"][picks["p"], 0]
+            line = offsets[:, address_lanes(held, self.fragment(form.key("p")))].astype(np.intp) // LINE
+        probe = np.arange(count)[:, None]
+        if not form.stores:
+            return write_registers(registers, lines[probe, line, place])
+        lines[probe, line, place] = read_registers(registers, patterns["r"])[picks["r"]]
+        return write_memory(form, form.role, lines)
+
 
 AGREES, DISAGREES, NOT_DOCUMENTED = "agrees", "disagrees", "not documented"
 
@@ -41,22 +138,21 @@ class Verification:
 
 def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verification:
     """Runs every kernel of a form on random numbers, and the simulated group by the fragments of ``table``."""
-    random, group = np.random.default_rng(seed), SimulatedGroup(table, bench.form.target)
-    for kernel in bench.kernels.values():
+    random, group = np.random.default_rng(seed), Bench(SimulatedGroup(table, bench.form.target), bench.form)
+    for selector, kernel in bench.kernels.items():
         missing = [key.role for key in keys(kernel) if not _complete(table.get(key))]
         if missing:
             return Verification(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
         rounds = _ROUNDS * WARP // kernel.threads
-        picks = np.repeat(np.arange(rounds, dtype=np.uint32)[:, None], len(kernel.inputs), axis=1)
         try:
             patterns = {each.name: _random(kernel, each, table, random, rounds) for each in kernel.inputs}
-            expected = bench.read(kernel, group.run(kernel, Probes(patterns, picks)).words)
+            expected = group.values(patterns, selector, in_turn=True)
         except LanemapError as error:
             return Verification(DISAGREES, str(error))
-        found = bench.values(patterns, picks, kernel.selector)
+        found = bench.values(patterns, selector, in_turn=True)
         if (wrong := found != expected).any():
             at = tuple(np.argwhere(wrong)[0])
-            chosen = "" if kernel.selector is None else f" with selector {kernel.selector}"
+            chosen = "" if selector is None else f" with selector {selector}"
             return Verification(
                 DISAGREES,
                 f"{np.count_nonzero(wrong)} of {wrong.size} elements{chosen} are wrong, the first in "
@@ -68,9 +164,8 @@ def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verifi
 def keys(kernel: Kernel) -> list[Key]:
     """The fragments that say what a kernel does."""
     form = kernel.form
-    if isinstance(form, Move):
-        other = {"movmatrix": "A", "wmma": ""}.get(form.name, "p")
-        return [form.key(role) for role in (form.role, *other)]
+    if form.role:
+        return [form.key(role) for role in form.types]
     selectors = form.selectors if kernel.selector is None else (kernel.selector,)
     metadata = [form.key("E", selector) for selector in selectors if selector is not None]
     return [*(form.key(role) for role in form.roles), *metadata]
@@ -84,26 +179,24 @@ def _complete(fragment: Fragment | None) -> bool:
 
 def _random(
     kernel: Kernel, port: Port, table: Mapping[Key, Fragment], random: np.random.Generator, rounds: int
-) -> NDArray[Any]:
+) -> Array:
     """``rounds`` patterns of an input: what fits a matrix where it must hold one, else anything."""
     form = kernel.form
     if port.name == "E":
-        assert isinstance(form, Form)
-        assert form.sparsity is not None
         vectors = random.choice(list(form.sparsity.indices), (rounds, kernel.threads, 8))
         return pack_vectors(vectors)[:, None]
     if port.name == "p":
         rows = np.tile(np.arange(kernel.threads, dtype=np.uint32), (rounds, 1))
-        return random.permuted(rows, axis=1)[:, None] * np.uint32(memory.LINE)
-    role = form.role if isinstance(form, Move) else port.name.removeprefix("shared_")[0]
-    low, high = values.integers(form.type if isinstance(form, Move) else form.types[role])
+        return random.permuted(rows, axis=1)[:, None] * np.uint32(LINE)
+    role = form.role or port.name.removeprefix("shared_")[0]
+    low, high = values.integers(form.types.get(role, form.a))
     if port.bytes:
-        lines = random.integers(low, high, (rounds, *memory.extents(form, role)), endpoint=True)
-        return memory.write(form, role, lines)
+        lines = random.integers(low, high, (rounds, *extents(form, role)), endpoint=True)
+        return write_memory(form, role, lines)
     fragment = table[form.key(role)]
     if fragment.windowed:
         slots = random.integers(low, high, (rounds, operand(fragment.key).size), endpoint=True)
     else:
         shape = (rounds, fragment.computations, *fragment.dimensions)
         slots = gather(random.integers(low, high, shape, endpoint=True), fragment)
-    return values.write(operand(fragment.key), slots)
+    return write_registers(operand(fragment.key), slots)

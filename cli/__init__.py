@@ -1,7 +1,6 @@
 """The command line: ``main`` runs a command and turns what goes wrong into a line and an exit code.
 
-There is a module for each command, named after it. Only that of the command that is called is loaded: all of them take
-longer than a look-up.
+Only the module of the command that is called is loaded: all of them take longer than a look-up.
 """
 
 from __future__ import annotations
@@ -14,21 +13,23 @@ from importlib import import_module
 
 import typer
 
-from .. import LanemapError
-from ..db.errors import NoRowsError
-from ..db.interruption import stop
+from .. import LanemapError, NoRowsError, interruption
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
+from .options import described, option
 
 __all__ = ["application", "main"]
 
-#: The module of each command, in the order of the help.
-_MODULES = {
-    name.rstrip("_"): name
-    for name in (
-        *("capture", "chain", "check", "decode", "diff", "draw", "export", "find", "import_", "ingest", "list_"),
-        *("remove", "report", "serve", "show", "site", "sql"),
-    )
+#: The commands of each module.
+_COMMANDS = {
+    "capture": "capture",
+    "compare": "check diff report",
+    "export": "draw export",
+    "flow": "chain decode",
+    "load": "import ingest remove",
+    "look": "find list show sql",
+    "serve": "serve site",
 }
+_MODULES = {name: module for module, names in _COMMANDS.items() for name in names.split()}
 
 #: What typer raises where the command line is used wrongly: an exception of its own, or before 0.29 one of click.
 _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -39,9 +40,10 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         # End quietly, as other tools do, when the reader of our output has seen enough of it.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, _terminate)
+    # As after Ctrl-C, so that what is half written is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        if signal.getsignal(signal.SIGINT) is stop:
+        if signal.getsignal(signal.SIGINT) is interruption.stop:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _open_streams()
         code = application(*sys.argv[1:2])(standalone_mode=False)
@@ -52,9 +54,9 @@ def main() -> None:
         words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
         code = complain(f"{words} (see {command} --help)")
     except NoRowsError as error:
-        from ..ingest.importing import adding
+        from .. import importing
 
-        known = adding(error.key)
+        known = importing.adding(error.key)
         code = complain(f"{error}: {'; '.join(known)}" if known else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
@@ -69,18 +71,16 @@ def main() -> None:
 
 def application(command: str | None = None) -> typer.Typer:
     """The application with one command, or with all of them where there is no such command."""
-    names = [command] if command in _MODULES else [*_MODULES]
+    names = [command] if command in _MODULES else sorted(_MODULES)
     for name in names:
         import_module(f".{_MODULES[name]}", __name__)
     made = copy(app)
     loaded = {each.name or getattr(each.callback, "__name__", ""): each for each in app.registered_commands}
     made.registered_commands = [loaded[name] for name in names]
+    for each in made.registered_commands:
+        if each.callback:
+            described(each.callback, option)
     return made
-
-
-def _terminate(*_: object) -> None:
-    """End as after Ctrl-C, so that what is half written is cleared away."""
-    sys.exit(TERMINATED)
 
 
 class _Closed(io.StringIO):
@@ -92,11 +92,7 @@ class _Closed(io.StringIO):
 
 
 def _open_streams() -> None:
-    """Python has None for what the shell has closed.
-
-    Raises:
-        LanemapError: there is no output. The next file to be opened would be taken for it.
-    """
+    """Python has None for what the shell has closed. Without an output the next file to be opened would be it."""
     if sys.stdin is None:
         sys.stdin = _Closed()
     if sys.stderr is None:

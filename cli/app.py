@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .. import Database, __version__
+from .. import Database, __version__, masked, printable
 from .. import open as open_lanemap
-from ..db.errors import masked, printable
 
 app = typer.Typer(
     name="lanemap",

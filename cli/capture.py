@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -14,50 +15,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, measure, send_capture, shipped_capture, write_capture
-from ..db.fragment import Source
-from ..db.instructions import Form
-from ..db.location import named_file
-from ..db.reader import Rows
+from .. import LanemapError, Rows, Source, measure, named_file, names, send_capture, shipped_capture, write_capture
+from .. import send as sending
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Format, Output, SomeShape, SomeTypes
+from .options import Format, read_token
 from .output import counted, table, write_rows
-from .token import read_token
 
 if TYPE_CHECKING:
-    from ..db.forms import Move
+    from .. import Form
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
-def capture(  # over 40 lines: most of them are its options
-    pattern: Annotated[
-        str | None,
-        typer.Option("--instruction", "-i", help="mma, mma.sp, or a pattern such as '*.b1.*'.", metavar="NAME"),
-    ] = None,
-    shape: SomeShape = None,
-    type: SomeTypes = None,  # noqa: A002
+def capture(
+    instruction: Annotated[str | None, "mma, mma.sp, or a pattern such as '*.b1.*'."] = None,
+    shape: str | None = None,
+    type: list[str] | None = None,
     device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0, metavar="N")] = 0,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write a capture file, not the database.", metavar="FILE")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the source. Default: after the GPU.", metavar="NAME")
-    ] = None,
-    send: Annotated[
-        str | None, typer.Option("--send", help="Send it to a server, not into the database.", metavar="URL")
-    ] = None,
-    token_file: Annotated[
-        str | None, typer.Option("--token-file", help="The token of that server.", metavar="FILE")
-    ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Say what would run. Needs no GPU.")] = False,
+    output: Annotated[str | None, "Write a capture file, not the database."] = None,
+    name: Annotated[str | None, "Name of the source. Default: after the GPU."] = None,
+    send: str | None = None,
+    token_file: Annotated[str | None, "The token of that server."] = None,
+    listed: Annotated[bool, "Say what would run. Needs no GPU."] = False,
     ptx: Annotated[
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", "-a", help="List every instruction, also those that the card does not have.")
-    ] = False,
-    format: Output = Format.TABLE,  # noqa: A002
-    db: Db = None,
+    everything: Annotated[bool, "List every instruction, also those that the card does not have."] = False,
+    format: Format = Format.TABLE,
+    db: str | None = None,
 ) -> None:
     """Measure layouts on the GPU of this machine.
 
@@ -65,18 +49,23 @@ def capture(  # over 40 lines: most of them are its options
     toolkit) and an NVIDIA driver. Exit code 1: an instruction failed, or disagrees with the document or with another
     instruction.
     """
-    from ..db.forms import select
-
-    if output is not None and (show or ptx is not None):
-        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if show else '--ptx'}")
+    if output is not None and (listed or ptx is not None):
+        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if listed else '--ptx'}")
     file = None if output is None else named_file(output, "a capture file")
-    if show or ptx is not None:
-        _write_forms(select(pattern, shape, type), ptx, format if show else None)
+    if listed or ptx is not None:
+        _write_forms(names.select(instruction, shape, type), ptx, format if listed else None)
         return
-    token = _token(send, token_file)
+    if (send is None) != (token_file is None):
+        raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
+    if send is not None and token_file is not None:
+        # Both are asked for before anything is measured.
+        sending.expect_address(send)
+        token = read_token(token_file)
+    # Each process takes a core; threads of numpy's would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     started = time.perf_counter()
-    with _progress(len(select(pattern, shape, type))) as advance:
-        source = measure(pattern, shape, type, device=device, name=name, progress=advance)
+    with _progress(len(names.select(instruction, shape, type))) as advance:
+        source = measure(instruction, shape, type, device=device, name=name, progress=advance)
     seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
     if file:
         write_capture(source, file)
@@ -88,27 +77,33 @@ def capture(  # over 40 lines: most of them are its options
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
     _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
-    from ..db.crosscheck import failures  # what lists forms alone goes without numpy
+    from .. import crosscheck  # what lists forms alone goes without numpy
 
-    troubles = list(failures(source))
+    troubles = list(crosscheck.failures(source))
     for trouble in troubles:
         complain(trouble.words)
     if troubles:
         raise typer.Exit(DISAGREES)
 
 
-def _write_forms(forms: Sequence[Form | Move], folder: str | None, form: Format | None) -> None:
+def _write_forms(forms: Sequence[Form], folder: str | None, form: Format | None) -> None:
     """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
     if folder is not None:
-        from ..capture.kernels import write_kernels
+        from .. import kernels
 
         written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{counted(write_kernels(forms, written), 'kernel')} in {written}\n")
-    found = _forms(forms)
+        sys.stdout.write(f"{counted(kernels.write_kernels(forms, written), 'kernel')} in {written}\n")
     if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
-        sys.stdout.write(table(Rows(("target", "instruction"), [(row[-1], row[0]) for row in found.rows])))
+        sys.stdout.write(table(Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in forms])))
     elif form:
-        write_rows(found, form)
+        rows: list[tuple[str | None, ...]] = []
+        for each in forms:
+            selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
+            moved = None, each.layout, None
+            told = moved if each.role else (each.d, " ".join(each.majors), selectors)
+            rows.append((each.mnemonic, each.shape, each.a, *told, each.target))
+        columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
+        write_rows(Rows(columns, rows), form)
 
 
 def _write_results(source: Source, summary: Sequence[str], form: Format, *, everything: bool) -> None:
@@ -117,16 +112,21 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
     for line in summary:
         lines = wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         say.write("\n".join(lines) + "\n")
+    rows = []
+    for each in source.provenance["instructions"]:
+        documented = each["documented"]["verdict"] if each["documented"] else None
+        message = each["message"] if each["status"] == "failed" else None
+        measured = each["instruction"], each["status"], each["probes"], round(each["seconds"], 3)
+        rows.append((*measured, documented, message))
     if form is not Format.TABLE:
-        write_rows(_results(source), form)
+        write_rows(Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows), form)
     elif everything:
-        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in _results(source).rows])))
+        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in rows])))
 
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
     """What was captured, how it compares with the run that ships of the same architecture, and where it is."""
-    from ..db.compare import Verdict
-    from ..db.crosscheck import diff
+    from .. import Verdict, crosscheck
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     count = Counter(result["status"] for result in source.provenance["instructions"])
@@ -138,23 +138,11 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
     if shipped is None:
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(each.key in {other.key for other in shipped.fragments} for each in source.fragments):
-        results = diff(source, shipped).comparisons[0].results
+        results = crosscheck.diff([source], [shipped]).comparisons[0].results
         found = Counter(each.verdict for each in results)
         said = [f"{found[each]} {each.value}" for each in Verdict if found[each] and each is not Verdict.RIGHT_ONLY]
         yield f"compared with {shipped.name}, which ships: {', '.join(said)}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
-
-
-def _token(url: str | None, file: str | None) -> str:
-    """The token for a server, asked for before anything is measured."""
-    from ..capture.send import expect_address
-
-    if (url is None) != (file is None):
-        raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
-    if url is None or file is None:
-        return ""
-    expect_address(url)
-    return read_token(file)
 
 
 def _send(source: Source, file: Path | None, url: str, token: str) -> str:
@@ -172,32 +160,6 @@ def _send(source: Source, file: Path | None, url: str, token: str) -> str:
         kept.unlink()
         kept.parent.rmdir()
     return stored
-
-
-def _forms(forms: Sequence[Form | Move]) -> Rows:
-    """What a capture would run."""
-    from ..db.forms import Move
-
-    columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
-    rows: list[tuple[str | None, ...]] = []
-    for each in forms:
-        if isinstance(each, Move):
-            rows.append((each.mnemonic, each.shape, each.type, None, each.layout, None, each.target))
-            continue
-        selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
-        rows.append((each.mnemonic, each.shape, each.a, each.d, " ".join(each.majors), selectors, each.target))
-    return Rows(columns, rows)
-
-
-def _results(source: Source) -> Rows:
-    """One row per instruction: what became of it."""
-    rows = []
-    for result in source.provenance["instructions"]:
-        documented = result["documented"]["verdict"] if result["documented"] else None
-        message = result["message"] if result["status"] == "failed" else None
-        seconds = round(result["seconds"], 3)
-        rows.append((result["instruction"], result["status"], result["probes"], seconds, documented, message))
-    return Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows)
 
 
 @contextmanager

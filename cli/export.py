@@ -1,69 +1,110 @@
-"""``lanemap export``."""
+"""What is drawn or written: ``lanemap draw`` and ``export``."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError, Query
-from ..db import lookup, names
-from ..db.notation import NOTATIONS
+from .. import LanemapError, Query, Which, formats, lookup, names, notation
 from .app import DISAGREES, app, complain, open_database
-from .options import Db, Major, Selector, SomeInstruction, SomeOperand, SomeRole, SomeShape, SomeTypes, Source
+from .options import Operand, SomeOperand
 from .output import binary_stdout, remark
 
+PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in formats.FORMATS})  # type: ignore[misc]
+
+
+@app.command(epilog="Example: lanemap draw m16n8k16 f16 A --output a.svg")
+def draw(
+    operand: Operand,
+    output: str = "-",
+    format: Annotated[PictureFormat | None, "Default: by the ending of --output, else svg."] = None,
+    diff: tuple[str, str] | None = None,
+    accumulator: str | None = None,
+    lane: Annotated[list[int] | None, "Colour only this lane."] = None,
+    values: str | None = None,
+    ptx: bool = False,
+    whole: bool = False,
+    title: Annotated[bool, typer.Option("--title/--no-title", help="Say above it what it shows.")] = True,
+    db: str | None = None,
+    **which: Unpack[Which],
+) -> None:
+    """Draw an operand, or a whole instruction, as a picture.
+
+    Without ROLE it is the whole instruction, C and D with the most exact type unless --accumulator names one. A name
+    that several have is refused, with what there is to choose from. The picture is an SVG, which follows the reader's
+    dark mode, or a PNG or PDF, which need Pillow and ReportLab.
+    """
+    named = names.operand(operand)
+    with open_database(db) as database:
+        picture = database.draw(
+            str(named.shape),
+            named.type,
+            named.role,
+            accumulator=accumulator,
+            diff=diff,
+            lanes=lane or (),
+            values=values,
+            ptx=ptx,
+            whole=whole,
+            title=title,
+            **which,
+        )
+    if output != "-":
+        picture.save(output, format)
+        return
+    form = format or "svg"
+    stream = sys.stdout.buffer if form == "svg" else binary_stdout(form)
+    picture.write(form, stream)
+    stream.flush()
+
+
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *NOTATIONS)}
-_AUDIENCES = ", ".join(f"{each.name} ({each.audience})" for each in NOTATIONS.values())
+_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *notation.NOTATIONS, *notation.GONE)}
+_AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in notation.NOTATIONS.items())
 FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
-Exported = Annotated[
-    FileFormat | None,
-    typer.Option(
-        "--format",
-        "-f",
-        help=f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv.",
-        case_sensitive=False,
-        metavar="FORMAT",
-    ),
-]
+_FORMATS = f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv."
 
 
 @app.command(epilog="Example: lanemap export --format parquet --output layouts.parquet --shape m16n8k16")
-def export(  # over 40 lines with its options
+def export(
     operand: SomeOperand = None,
-    format: Exported = None,  # noqa: A002
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.", metavar="FILE")] = "-",
-    source: Source = DEFAULT_SOURCE,
-    instruction: SomeInstruction = None,
-    shape: SomeShape = None,
-    type: SomeTypes = None,  # noqa: A002
-    role: SomeRole = None,
-    major: Major = None,
-    selector: Selector = None,
-    db: Db = None,
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", "-f", help=_FORMATS, case_sensitive=False, metavar="FORMAT")
+    ] = None,
+    output: str = "-",
+    shape: str | None = None,
+    type: list[str] | None = None,
+    role: str | None = None,
+    db: str | None = None,
+    **which: Unpack[Which],
 ) -> None:
     """Write layouts as a table, or in another notation.
 
     The words name an operand or an instruction, as for show; the options select from everything. The layouts are of
     the source that look-ups read: --source names another one, and --source all is every source. A dataset is a folder
-    of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table. A notation is of one
-    source, and is evaluated again and compared with the rows before it is written. Exit code 1: it cannot express some
-    of the fragments; 2: it can express none.
+    of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table. A notation has what
+    that source only draws as it was measured, names the source of each fragment, and is compared with every row before
+    it is written. Exit code 1: it cannot express some of the fragments; 2: it can express none.
     """
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
-    more: dict[str, Any] = {"instruction": instruction, "major": major, "selector": selector, "source": source}
-    query = [Query(shape, each, role, **more) for each in names.one_or_several(type)]
+    query = [Query(shape, each, role, **which) for each in names.one_or_several(type)]
     with open_database(db) as database:
         if operand:
-            named = names.operand(operand, **more)
-            query = [lookup.of_dense(database.reader, named)]
-            if named.parameters()["role"]:
-                remark(lookup.remarks(named, lookup.fragments(database.reader, *query)))
-        if format in NOTATIONS:
+            named = names.operand(operand, **which)
+            role, best = named.parameters()["role"], format in (*notation.NOTATIONS, *notation.GONE)
+            if role and best:
+                found = database.operand(named, rows=False)
+            else:
+                found = lookup.densest(database.matching(replace(named, source=None) if best else named))
+            query = [replace(named, instruction=found[0].instruction)]
+            if role:
+                remark(lookup.remarks(named, found))
+        if format in (*notation.NOTATIONS, *notation.GONE):
             made = database.export(None if output == "-" else output, format=format, query=query)
             sys.stdout.write(made.text if output == "-" else "")
             for error in made.refused:

@@ -1,20 +1,22 @@
-"""The arguments and options that several commands share, each said once."""
+"""The parameters of commands and routes: what each is for and what it looks like, said once by its name.
+
+A command has a plain signature. What its parameters are called on the command line, what their help says and how they
+are completed comes from the table, and where a help is narrower there, from the signature: ``Annotated[int, "..."]``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
-from ..db.connection import connect, state
-from ..db.location import locate
-from ..db.lookup import following
-from ..db.reader import Reader
-from ..db.report import FORMATS as REPORTS
-from .numbers import integer
+from .. import DEFAULT_SOURCE, Database, LanemapError, existing, named_file
 
 
 class Format(StrEnum):
@@ -35,48 +37,59 @@ class By(StrEnum):
     LANE = "lane"
 
 
-ReportFormat = StrEnum("ReportFormat", {name.upper(): name for name in REPORTS})  # type: ignore[misc]
-REPORT = ReportFormat("table")
+class ReportFormat(StrEnum):
+    """How the report of a comparison comes out."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+    JUNIT = "junit"
+    GITHUB = "github"
 
 
-def _completed(ask: Callable[[Reader], Iterable[str]], incomplete: str, fallback: Sequence[str] = ()) -> list[str]:
-    """What the database says may come next, or the usual names before there is one."""
-    names: Iterable[str] = fallback
-    try:
-        location = locate()
-        if state(location) is not None:
-            names = ask(connect(location))
-    except Exception:  # noqa: S110 - a completer must never disturb the shell
-        pass
-    return [name for name in names if name.lower().startswith(incomplete.lower())]
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
+
+
+def integer(text: str | int) -> int:
+    """A whole number as people write one; Python itself would take 1_0 for 10.
+
+    >>> integer("-1")
+    -1
+    """
+    if not _INTEGER.fullmatch(str(text)):  # a default is one already
+        raise typer.BadParameter(f"{text!r} is not a valid integer.")
+    return int(text)
 
 
 Completer = Callable[[typer.Context, str], list[str]]
 
 
-def completer(statement: str, fallback: Sequence[str] = ()) -> Completer:
-    """A completer for the names that the database gives; ``:shape`` is the shape that was named before."""
+def completer(column: str, fallback: Sequence[str] = (), role: str | None = None) -> Completer:
+    """A completer for what the database has in a column, of the shape that was named before; or the usual names."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         shape = context.params.get("shape")
-        asked = {"shape": shape if isinstance(shape, str) else None}
-        return _completed(
-            lambda reader: [str(row[0]) for row in reader.select(statement, asked).rows], incomplete, fallback
-        )
+        named = shape if isinstance(shape, str) else None
+        return _offered(lambda database: database.names(column, named, role), fallback, incomplete)
 
     return complete
 
 
-_shapes = completer("SELECT DISTINCT shape FROM fragment ORDER BY 1", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
-_types = completer(
-    "SELECT DISTINCT type FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1",
-    ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"),
-)
-_roles = completer(
-    "SELECT DISTINCT role FROM fragment WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape) ORDER BY 1", "ABCDE"
-)
-_instructions = completer("SELECT DISTINCT instruction FROM fragment ORDER BY 1", ("mma", "mma.sp"))
-source_names = completer("SELECT name FROM source ORDER BY id", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
+def _offered(names: Callable[[Database], Sequence[str]], fallback: Sequence[str], incomplete: str) -> list[str]:
+    """The names that begin as somebody has begun. Whatever is wrong, a completer must never disturb the shell."""
+    found = fallback
+    with suppress(Exception):
+        if database := existing():
+            found = names(database)
+    return [name for name in found if name.lower().startswith(incomplete.lower())]
+
+
+def next_words(words: Sequence[str], context: typer.Context, incomplete: str) -> list[str]:
+    """The words that may follow those of one operand, or that may begin one."""
+    return (
+        _offered(lambda database: database.following(words), (), incomplete) if words else _SHAPES(context, incomplete)
+    )
 
 
 def operand_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -84,64 +97,161 @@ def operand_word(context: typer.Context, incomplete: str) -> list[str]:
     return next_words(context.params.get("operand") or [], context, incomplete)
 
 
-def next_words(words: Sequence[str], context: typer.Context, incomplete: str) -> list[str]:
-    """The words that may follow those of one operand, or that may begin one."""
-    return _completed(lambda reader: following(reader, words), incomplete) if words else _shapes(context, incomplete)
+class Parameter(NamedTuple):
+    """What a parameter is for, an example of it, and on the command line its short name, value and completer."""
+
+    help: str
+    example: str | None = None
+    short: str | None = None
+    metavar: str | None = None
+    complete: Completer | None = None
+    default: str | None = None
 
 
-Operand = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SHAPE TYPE ROLE",
-        help="Instead of SHAPE and TYPE, an instruction may have one name, such as a mnemonic.",
-        autocompletion=operand_word,
+_SHAPES = completer("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
+source_names = completer("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
+
+PARAMETERS = {
+    "shape": Parameter("Rows M, columns N and depth K", "m16n8k16", complete=_SHAPES),
+    "type": Parameter(
+        "Type of its elements", "bf16", complete=completer("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
     ),
-]
+    "role": Parameter("A, B, C, D, E, SFA or SFB; r or p of a matrix move", complete=completer("role", "ABCDE")),
+    "instruction": Parameter(
+        "Where several have it", "mma.sp", "-i", "NAME", completer("instruction", ("mma", "mma.sp"))
+    ),
+    "major": Parameter("row or col, where there are both (m8n8k4 f16)", None, "-m"),
+    "selector": Parameter("Sparsity selector, for E"),
+    "qualifiers": Parameter("What else the layout depends on", "x4.trans", "-q"),
+    "source": Parameter(
+        "Where the layout comes from, or all", None, "-s", complete=source_names, default=DEFAULT_SOURCE
+    ),
+    "row": Parameter("Row of the operand's matrix, from 0", None, "-r"),
+    "col": Parameter("Column of the operand's matrix, from 0", None, "-c"),
+    "lane": Parameter("Thread in its group, from 0", None, "-l"),
+    "reg": Parameter("Index in the operand's registers, from 0", None, "-g"),
+    "slot": Parameter("Element in the register, low bits first, from 0", None, "-t"),
+    "computation": Parameter("Which of several products or matrices, from 1"),
+    "by": Parameter("Draw the matrix, or the register file", None, "-b"),
+    "whole": Parameter("All of a large operand, not only what repeats"),
+    "accumulator": Parameter("Type of C and D of a whole instruction", "f32", "-a", "TYPE"),
+    "diff": Parameter("Mark where two sources differ", metavar="LEFT RIGHT"),
+    "values": Parameter("Colour only these", "'T0:{a0,a1}'"),
+    "ptx": Parameter("Label cells as PTX does: T0:{a0,a1}"),
+    "format": Parameter("How the answer comes out", None, "-f"),
+    "output": Parameter("A file, or - for stdout", None, "-o", "FILE"),
+    "name": Parameter("What to call the source", None, "-n"),
+    "python": Parameter("The Python that has the library of a mapping", metavar="PATH"),
+    "slips": Parameter("List what is wrong or doubtful in the text itself"),
+    "catalogue": Parameter("Write files of the catalogue to this folder", metavar="DIR"),
+    "seconds": Parameter("How long it may take"),
+    "rows": Parameter("How many rows it may give"),
+    "columns": Parameter("A CSV with lane, reg, slot, col to make metadata of; - for stdin", None, "-c", "FILE"),
+    "transpose": Parameter("Take D transposed", None, "-t"),
+    "relabel": Parameter("Renumber K where that avoids movement", None, "-k"),
+    "first": Parameter("The instruction, where several have the first", metavar="NAME"),
+    "second": Parameter("The instruction, where several have the second", metavar="NAME"),
+    "count": Parameter("Neighbours to load or store together: A along M, others along N", None, "-n"),
+    "send": Parameter("Send it to a server, not into the database", metavar="URL"),
+    "token_file": Parameter("The token of a server", metavar="FILE"),
+    "listed": Parameter("List what there is"),
+    "strict": Parameter("Fail for what an erratum explains, and for what nobody can judge, too"),
+    "matrix": Parameter("Count the verdicts of each two sources, too"),
+    "against": Parameter("Compare only with this source, or library", None, None, "SOURCE", source_names),
+    "allow_unjudged": Parameter("Do not fail for what the right side has nothing of"),
+    "fragment": Parameter("Only this operand", "'m16n8k16 f16 A'", metavar="OPERAND"),
+    "everything": Parameter("List every element that differs", None, "-a"),
+    "db": Parameter("A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", None, "-d", "URL"),
+}
+#: What stands last in a help.
+_LAST = ("format", "output", "db")
+
+
+def described(function: Callable[..., Any], describe: Callable[[str, Any, str], Any]) -> None:
+    """Say in the signature of a command or a route what the table says of its parameters.
+
+    ``describe`` makes the annotation of a parameter, of its name, its type and what it is for. Those of ``**which``, a
+    TypedDict, stand in the signature one by one. What describes itself stays as it is.
+    """
+    if hasattr(function, "__signature__"):
+        return
+    found = []
+    for name, kind, default in _parameters(function):
+        base, own, *_ = (*get_args(kind), None) if get_origin(kind) is Annotated else (kind, None)
+        says = PARAMETERS.get(name)
+        if isinstance(own, str):
+            kind = describe(name, base, own)
+        elif own is None and says is not None:
+            words = ", as in ".join(filter(None, (says.help, says.example)))
+            kind = describe(name, base, words + "." * (words[-1] not in ".]"))
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    found.sort(key=lambda each: each.name in _LAST)
+    vars(function).update(__signature__=inspect.Signature(found))
+    function.__annotations__.clear()
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The name, type and default of each parameter."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, given in inspect.signature(function).parameters.items():
+        if given.kind is not given.VAR_KEYWORD:
+            yield name, hints[name], given.default
+            continue
+        for field, kind in get_type_hints(get_args(hints[name])[0]).items():
+            default = PARAMETERS[field].default
+            yield field, str if default else kind, default
+
+
+def plain(kind: Any) -> Any:
+    """A type without None."""
+    return next(each for each in get_args(kind) if each is not NoneType) if isinstance(kind, UnionType) else kind
+
+
+def option(name: str, kind: Any, words: str) -> Any:
+    """The annotation of an option of the command line."""
+    says, inner = PARAMETERS.get(name, Parameter("")), plain(kind)
+    single = get_args(inner)[0] if get_origin(inner) is list else inner
+    more: dict[str, Any] = {"metavar": says.metavar or name.upper(), "autocompletion": says.complete}
+    if single is int:
+        more |= {"parser": integer, "metavar": "N"}
+    elif single is float:
+        more["metavar"] = "N"
+    elif single is bool or (inspect.isclass(single) and issubclass(single, StrEnum)):
+        more = {"case_sensitive": False}
+    if single is not inner:
+        words += " May be repeated."
+    flags = filter(None, (f"--{_FLAGS.get(name, name.replace('_', '-'))}", says.short))
+    return Annotated[kind, typer.Option(*flags, help=words, **more)]
+
+
+#: What an option is called where Python has another use for the name.
+_FLAGS = {"everything": "all", "listed": "list", "show": "open"}
+
+
+def argument(metavar: str, words: str, complete: Completer | None = None) -> Any:
+    """What the signature of a command says of an argument."""
+    return typer.Argument(metavar=metavar, help=words, autocompletion=complete)
+
+
+_NAME = "Instead of SHAPE and TYPE, an instruction may have one name, such as a mnemonic."
+Operand = Annotated[list[str], argument("SHAPE TYPE ROLE", _NAME, operand_word)]
 SomeOperand = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="SHAPE TYPE ROLE", help="An instruction, or one operand of it.", autocompletion=operand_word
-    ),
+    list[str] | None, argument("SHAPE TYPE ROLE", "An instruction, or one operand of it.", operand_word)
 ]
-SomeShape = Annotated[
-    str | None, typer.Option("--shape", help="Only this shape.", metavar="SHAPE", autocompletion=_shapes)
-]
-SomeTypes = Annotated[
-    list[str] | None,
-    typer.Option("--type", help="Only this type. May be repeated.", metavar="TYPE", autocompletion=_types),
-]
-SomeRole = Annotated[str | None, typer.Option("--role", help="Only this role.", metavar="ROLE", autocompletion=_roles)]
-SomeInstruction = Annotated[
-    str | None,
-    typer.Option(
-        "--instruction", "-i", help="As in mma.sp, where several have it.", metavar="NAME", autocompletion=_instructions
-    ),
-]
-Major = Annotated[
-    str | None, typer.Option("--major", "-m", help="row or col, where there are both (m8n8k4 f16).", metavar="MAJOR")
-]
-Drawn = Annotated[By, typer.Option("--by", "-b", help="Draw the matrix, or the register file.", case_sensitive=False)]
-Whole = Annotated[bool, typer.Option("--whole", help="All of a large operand, not only what repeats.")]
-Computation = Annotated[
-    int | None, typer.Option("--computation", parser=integer, help="1 to 4, in m8n8k4 f16.", metavar="N")
-]
-Selector = Annotated[
-    int | None, typer.Option("--selector", parser=integer, help="Sparsity selector, for E.", metavar="N")
-]
-Source = Annotated[
-    str,
-    typer.Option(
-        "--source", "-s", help="Where the layout comes from, or all.", metavar="SOURCE", autocompletion=source_names
-    ),
-]
-SomeSource = Annotated[
-    str | None, typer.Option("--source", "-s", help="Only this source.", metavar="SOURCE", autocompletion=source_names)
-]
-Output = Annotated[Format, typer.Option("--format", "-f", help="How rows come out.", case_sensitive=False)]
-Report = Annotated[ReportFormat, typer.Option("--format", "-f", help="How the report comes out.", case_sensitive=False)]
-ReportFile = Annotated[Path | None, typer.Option("--output", "-o", help="Write it to a file.", metavar="FILE")]
-Everything = Annotated[bool, typer.Option("--all", "-a", help="List every element that differs.")]
-Db = Annotated[
-    str | None,
-    typer.Option("--db", "-d", help="A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", metavar="URL"),
-]
+
+
+def read_text(file: str, what: str, most: int = -1) -> str:
+    """The text in a file, or so many characters of it."""
+    try:
+        with named_file(file, what).open(encoding="utf-8", newline="") as stream:
+            return stream.read(most)
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
+def read_token(file: str) -> str:
+    """The token in a file, without the end of its line. What is too short to be a secret is refused."""
+    token = read_text(file, "a file that holds a token").strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise LanemapError(f"{file} holds no token: write 16 characters or more into it, as openssl rand -hex 32 does")
+    return token

@@ -7,34 +7,35 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from .. import __version__
-from ..db.errors import LanemapError
-from ..db.reader import Rows
-from ..db.report.columns import plain
-from ..db.report.columns import table as table
+from .. import LanemapError, Rows, __version__, plain
+from .. import table as table
 from .app import complain
 from .options import Format
 
 if TYPE_CHECKING:
-    from ..db.crosscheck import Check
+    from .. import Check
 
 
 def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
     """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
     # In one piece: what cannot be written is found before any of it is.
-    write(encoded(rows, form, room() if output == "-" else None), output, form.value)
+    piped = output == "-" and not sys.stdout.seekable()
+    write(encoded(rows, form, room() if output == "-" else None, piped=piped), output, form.value)
 
 
-def encoded(rows: Rows, form: Format, room: int | None = None) -> str | bytes:
-    """Rows in a format: Parquet and Arrow as bytes, others as text, a table no wider than ``room``."""
+def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = False) -> str | bytes:
+    """Rows in a format: Parquet and Arrow as bytes, others as text, a table no wider than ``room``.
+
+    Arrow for a pipe is a stream, which others can read while it is written.
+    """
     if form in (Format.PARQUET, Format.ARROW):
-        return _binary(rows, form)
+        return _binary(rows, form, piped=piped)
     return table(rows, room) if form is Format.TABLE else _text(rows, form)
 
 
@@ -44,45 +45,31 @@ def room() -> int | None:
     return shutil.get_terminal_size().columns if known else None
 
 
-def write(data: str | bytes, output: str, form: str = "") -> None:
-    """Print, or write to a file that appears whole or not at all.
+def write(data: str | bytes, output: str, form: str = "", reads: Iterable[str] = ()) -> None:
+    """Print, for ``-``, or write to a file that appears whole or not at all, but to none of those that it ``reads``.
 
-    Args:
-        data: what to write.
-        output: a file, or ``-`` for stdout.
-        form: what bytes are called in the message that they are not for a terminal.
-
-    Raises:
-        LanemapError: stdout is a terminal and the format is binary, or the file cannot be written.
+    ``form`` is what bytes are called in the message that they are not for a terminal.
     """
-    if output == "-":
-        if isinstance(data, str):
-            sys.stdout.write(data)
-        else:
-            stream = binary_stdout(form)
-            stream.write(data)
-            stream.flush()
-        return
-    from ..db.files import atomically
+    if output != "-":
+        from .. import files
 
-    with atomically(Path(output)) as file:
-        file.write(data.encode() if isinstance(data, str) else data)
+        with files.atomically(Path(output), [Path(each) for each in reads if Path(each).is_file()]) as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+    elif isinstance(data, str):
+        sys.stdout.write(data)
+    else:
+        stream = binary_stdout(form)
+        stream.write(data)
+        stream.flush()
 
 
-def write_report(check: Check, form: str, output: Path | None, *, everything: bool, sides: Sequence[str] = ()) -> None:
-    """Print the report of a comparison, or write it to a file, which must not be one of the two sides."""
+def write_report(check: Check, form: str, output: str, reads: Iterable[str] = (), **how: bool) -> None:
+    """Print the report of a comparison, or write it to a file, which must not be one of those that were compared."""
     import shlex
-
-    from ..db.files import atomically
 
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
     made["date"] = datetime.now(UTC).date().isoformat()
-    text = replace(check, made=made).report(form, everything=everything)
-    if output is None:
-        sys.stdout.write(text)
-        return
-    with atomically(output, [Path(side) for side in sides if Path(side).is_file()]) as stream:
-        stream.write(text.encode())
+    write(replace(check, made=made).report(form, **how), output, reads=reads)
 
 
 def _text(rows: Rows, form: Format) -> str:
@@ -141,10 +128,10 @@ def binary_stdout(what: str) -> IO[bytes]:
     return sys.stdout.buffer
 
 
-def _binary(rows: Rows, form: Format) -> bytes:
+def _binary(rows: Rows, form: Format, *, piped: bool) -> bytes:
     import pyarrow as pa
 
-    from ..db.export import write_arrow, write_parquet
+    from .. import write_arrow, write_parquet
 
     arrays = []
     for name, column in zip(rows.columns, rows.named().by_column(), strict=True):
@@ -157,5 +144,8 @@ def _binary(rows: Rows, form: Format) -> bytes:
             ) from None
     written = pa.Table.from_arrays(arrays, names=list(rows.columns))
     stream = io.BytesIO()
-    (write_parquet if form is Format.PARQUET else write_arrow)(written, stream)
+    if form is Format.PARQUET:
+        write_parquet(written, stream)
+    else:
+        write_arrow(written, stream, piped=piped)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""``lanemap serve``."""
+"""What a browser sees: ``lanemap serve`` and ``site``."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ import socket
 import sys
 from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .. import LanemapError
 from .app import app, complain, open_database
-from .options import Db
-from .token import read_token
+from .options import argument, read_token
 
 _EXPOSED = "every machine that can reach this one may read the database, unencrypted"
 
 
 @app.command(epilog="Example: lanemap serve --port 0")
-def serve(  # over 40 lines with its options
-    host: Annotated[
-        str, typer.Option("--host", help="Where to listen; 0.0.0.0 is for everyone.", metavar="HOST")
-    ] = "127.0.0.1",
+def serve(
+    host: Annotated[str, "Where to listen; 0.0.0.0 is for everyone."] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535, metavar="PORT")
     ] = 8000,
-    name: Annotated[
-        list[str] | None,
-        typer.Option("--name", help="Another name that requests may use. May be repeated.", metavar="NAME"),
-    ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
-    token_file: Annotated[
-        str | None, typer.Option("--token-file", help="Take captures from those who have this token.", metavar="FILE")
-    ] = None,
-    db: Db = None,
+    name: Annotated[list[str] | None, "Another name that requests may use."] = None,
+    proxy: Annotated[list[str] | None, "The address of a proxy, whose X-Forwarded-For is believed."] = None,
+    show: Annotated[bool, "Open it in a browser."] = False,
+    token_file: Annotated[str | None, "Take captures from those who have this token."] = None,
+    sql_as_superuser: Annotated[
+        bool,
+        typer.Option(
+            "--sql-as-superuser",
+            help="Take queries in SQL where the role of the database reads password hashes and files of its server: "
+            "whoever reaches this server reads them, too.",
+        ),
+    ] = False,
+    db: str | None = None,
 ) -> None:
     """Serve the database to browsers, and to programs over HTTP.
 
@@ -44,9 +46,8 @@ def serve(  # over 40 lines with its options
     be written.
     """
     try:
-        import uvicorn
-
         from .web.app import LOCAL, create_app
+        from .web.server import Server
     except ImportError as error:
         raise LanemapError(f'serve needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
 
@@ -54,23 +55,27 @@ def serve(  # over 40 lines with its options
     with open_database(db) as database, _listening(host, port) as listening:
         place, number, *_ = listening.getsockname()
         names = {each.lower() for each in (host, socket.gethostname(), socket.getfqdn(), *(name or ()))}
-        application = create_app(database, token=token, names={*LOCAL, *names})
+        without_sql = None
+        if (privilege := database.reader.privilege()) and not sql_as_superuser:
+            without_sql = f"no queries in SQL are taken, because {privilege}: use a role that only reads tables"
+            complain(f"{without_sql}, or --sql-as-superuser")
+        application = create_app(database, token=token, names={*LOCAL, *names}, without_sql=without_sql)
         if not ip_address(place).is_loopback:
             complain(_WARNING[token is not None])
-        address = f"http://{_written(place, host)}:{number}"
+        named = "localhost" if ip_address(place).is_unspecified else host
+        address = f"http://[{named}]:{number}" if ":" in named else f"http://{named}:{number}"
         sys.stdout.write(f"Lanemap is at {address} (Ctrl-C stops it)\n")
         sys.stdout.flush()
         if show:
             import webbrowser
 
             webbrowser.open(address)
-        config = uvicorn.Config(application, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
         # At the end two threads wait for each worker process, and asyncio warns of the one that is late.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
         # Both are how a server is meant to end.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            Server(application, proxy or ()).run(sockets=[listening])
 
 
 #: What it means to listen to other machines, without and with a token.
@@ -80,19 +85,8 @@ _WARNING = (
 )
 
 
-def _written(place: str, host: str) -> str:
-    """A host as an address has it."""
-    if ip_address(place).is_unspecified:
-        host = "localhost"
-    return f"[{host}]" if ":" in host else host
-
-
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that takes connections.
-
-    Raises:
-        LanemapError: the port is taken, or the host is not one of this machine.
-    """
+    """A socket that takes connections. Refuses a port that is taken, and a host that is not of this machine."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -100,3 +94,30 @@ def _listening(host: str, port: int) -> socket.socket:
         # Python adds to some errors what it tried.
         reason = str(error.strerror).partition(" (")[0]
         raise LanemapError(f"cannot listen at {host}, port {port}: {reason}: choose another --port or --host") from None
+
+
+@app.command(epilog="Example: lanemap site public")
+def site(
+    folder: Annotated[str, argument("FOLDER", "A new folder, an empty one, or one with an earlier site.")],
+    db: str | None = None,
+) -> None:
+    """Write the pages of the explorer as files.
+
+    Any web host can serve them, and a browser opens them as they are. What needs a server is left out: SQL, and
+    comparing files. A folder that holds anything else is not touched. It needs Jinja (the extra "serve").
+    """
+    try:
+        from .web.site import write
+    except ImportError as error:
+        raise LanemapError(f'site needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
+
+    with open_database(db) as database:
+        count = write(database, Path(folder), _progress)
+    sys.stderr.write(f"{count} pages: open {Path(folder) / 'index.html'}\n")
+
+
+def _progress(done: int, total: int) -> None:
+    """Say on a terminal how many pages are written."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done} of {total} pages" + ("\r\033[K" if done == total else ""))
+        sys.stderr.flush()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
 from unicodedata import category
 
-if TYPE_CHECKING:
-    from .instructions import Key
-
-_PASSWORD = re.compile(r"(//?[^\s:/@]*:)\S*@|(password=)[^&\s]*", re.IGNORECASE)
+_INVALID = re.compile(r"(?P<reason>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
+#: Types as msgspec calls them, in words.
+_TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+_TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
+_PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
 class LanemapError(Exception):
@@ -23,10 +25,22 @@ class LanemapError(Exception):
         self.argument = argument
 
 
-class NoRowsError(LanemapError):
-    """No source has rows of a fragment; ``key`` is what names it."""
+class OutsideError(LanemapError):
+    """A coordinate is outside the range that a fragment has for it."""
 
-    def __init__(self, message: str, key: Key) -> None:
+    def __init__(self, name: str, value: object, known: range, fragment: object) -> None:
+        goes = f"it goes from {known[0]} to {known[-1]}" if len(known) > 1 else f"there is only {known[0]}"
+        super().__init__(f"{name} {value} is outside {fragment}: {goes}")
+
+
+class AbsentError(LanemapError):
+    """What was asked for is not there."""
+
+
+class NoRowsError(AbsentError):
+    """No source has rows of a fragment; ``key`` is the ``Key`` that names it."""
+
+    def __init__(self, message: str, key: Any) -> None:
         super().__init__(message)
         self.key = key
 
@@ -35,8 +49,32 @@ class UnavailableError(LanemapError):
     """The database cannot be read or written, whatever is asked of it."""
 
 
+class DamagedError(UnavailableError):
+    """What was read is not what was written."""
+
+
+def explained(error: Exception, known: Iterable[str] = ()) -> str:
+    """What msgspec found wrong in values from outside, in words; of an unknown key also which of ``known`` is meant.
+
+    >>> explained(Exception("Expected `int`, got `str` - at `$.claims[0].first`"))
+    'claims[0].first: expected a whole number, got text'
+    """
+    found = _INVALID.fullmatch(str(error))
+    assert found is not None
+    reason, place = found["reason"], found["place"]
+    if " unknown field " in reason:
+        from difflib import get_close_matches
+
+        near = get_close_matches(reason.split("`")[1], [*known], 1)
+        reason += f": did you mean {near[0]!r}?" if near else ""
+    reason = re.sub("`([^`]*)`", lambda name: " or ".join(_TYPES.get(x, repr(x)) for x in name[1].split(" | ")), reason)
+    reason = reason.replace("Object missing required field", "it has no")
+    reason = reason.replace("Object contains unknown field", "unknown key")
+    return f"{place}: {reason[0].lower()}{reason[1:]}" if place else f"{reason[0].lower()}{reason[1:]}"
+
+
 def masked(text: str) -> str:
-    """A text in which the passwords of addresses are replaced by ``***``."""
+    """A text in which the users and passwords of addresses are replaced by ``***``."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 

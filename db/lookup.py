@@ -5,36 +5,57 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypedDict, cast
 
-from .candidates import accumulators, forms
-from .errors import LanemapError, NoRowsError
-from .fragment import Element, Fragment, Packed
-from .instructions import Key, instruction
-from .integrity import seal
-from .names import DEFAULT_SOURCE as DEFAULT_SOURCE
-from .names import Query as Query
-from .names import naturally, operand, text, whole
-from .reader import Reader, Rows, Value
-from .spelling import type_name
+from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
+from .isa.instructions import Key, instruction
+from .isa.listing import naturally
+from .isa.names import DEFAULT_SOURCE as DEFAULT_SOURCE
+from .isa.names import Query as Query
+from .isa.names import Which, accumulators, operand, text, whole
+from .isa.types import plain, type_name
+from .layout.fragment import Citation, Element, Fragment, Packed, merge
+from .store.integrity import seal
+from .store.reader import COLUMNS as COLUMNS
+from .store.reader import STATE, Reader, Rows, Value
 
-#: The columns of the ``layout`` view and of every export, in this order.
-COLUMNS = (
-    *("shape", "type", "role", "lane", "reg", "slot", "row", "col"),
-    *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source"),
-)
 
-_COL, _COL_LAST = Element._fields.index("col"), Element._fields.index("col_last")
-_STORED = [field.name for field in fields(Fragment) if field.name != "elements"]
+class Place(TypedDict, total=False):
+    """Coordinates of elements, from 0, of which any may be open.
+
+    ``row`` and ``col`` are those of the operand's matrix, ``slot`` counts the elements in a register, low bits first,
+    and ``computation``, from 1, several products or matrices: in m8n8k4 with f16 a warp does four.
+    """
+
+    row: int | None
+    col: int | None
+    lane: int | None
+    reg: int | None
+    slot: int | None
+    computation: int | None
+
+
+class Where(Place, Which):
+    """The same, and what tells operands apart; see ``Which``."""
+
+
+def apart(where: Where) -> tuple[Place, Which]:
+    """The coordinates, and the rest."""
+    place = {name: value for name, value in where.items() if name in Place.__annotations__}
+    which = {name: value for name, value in where.items() if name not in place}
+    return cast(Place, place), cast(Which, which)
+
+
+_OWN = [each.name for each in fields(Fragment) if each.name not in ("elements", "citation")]
 
 _LISTED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
     *("threads", "registers", "register_bits", "slots", "slot_bits", "has_rows", "digest"),
-    *("section", "anchor", "same_as", "also", "figures", "formula", "mended", "erratum", "evidence", "origin"),
 )
 
 _SOURCES = """
@@ -58,16 +79,30 @@ WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
 """
 _FRAGMENTS = f"SELECT fragment.*, source.name AS source, digest {_MATCHING} ORDER BY fragment.id"
 
-_FINDINGS = """
-SELECT source.name AS source, instruction, shape, type, role, major, selector, qualifiers, section, words AS finding
-FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id = source_id
-ORDER BY finding.id
+
+_NAMES = """
+SELECT DISTINCT instruction, shape, type, role FROM fragment
+WHERE (CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape))
+  AND (CAST(:role AS TEXT) IS NULL OR role = :role AND mapping_id IS NOT NULL)
 """
 
 
+def names(reader: Reader, column: str, shape: str | None = None, role: str | None = None) -> list[str]:
+    """The values of a column of fragments, of all or of a shape and role with elements, or the names of the sources."""
+    if column == "source":
+        return [record["name"] for record in sources(reader).records()]
+    return sorted({record[column] for record in reader.select(_NAMES, {"shape": shape, "role": role}).records()})
+
+
 def sources(reader: Reader) -> Rows:
-    """Every source, with how many fragments it has, how many of them have no rows, and findings on it."""
-    return reader.select(_SOURCES, {})
+    """Every source, with how many fragments it has, how many of them have no rows, and findings on it.
+
+    Raises:
+        DamagedError: what the database says of a source is not what was written.
+    """
+    with reader.snapshot():
+        reader.verify(rows=False)
+        return reader.select(_SOURCES, {})
 
 
 def by_trust(reader: Reader) -> list[str]:
@@ -76,31 +111,30 @@ def by_trust(reader: Reader) -> list[str]:
     Not by when they were loaded: loading what ships again must not change an answer.
 
     Raises:
-        LanemapError: the database is damaged.
+        DamagedError: see ``sources``.
     """
-    with reader.snapshot():
-        reader.verify(rows=False)  # a look-up alone does not read what kind a source is
-        kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
+    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
     return sorted(kinds, key=lambda name: ({"document": 0, "capture": 1}.get(kinds[name], 2), name))
+
+
+def _first_by_trust(reader: Reader, having: Container[str | None]) -> str | None:
+    return next(filter(having.__contains__, by_trust(reader)), None)
 
 
 def digest(reader: Reader) -> bytes:
     """What the database holds, as a digest that is the same for everyone who reads it."""
-    with reader.snapshot():
-        # A source is never changed: another one takes its place, with a number that none had before.
-        numbers = reader.select("SELECT id FROM source ORDER BY id", {}).rows
-        built_from = reader.select("SELECT value FROM meta WHERE key = 'shipped'", {}).rows
-        return sha256(repr([numbers, built_from, sources(reader).rows]).encode()).digest()
+    return sha256(repr(reader.select(STATE, {}).rows).encode()).digest()
 
 
 def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
         reader.verify(rows=False)
-        there = {(record["source"], *_key(record)) for record in _found(reader, queries)}
-        found = reader.select(_FINDINGS, {})
-    named = 1 + len(Key._fields)
-    return Rows(found.columns, [row for row in found.rows if row[:named] in there])
+        there = {record["id"]: _fragment(record, bytes) for record in _found(reader, queries)}
+        found = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
+    columns = ("source", *Key._fields, "section", "finding")
+    known = [(there[number], words) for number, words in found if number in there]
+    return Rows(columns, [(each.source, *each.key, each.citation.section, words) for each, words in known])
 
 
 def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -115,14 +149,15 @@ def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
         return _lazy(reader, _found(reader, queries))
 
 
-def listed(reader: Reader, query: Query) -> Rows:
+def listed(reader: Reader, *queries: Query) -> Rows:
     """The same as rows: what a source says of each fragment, without its elements.
 
     Raises:
         LanemapError: see ``fragments``.
     """
-    found = [tuple(getattr(each, name) for name in _LISTED) + each.dimensions for each in fragments(reader, query)]
-    return Rows((*_LISTED, "rows", "cols"), found)
+    found = fragments(reader, *queries)
+    records = [(*(getattr(each, name) for name in _LISTED), *each.citation, *each.dimensions) for each in found]
+    return Rows((*_LISTED, *Citation._fields, "rows", "cols"), records)
 
 
 def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -138,17 +173,54 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
         return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
 
 
+def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
+    """The same with rows: of what the source of look-ups only draws, those of the first other source ``by_trust``.
+
+    What no source has rows of is left without.
+
+    Raises:
+        LanemapError: see ``fragments`` and ``with_rows``.
+    """
+    with reader.snapshot():
+        asked = [replace(each, source=None) for each in queries if str(each.source).lower() == DEFAULT_SOURCE]
+        try:
+            found = read_fragments(reader, *queries)
+        except AbsentError:  # the default source does not know it
+            if len(asked) < len(queries):
+                raise
+            found = densest(read_fragments(reader, *asked))
+            found = list({each.key: each for each in sorted(found, key=lambda each: each.has_rows)}.values())
+        if asked and not all(each.has_rows for each in found):
+            having = {each.key: each for each in every_operand(reader, *asked)}
+            found = [each if each.has_rows else having.get(each.key, each) for each in found]
+        return found if any(each.has_rows for each in found) else with_rows(reader, found)
+
+
+def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
+    """The fragments with elements that match, each key once.
+
+    Each is of the source that is asked for, or where that has no rows, of the first other source ``by_trust`` that has.
+
+    Raises:
+        LanemapError: no source has them.
+    """
+    asked, order = {str(each.source).lower() for each in queries}, by_trust(reader)
+    every = read_fragments(reader, *(replace(each, source=None) for each in queries))
+    found = [each for each in every if each.has_rows]
+    found.sort(key=lambda each: (str(each.source).lower() not in asked, order.index(str(each.source))))
+    return merge(found)[0]
+
+
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """What is stored of the fragments that match any of the queries, each of which must match some."""
     found: dict[int, dict[str, Any]] = {}
     for query in queries:
         if not (records := _records(reader, query)):
-            if query.name.type and query.role is None:
-                forms(query.name)
-            from .missing import no_fragment
+            from .isa.not_found import no_fragment
 
             every = reader.select(_FRAGMENTS, dict.fromkeys(query.parameters())).records()
-            raise LanemapError(no_fragment(query, every, partial(by_trust, reader)))
+            first_of = partial(_first_by_trust, reader)
+            raise AbsentError(no_fragment(query.parameters(), query.words, query.title, every, first_of))
         found |= {record["id"]: record for record in records}
     return [found[number] for number in sorted(found)]
 
@@ -157,29 +229,41 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
     """Fragments whose elements are read when somebody asks for them. The database need not be verified."""
     if any(record["seal"] != seal(record) for record in records):
         raise reader.damaged("what is said of a fragment")
+    return [_fragment(record, partial(_packed, reader, record["mapping_id"])) for record in records]
 
-    def read(mapping: int) -> bytes:
-        return reader.packed([mapping])[mapping]
 
-    return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
+def _packed(reader: Reader, mapping: int) -> bytes:
+    return reader.packed([mapping])[mapping]
 
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
+
+    def stored(asked: Mapping[str, Value]) -> list[dict[str, Any]]:
+        return reader.select(_FRAGMENTS, {name: _stored(value) for name, value in asked.items()}).records()
+
     for each in filter(None, (query, query.of_accumulator())):
-        records = reader.select(_FRAGMENTS, _stored(each.parameters())).records()
-        if found := [record for record in records if each.includes(_key(record))]:
+        records = stored(each.parameters())
+        if found := [record for record in records if each.includes(Key._make(map(record.get, Key._fields)))]:
             return found
-    return []
-
-
-def _key(record: Mapping[str, Any]) -> Key:
-    return Key(*(record[name] for name in Key._fields))
+    asked = query.parameters()
+    if query.type is not None and asked["instruction"] is None:  # types of unknown instructions have one name
+        records = stored(asked | {"type": plain(query.type)})
+        if found := [record for record in records if not instruction(record["instruction"]).known]:
+            return found
+    if str(asked["source"]).lower() != DEFAULT_SOURCE:
+        return []
+    # The default is of one vendor: the instructions of others are in the first of the other sources.
+    records = _records(reader, replace(query, source=None))
+    found = [record for record in records if instruction(record["instruction"]).vendor.source != DEFAULT_SOURCE]
+    first = _first_by_trust(reader, {record["source"] for record in found}) if found else None
+    return [record for record in found if record["source"] == first]
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
     elements = None if record["mapping_id"] is None else Packed(record["digest"], read)
-    return Fragment(elements=elements, **{name: record[name] for name in _STORED})  # type: ignore[arg-type]
+    own = {name: record[name] for name in _OWN}
+    return Fragment(elements=elements, citation=Citation(**json.loads(record["citation"])), **own)  # type: ignore[arg-type]
 
 
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:
@@ -196,12 +280,11 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         there = densest(fragments(reader, replace(query, source=None)))
         axes = [*instruction(there[0].instruction).axes]
         roles = sorted({each.role for each in there}, key=lambda role: (axes.index(role) if role in axes else -1, role))
-        raise LanemapError(f"say which role of {query.name}: {', '.join(roles)}")
+        raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
     found = densest(_lazy(reader, _records(reader, query)))
     if str(query.source).lower() == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
-        having = {each.source for each in everywhere if each.has_rows}
-        first = next((name for name in by_trust(reader) if name in having), None)
+        first = _first_by_trust(reader, {each.source for each in everywhere if each.has_rows})
         found = [each for each in everywhere if each.source == first] if first else found
         query = query if found else replace(query, source=None)
     return found or fragments(reader, query)
@@ -228,9 +311,9 @@ def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
     for attribute in attributes:
         values = dict.fromkeys(str(getattr(each, attribute)) for each in found)
         if len(values) > 1:
-            from .missing import shortened
+            from .isa.listing import shortened
 
-            name = " of ".join(filter(None, (query.parameters()["role"], str(query.name))))
+            name = " of ".join(filter(None, (query.parameters()["role"], query.title)))
             called = {"qualifiers": "qualifiers", "a": "types of A"}.get(attribute, f"{attribute}s")
             raise LanemapError(f"{name} has the {called} {shortened([*values])}: name one")
 
@@ -247,7 +330,7 @@ def of_dense(reader: Reader, query: Query) -> Query:
     Raises:
         LanemapError: see ``fragments``.
     """
-    return replace(query, instruction=densest(fragments(reader, query))[0].instruction)
+    return replace(query, instruction=densest(fragments(reader, replace(query, source=None)))[0].instruction)
 
 
 def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
@@ -255,19 +338,24 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     asked, first = query.parameters(), found[0]
     what = f"{first.role} of {first.instruction} {first.shape}"
     lines = []
-    if asked["type"] not in (None, first.type):
+    row = instruction(first.instruction)
+    if asked["type"] not in (None, first.type) and row.known:
         there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
         others = [each for each in there if each != first.type]
         choice = f"; it may be {' or '.join(others)}" if others else ""
         types = " or ".join(dict.fromkeys(each.type for each in found))
         lines.append(f"{what} {asked['type']} has the type {types}{choice}")
-    if asked["instruction"] is None and instruction(first.instruction).sparse:
+    if asked["instruction"] is None and row.sparse:
         lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
-    if first.role == "A" and first.instruction in ("wgmma", "wgmma.sp") and query.from_memory:
+    if first.role == "A" and "B" in row.absent and query.from_memory:
         lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
-    if first.instruction == "wmma":
-        lines.append(f"PTX leaves the layouts of wmma open: those of {first.source} hold for its architecture alone")
-    if asked["source"] and asked["source"].lower() != str(first.source).lower():
+    if row.per_architecture:
+        theirs = f"those of {first.source} hold for its architecture alone"
+        lines.append(f"PTX leaves the layouts of {row.name} open: {theirs}")
+    expected = asked["source"]
+    if expected == DEFAULT_SOURCE and row.vendor.source != DEFAULT_SOURCE:
+        expected = None
+    if expected and expected.lower() != str(first.source).lower():
         lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}")
     return lines
 
@@ -293,14 +381,13 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     first = found[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
     keys = {each.key for each in found}
-    having = {str(other.source) for other in others if other.has_rows and other.key in keys}
-    names = [name for name in by_trust(reader) if name in having]
-    figures = [each.split()[0] for each in (first.figures or "").split(", ") if each]
+    better = _first_by_trust(reader, {each.source for each in others if each.has_rows and each.key in keys})
+    figures = [each.split()[0] for each in (first.citation.figures or "").split(", ") if each]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
     why = f"{first}: {first.status}{drawn}"
-    if not names:
+    if better is None:
         raise NoRowsError(f"no source has rows for {why}", first.key)
-    raise LanemapError(f"{first.source} has no rows for {why}: ask the source {names[0]}", "source")
+    raise LanemapError(f"{first.source} has no rows for {why}: ask the source {better}", "source")
 
 
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:
@@ -319,30 +406,31 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     """
     a = operand_with_rows(reader, replace(query, role="A", selector=None))
     expect_one(query, a, "source")
-    result = _accumulator(a[0], accumulator or query.name.types.get("D"))
-    named = replace(query, instruction=a[0].instruction, major=None, source=None)
-    order = [str(a[0].source), DEFAULT_SOURCE, *by_trust(reader)]
+    first, row = a[0], instruction(a[0].instruction)
+    named = replace(query, instruction=first.instruction, major=None, source=None)
+    roles = [role for role in row.axes if not role.startswith("SF")]
+    types: Sequence[str] = accumulators(first.instruction, first.shape, first.type)
+    if not row.known:
+        there = fragments(reader, Query(first.shape, instruction=first.instruction))
+        roles = [role for role in roles if role in {each.role for each in there}]
+        types = [*dict.fromkeys(each.type for each in there if each.role == "D")]
+    asked = accumulator or query.type_named("D")
+    result = next(iter(types), "") if asked is None else type_name(text("accumulator", asked))[0]
+    if result not in types:
+        name = f"{first.instruction} {first.shape} {first.type}"
+        raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(types) or 'none'}")
+    order = [str(first.source), DEFAULT_SOURCE, *by_trust(reader)]
 
     def only(role: str) -> Fragment:
-        major = query.major or query.name.layout_of(role) or {"A": "row", "B": "col"}.get(role)
+        major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
-        result_of = Query(a[0].shape, result, role, a[0].instruction)
-        asked = result_of if role in "CD" else replace(named, role=role, selector=selector)
-        found = a if role == "A" else fragments(reader, asked)
-        known = [each for each in found if each.has_rows]
-        known.sort(key=lambda each: (order.index(str(each.source)), each.major != major))
-        return known[0] if known else with_rows(reader, found)[0]
+        result_of = Query(first.shape, result, role, first.instruction)
+        whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
+        found = a if role == "A" else fragments(reader, whose)
+        known = [each for each in found if each.has_rows] or with_rows(reader, found)
+        return min(known, key=lambda each: (order.index(str(each.source)), each.major != major))
 
-    return [only(role) for role in instruction(a[0].instruction).axes if not role.startswith("SF")]
-
-
-def _accumulator(a: Fragment, asked: str | None) -> str:
-    known = accumulators(a.instruction, a.shape, a.type)
-    wanted = next(iter(known), "") if asked is None else type_name(text("accumulator", asked))[0]
-    if wanted not in known:
-        name = f"{a.instruction} {a.shape} {a.type}"
-        raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(known) or 'none'}")
-    return wanted
+    return [only(role) for role in roles]
 
 
 def following(reader: Reader, words: Sequence[str]) -> list[str]:
@@ -358,7 +446,7 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
     found = fragments(reader, query)
     if asked["shape"] is None:
         return sorted({each.shape for each in found}, key=naturally)
-    if not query.name.type and not query.name.types:
+    if not query.word("type") and not query.spells_types:
         return sorted({each.type for each in found})
     results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
     axes = {role for each in found for role in instruction(each.instruction).axes if results}
@@ -371,20 +459,18 @@ def elements(fragment: Fragment, **where: int | None) -> list[Element]:
     A column matches every element that can stand for it.
 
     Raises:
-        LanemapError: a coordinate is outside the fragment; names its range.
+        OutsideError: a coordinate is outside the fragment; names its range.
     """
     asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
     ranges = fragment.ranges if asked else {}
     for name, value in asked.items():
-        if value not in (known := ranges[name]):
-            goes = f"it goes from {known[0]} to {known[-1]}" if len(known) > 1 else f"there is only {known[0]}"
-            raise LanemapError(f"{name} {value} is outside {fragment}: {goes}")
+        if value not in ranges[name]:
+            raise OutsideError(name, value, ranges[name], fragment)
     found = fragment.tuples()
-    if (col := asked.pop("col", None)) is not None:
-        found = [each for each in found if each[_COL] <= col <= each[_COL_LAST]]
     for name, value in asked.items():
-        place = Element._fields.index(name)
-        found = [each for each in found if each[place] == value]
+        first = Element._fields.index(name)
+        last = Element._fields.index("col_last") if name == "col" else first
+        found = [each for each in found if each[first] <= value <= each[last]]
     return list(map(Element._make, found))
 
 
@@ -402,32 +488,27 @@ def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
     """The elements of fragments at the given coordinates, with the columns of ``layout``.
 
     Raises:
-        LanemapError: a coordinate is outside all of them.
+        OutsideError: a coordinate is outside all of them.
     """
     records, outside = [], []
     found = list(found)
     for each in found:
-        names = {name: getattr(each, name) for name in COLUMNS if name not in Element._fields}
+        known = {name: getattr(each, name, None) for name in COLUMNS}
         try:
-            records += [names | element._asdict() for element in elements(each, **where)]
-        except LanemapError as error:
+            records += [tuple((known | element._asdict()).values()) for element in elements(each, **where)]
+        except OutsideError as error:
             outside.append(error)
     if outside and len(outside) == len(found):
         raise outside[0]
-    return Rows(COLUMNS, [tuple(record[name] for name in COLUMNS) for record in records])
+    return Rows(COLUMNS, records)
+
+
+def _stored(value: Value) -> Value:
+    """What was asked, as a value that every database takes and that matches no more than it would."""
+    if isinstance(value, int):
+        return max(-_FAR, min(value, _FAR))
+    return value and "".join(each if each.isprintable() else "\ufffd" for each in value)
 
 
 #: No selector is so far from 0. What a database cannot hold is not in it.
 _FAR = 1 << 15
-
-
-def _stored(asked: dict[str, Value]) -> dict[str, Value]:
-    """What was asked, in values that every database takes and that match no more than it would."""
-    return {
-        name: max(-_FAR, min(value, _FAR)) if isinstance(value, int) else value and _printable(value)
-        for name, value in asked.items()
-    }
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)

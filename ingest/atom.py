@@ -1,12 +1,17 @@
-"""Atoms: an instruction with CuTe's thread-value layouts, and the fragments that they amount to.
+"""CuTe's thread-value layouts: the fragments that they amount to, for an instruction or a move.
 
-A layout takes (thread, value) to an index into the operand, leftmost fastest: A and E are M x K, C is M x N, and B is
-N x K, which is PTX's K x N turned over. Values fill a thread's registers in order, low bits first.
+A layout of an atom takes (thread, value) to an index into the operand, leftmost fastest: A and E are M x K, C is M x N,
+and B is N x K, which is PTX's K x N turned over. Values fill a thread's registers in order, low bits first.
+
+That of a copy takes (thread, bit) to a bit of the tile. On the side of memory each thread names 16 bytes of it, a row;
+lane R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the column of
+what a register holds are those of the bytes that its bits come from, whatever order the tile is in. Tensor Memory has
+an address for each bit instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,16 +19,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..db import instructions as table
 from ..db.errors import LanemapError
-from ..db.fragment import Fragment, elements
-from ..db.instructions import WARP, Key
-from .mnemonic import Mnemonic
-from .shape_stride import Layout, indices, thread_value
+from ..db.isa import instructions
+from ..db.isa.forms import Form
+from ..db.isa.instructions import WARP, Key, computations, dimensions, operand
+from ..db.layout.algebra import LANE_BITS, Sum
+from ..db.layout.fragment import Citation, Fragment, by_rule, elements
+
+_ROW_BITS = 128
+_COLUMN_BITS = 32
+
+
+def thread_value(layout: Sum) -> NDArray[np.int64]:
+    """The indices of a layout of two modes, threads and values, as an array (threads, values).
+
+    Raises:
+        LanemapError: the layout does not have two modes.
+    """
+    if len(layout.axes) != 2:
+        raise LanemapError(f"{layout} does not take a thread and a value: it must have two modes")
+    return layout.table()
 
 
 @cache
-def lanes(threads: Layout, group: int = WARP) -> NDArray[np.int64]:
+def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
     """The lanes of a warp, or of another group, that an atom's threads are: an array (computations, threads).
 
     An atom of eight threads is done four times by a warp: the threads' lanes are shifted until they fill the warp.
@@ -31,47 +50,49 @@ def lanes(threads: Layout, group: int = WARP) -> NDArray[np.int64]:
     Raises:
         LanemapError: the atom is not the work of one group.
     """
-    first = indices(threads)
+    first = threads.table().ravel(order="F")
     if len(first) not in (8, group):
         plural = "s do" if len(first) > 1 else " does"
         raise LanemapError(f"{len(first)} thread{plural} it, and its instruction takes {group}")
     shifts: list[NDArray[np.int64]] = []
-    for shift in range(group):
-        shifted = first + shift
-        if shifted.max() < group and not np.isin(shifted, shifts).any():
+    for shifted in (first + shift for shift in range(group - first.max())):
+        if not np.isin(shifted, shifts).any():
             shifts.append(shifted)
     if sorted(np.ravel(shifts).tolist()) != list(range(group)):
         raise LanemapError(f"its threads {threads} do not fill a group of {group}")
     return np.stack(shifts)
 
 
-def fragment(
-    of: Mnemonic,
-    role: str,
-    operand: AtomLayout,
-    threads: Layout,
-    selector: int | None = None,
-    *,
-    origin: str | None = None,
-    supplies: Sequence[int] = (0, 1, 2, 3),
+@dataclass(frozen=True)
+class AtomLayout:
+    """The layout of an operand, and how a lane's registers hold its values.
+
+    Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is
+    kept of them, so that a slot can stand for any column of its chunk. ``supplies`` are the lanes of each four that
+    hold it.
+    """
+
+    layout: Sum
+    registers: int
+    slots: int
+    chunk: int = 1
+    supplies: tuple[int, ...] = (0, 1, 2, 3)
+
+
+def atom_operand(
+    of: Form, role: str, held: AtomLayout, threads: Sum, selector: int | None = None, origin: str | None = None
 ) -> Fragment:
-    """One operand of an atom; ``supplies`` are the lanes of each four that hold it.
+    """One operand of an atom.
 
     Raises:
         LanemapError: the layout does not fit the atom's threads or registers.
     """
-    return Fragment(
-        **of.key(role, selector)._asdict(),
-        registers=operand.registers,
-        slots=operand.slots,
-        elements=_elements(of.name, of.shape, role, operand, threads, tuple(supplies)),
-        status="imported",
-        origin=origin,
-        formula=f"(thread, value) -> {_ORDER[role]}: {operand.layout}",
-    )
+    made = _elements(of.name, of.shape, role, held, threads)
+    said = Citation(origin=origin, formula=f"(thread, value) -> {_ORDER[role]}: {held.layout}")
+    return Fragment.of(of.key(role, selector), made, "imported", said, registers=held.registers, slots=held.slots)
 
 
-def scales(of: Mnemonic, role: str, layout: Layout, chosen: Sequence[int | None], origin: str) -> Fragment:
+def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None], origin: str) -> Fragment:
     """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
 
     Args:
@@ -85,10 +106,10 @@ def scales(of: Mnemonic, role: str, layout: Layout, chosen: Sequence[int | None]
         LanemapError: the layout is not of this form, or the selectors are missing.
     """
     byte, thread = chosen
-    if of.scales is None or byte is None or thread is None:
+    if of.block_scales is None or byte is None or thread is None:
         raise LanemapError("its mma has no block scales, or its byte-id and thread-id are not constants")
-    count, type_ = of.scales
-    lines, depth = table.dimensions(of.shape, role[-1], of.name)[:: 1 if role == "SFA" else -1]
+    count, type_ = of.block_scales
+    lines, depth = dimensions(of.shape, role[-1], of.name)[:: 1 if role == "SFA" else -1]
     index = thread_value(layout)
     line = index % lines
     if index.shape != (WARP, depth) or (line != line[:, :1]).any() or (index // lines != np.arange(depth)).any():
@@ -97,80 +118,130 @@ def scales(of: Mnemonic, role: str, layout: Layout, chosen: Sequence[int | None]
     lane, chunk = (each.ravel() for each in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
     row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
     qualifiers = f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}"
-    return Fragment(
-        **Key(of.name, of.shape, type_, role, qualifiers=qualifiers)._asdict(),
-        registers=1,
-        slots=4,
-        elements=elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col}),
-        status="imported",
-        origin=origin,
-        formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}",
-    )
-
-
-@dataclass(frozen=True)
-class AtomLayout:
-    """The layout of an operand, and how a lane's registers hold its values.
-
-    Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is
-    kept of them, so that a slot can stand for any column of its chunk.
-    """
-
-    layout: Layout
-    registers: int
-    slots: int
-    chunk: int = 1
-
-    @property
-    def count(self) -> int:
-        """Elements per lane."""
-        return self.registers * self.slots
+    made = elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col})
+    said = Citation(origin=origin, formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}")
+    return Fragment.of(Key(of.name, of.shape, type_, role, qualifiers=qualifiers), made, "imported", said)
 
 
 @cache
-def _elements(
-    name: str, shape: str, role: str, operand: AtomLayout, threads: Layout, supplies: tuple[int, ...]
-) -> NDArray[Any]:
+def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) -> NDArray[Any]:
     """The elements of an operand: atoms that differ in nothing else share them."""
-    index = thread_value(operand.layout)
-    where = lanes(threads, table.instruction(name).threads)
+    index = thread_value(held.layout)
+    where = lanes(threads, instructions.instruction(name).threads)
     if len(index) != where.shape[1]:
-        raise LanemapError(f"{operand.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
-    first, last = _ends(index, operand, table.dimensions(shape, role, name), transposed=role == "B")
-    computation, thread, element = np.indices((*where.shape, operand.count))
+        raise LanemapError(f"{held.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
+    count, values = held.registers * held.slots, index.shape[1]
+    if values != count and held.chunk == 1:
+        raise LanemapError(f"{held.layout} has {values} values for {count} slots")
+    if values % count or values % held.chunk:
+        raise LanemapError(f"{values} values in chunks of {held.chunk} do not fill {count} slots")
+    rows, cols = dimensions(shape, role, name)
+    row, col = np.divmod(index, cols) if role == "B" else np.divmod(index, rows)[::-1]
+    # The value that begins the chunk of each element, and all values of the chunk.
+    start = np.arange(count) * (values // count) // held.chunk * held.chunk
+    chunks = start[:, None] + np.arange(held.chunk)
+    apart = (col[:, chunks] - np.arange(held.chunk) != col[:, start, None]) | (row[:, chunks] != row[:, start, None])
+    if apart.any():
+        raise LanemapError(f"{held.layout} does not keep the {held.chunk} columns of a chunk together")
+    computation, thread, element = (each.ravel() for each in np.indices((*where.shape, count)))
     columns = {
         "lane": where[computation, thread],
-        "reg": element // operand.slots,
-        "slot": element % operand.slots,
-        "row": first[0][thread, element],
-        "col": first[1][thread, element],
-        "col_last": last[1][thread, element],
+        "reg": element // held.slots,
+        "slot": element % held.slots,
+        "row": row[thread, start[element]],
+        "col": col[thread, start[element]],
+        "col_last": col[thread, start[element]] + held.chunk - 1,
         "computation": computation + 1,
     }
-    held = np.isin(columns["lane"].ravel() % 4, supplies)
-    return elements({name: values.ravel()[held] for name, values in columns.items()})
+    supplied = np.isin(columns["lane"] % 4, held.supplies)
+    return elements({name: values[supplied] for name, values in columns.items()})
 
 
 _ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}
-_Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def _ends(
-    index: NDArray[np.int64], operand: AtomLayout, matrix: tuple[int, int], *, transposed: bool
-) -> tuple[_Cells, _Cells]:
-    """Rows and columns of the first and of the last cell that each element stands for: arrays (threads, elements)."""
-    values, chunk = index.shape[1], operand.chunk
-    if values != operand.count and chunk == 1:
-        raise LanemapError(f"{operand.layout} has {values} values for {operand.count} slots")
-    if values % operand.count or values % chunk:
-        raise LanemapError(f"{values} values in chunks of {chunk} do not fill {operand.count} slots")
-    start = np.arange(operand.count) * (values // operand.count) // chunk * chunk
-    height = matrix[1] if transposed else matrix[0]
-    inner, outer = index % height, index // height
-    row, col = (outer, inner) if transposed else (inner, outer)
-    steps = np.arange(chunk)
-    chunks = start[:, None] + steps
-    if (row[:, chunks] != row[:, start, None]).any() or (col[:, chunks] != col[:, start, None] + steps).any():
-        raise LanemapError(f"{operand.layout} does not keep the {chunk} columns of a chunk together")
-    end = start + chunk - 1
-    return (row[:, start], col[:, start]), (row[:, end], col[:, end])
+def move_fragments(key: Key, source: Sum, target: Sum, origin: str) -> Iterator[Fragment]:
+    """The fragments of a move: registers ``r`` and addresses ``p``, or A and D of movmatrix.
+
+    The addresses are left out where the tile has an order of its own, which says nothing about the instruction.
+
+    Raises:
+        LanemapError: the layouts are not those of the instruction.
+    """
+    sides = thread_value(source), thread_value(target)
+    if key.instruction == "movmatrix":
+        for role, bits in zip("AD", sides, strict=True):
+            yield _held(key._replace(role=role), bits, origin)
+        return
+    held, memory = reversed(sides) if key.instruction == "ldmatrix" else sides
+    yield _held(key, held, origin, memory)
+    (rows, width), count = _tile(key)
+    if rows <= width and (memory[:8, 0] == _ROW_BITS * np.arange(8)).all():
+        lanes = np.arange(rows * count)
+        row = memory[lanes, 0] // _ROW_BITS
+        columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
+        zero = dict.fromkeys(("reg", "slot", "col"), 0 * lanes)
+        yield _made(key._replace(role="p"), elements({**columns, **zero}), origin)
+
+
+def tensor_memory(key: Key, held: Sum, values: Sum, origin: str) -> Fragment:
+    """The registers of a load or a store of Tensor Memory, with its lanes as rows and its columns as columns.
+
+    Where an instruction makes two accesses, CuTe puts the second right behind the first; here they are two matrices.
+    Two columns that are packed into one register are its two slots.
+
+    Args:
+        key: names the registers.
+        held: takes (thread, bit) to a bit of all that is moved.
+        values: takes a bit of all that is moved to its bit in Tensor Memory.
+        origin: where the layouts were found.
+
+    Raises:
+        LanemapError: the layouts are not those of the instruction.
+    """
+    start = _starts(key, values.table().ravel(order="F")[thread_value(held)])
+    if (start % _COLUMN_BITS).any():
+        raise LanemapError("its layout does not keep the bits of a column together")
+    (_, columns), _ = _tile(key)
+    column = start % LANE_BITS // _COLUMN_BITS
+    slots = operand(key).slots
+    made = by_rule(slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
+    return _made(key, made, origin)
+
+
+def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:
+    """What the registers hold, where memory's bytes are in the order of the tile, or each thread names its own."""
+    ((rows, columns), _), of = _tile(key), operand(key)
+    # What is only moved transposed has an address for each column (9.7.14.5.16).
+    turned = rows * of.slot_bits == _ROW_BITS > columns * of.slot_bits
+    lines = columns if turned else rows
+    if not turned and (size := columns * of.slot_bits) != _ROW_BITS:
+        raise LanemapError(f"a row of {key.shape} has {size // 8} bytes, and an address is that of 16")
+    start = _starts(key, held)
+    named = _ROW_BITS * np.arange(held.size // _ROW_BITS) if memory is None else memory[: held.size // _ROW_BITS, 0]
+    giver = np.argsort(named)[np.searchsorted(np.sort(named), start, side="right") - 1]
+    row, col = giver % lines, (start - named[giver]) // of.slot_bits
+    if turned or key.role == "D":
+        row, col = col, row
+    return _made(key, by_rule(of.slots, row, col, computation=giver // lines + 1), origin)
+
+
+def _starts(key: Key, bits: NDArray[Any]) -> NDArray[Any]:
+    """Where the first bit of each element is; the others follow it. Both are arrays (threads, ...)."""
+    of = operand(key)
+    if bits.shape != (of.threads, of.registers * of.register_bits):
+        raise LanemapError(f"its layout is for {bits.shape[1]} bits of {len(bits)} threads, not for {key}")
+    start = bits[:, :: of.slot_bits]
+    if (bits != np.repeat(start, of.slot_bits, axis=1) + np.tile(np.arange(of.slot_bits), start.shape[1])).any():
+        raise LanemapError(f"its layout does not keep the {of.slot_bits} bits of an element together")
+    return start
+
+
+def _made(key: Key, made: NDArray[Any], origin: str) -> Fragment:
+    return Fragment.of(key, made, "imported", Citation(origin=origin))
+
+
+def _tile(key: Key) -> tuple[tuple[int, int], int]:
+    """Rows and columns of a matrix, and how many there are."""
+    extents = dimensions(key.shape, key.role, key.instruction, key.qualifiers)
+    return extents, computations(key.instruction, key.shape, key.type, key.qualifiers)

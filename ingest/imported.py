@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..db.fragment import Fragment, Source, count_elements
-from ..db.instructions import Key
+from ..db.isa.instructions import Key
+from ..db.layout.fragment import Fragment, Source, count_elements
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,14 @@ class Skipped:
 class Imported:
     """A source, and what was left out of it. Nothing is left out silently.
 
-    ``findings`` name fragments that came in without some of their elements, and say which.
+    ``findings`` name fragments that came in without some of their elements, and say which. It ``failed`` where what was
+    left out is what somebody claims of their own.
     """
 
     source: Source
     skipped: Sequence[Skipped] = ()
     findings: Sequence[Skipped] = ()
+    failed: bool = False
 
     @property
     def rows(self) -> int:

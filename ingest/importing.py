@@ -1,21 +1,21 @@
-"""The kinds of things that can be imported. A new one is a module with a function ``load``, and an entry here."""
+"""The kinds of things that can be imported. A new one is a row here, and a module of its name with ``load``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..db.errors import LanemapError
 
 if TYPE_CHECKING:
-    from ..db.instructions import Key
+    from ..db.isa.instructions import Key
     from .imported import Imported
 
 
-@dataclass(frozen=True)
-class Importer:
+class Importer(NamedTuple):
     """One kind: what its path is where it needs one, and the other arguments that it takes.
 
     ``adds`` are patterns of the names of fragments that only an import of this kind has rows of.
@@ -24,6 +24,24 @@ class Importer:
     path: str | None = None
     options: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
+
+
+#: The kinds by name.
+IMPORTERS: Mapping[str, Importer] = {
+    "cute": Importer(
+        "a CUTLASS source tree, its include folder, or a header of it",
+        adds=(
+            "r of tcgen05.*",
+            "r of ldmatrix m16n16 b8 *",
+            "r of stmatrix m16n8 b8 *",
+            "B of mma.sp *",
+            "E of mma.sp *",
+        ),
+    ),
+    "tensor-layouts": Importer(),
+    "python": Importer("a mapping", ("python",)),
+    "table": Importer("a CSV, Parquet or Arrow file"),
+}
 
 
 def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
@@ -58,22 +76,8 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     return [replace(each, source=replace(each.source, name=name)) for each in found]
 
 
-#: The name of each kind, and what it is. Its module is of this package, with _ for -.
-IMPORTERS: Mapping[str, Importer] = {
-    "cute": Importer(
-        "a CUTLASS source tree, its include folder, or a header of it",
-        adds=("r of tcgen05.*", "r of ldmatrix m16n16 b8 *", "B of mma.sp *", "E of mma.sp *"),
-    ),
-    "tensor-layouts": Importer(),
-    "python": Importer("a mapping", ("python",)),
-    "table": Importer("a CSV, Parquet or Arrow file"),
-}
-
-
 def adding(key: Key) -> list[str]:
     """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
-    from fnmatch import fnmatchcase
-
     return [
         f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
         for kind, importer in IMPORTERS.items()

@@ -7,26 +7,25 @@ in brackets after the mnemonic says what it is not: ``(sparse)`` is an ``mma.sp`
 from __future__ import annotations
 
 import hashlib
-import pkgutil
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module, metadata
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..db import instructions as table
 from ..db.errors import LanemapError
-from ..db.fragment import Fragment, Source
-from ..db.instructions import Key
-from .atom import AtomLayout, fragment
+from ..db.isa import instructions as table
+from ..db.isa.forms import Form
+from ..db.layout.algebra import Sum, strided
+from ..db.layout.fragment import Fragment, Source
+from .atom import AtomLayout, atom_operand, move_fragments
 from .imported import Imported, Skipped, claim_sets
-from .mnemonic import Mnemonic, instruction, move
-from .move import fragments
-from .shape_stride import Layout, layout, size
+from .mnemonic import instruction, move
 
 _TYPES = re.compile(r"_([FS]\d+)((?:BF|TF|F|S|U)\d+|E\dM\d)((?:BF|TF|F|S|U)\d+|E\dM\d)_[SR]S")
-_FAMILY = re.compile(r"v_[a-z]+|\w+")
+_FAMILY = re.compile(r"^(?:v_[a-z]+|\w+)")
 _NOTE = re.compile(r"\((.*)\)$")
 
 
@@ -40,20 +39,26 @@ def load() -> list[Imported]:
         package = import_module("tensor_layouts")
     except ImportError:
         raise LanemapError("tensor-layouts is not installed: pip install tensor-layouts") from None
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name.startswith("atoms"))
-    modules = [import_module(f"tensor_layouts.{name}") for name in names]
-    found = {id(value): (module, value) for module in modules for value in vars(module).values() if _is_atom(value)}
+    files = {path.name: path.read_bytes() for path in sorted(Path(package.__path__[0]).glob("atoms*.py"))}
+    modules = {file: import_module(f"tensor_layouts.{Path(file).stem}") for file in files}
+    found = {id(each): (file, each) for file in files for each in vars(modules[file]).values() if _is_atom(each)}
     skipped: list[Skipped] = []
-    units = list(_fragments(list(found.values()), skipped))
+    units: list[tuple[str, list[Fragment]]] = []
+    for file, atom in found.values():
+        text = files[file].decode()
+        begins = re.search(rf"^\s*{atom.name}\b", text, re.MULTILINE)
+        line = f":{text.count(chr(10), 0, begins.end()) + 1}" if begins else ""
+        made = list(_operands(atom, f"tensor_layouts/{file}{line} {atom.name}"))
+        skipped += [each for each in made if isinstance(each, Skipped)]
+        units.append((atom.name, [each for each in made if not isinstance(each, Skipped)]))
     version = metadata.version("tensor-layouts")
     if not any(fragments for _, fragments in units):
-        raise LanemapError(
-            f"tensor-layouts {version} has no NVIDIA atom of a warp or a warpgroup: a version from 0.3 on has"
-        )
-    files = {Path(str(module.__file__)).name: _fingerprint(module) for module in modules}
-    provenance = {"library": "tensor-layouts", "version": version, "notation": "cute", "files": files}
-    title = f"tensor-layouts {version}"
-    first, *others = claim_sets(Source(f"tensor-layouts-{version}", "import", title, (), provenance), units)
+        why = "has no NVIDIA atom of a warp or a warpgroup: a version from 0.3 on has"
+        raise LanemapError(f"tensor-layouts {version} {why}")
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    provenance = {"library": "tensor-layouts", "version": version, "notation": "cute", "files": digests}
+    source = Source(f"tensor-layouts-{version}", "import", f"tensor-layouts {version}", (), provenance)
+    first, *others = claim_sets(source, units)
     return [Imported(first, skipped), *map(Imported, others)]
 
 
@@ -61,66 +66,39 @@ def _is_atom(value: object) -> bool:
     return type(value).__name__ in ("MMAAtom", "CopyAtom")
 
 
-def _fingerprint(module: Any) -> str:
-    return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
-
-
-def _where(module: Any, atom: Any) -> str:
-    """The file, the line where there is one with the atom's name, and the name."""
-    lines = Path(module.__file__).read_text("utf-8").splitlines()
-    line = next((f":{number}" for number, text in enumerate(lines, 1) if re.match(rf"\s*{atom.name}\b", text)), "")
-    return f"tensor_layouts/{Path(module.__file__).name}{line} {atom.name}"
-
-
-def _fragments(atoms: Iterable[tuple[Any, Any]], skipped: list[Skipped]) -> Iterator[tuple[str, list[Fragment]]]:
-    for module, atom in atoms:
-        made = list(_operands(atom, _where(module, atom)))
-        skipped += [each for each in made if isinstance(each, Skipped)]
-        yield atom.name, [each for each in made if not isinstance(each, Skipped)]
-
-
 def _operands(atom: Any, origin: str) -> Iterator[Fragment | Skipped]:
     try:
         if type(atom).__name__ == "CopyAtom":
-            yield from fragments(_move(atom), _layout(atom.src_layout_bits), _layout(atom.dst_layout_bits), origin)
+            if (key := move(atom.ptx)) is None:
+                why = "is not a move of matrices between memory and the registers of a warp"
+                yield Skipped(atom.name, f"{[*_FAMILY.findall(atom.ptx), atom.ptx][0]!r} {why}")
+                return
+            yield from move_fragments(key, _layout(atom.src_layout_bits), _layout(atom.dst_layout_bits), origin)
             return
         known = _instruction(atom)
         group = table.instruction(known.name).threads
-        threads = layout(group) if atom.thr_id is None else _layout(atom.thr_id)
+        threads = strided(group) if atom.thr_id is None else _layout(atom.thr_id)
     except LanemapError as error:
         yield Skipped(atom.name, str(error))
         return
-    for role in sorted(known.types):
+    for role in sorted(known.instruction.types):
         try:
-            yield fragment(known, role, _operand(atom, known, role), threads, origin=origin)
+            yield atom_operand(known, role, _operand(atom, known, role), threads, origin=origin)
         except LanemapError as error:
             yield Skipped(f"{atom.name} {role}", str(error))
 
 
-def _move(atom: Any) -> Key:
-    key = move(atom.ptx)
-    if key is None:
-        raise LanemapError(f"{_family(atom)!r} is not a move of matrices between memory and the registers of a warp")
-    return key
-
-
-def _family(atom: Any) -> str:
-    found = _FAMILY.match(atom.ptx)
-    return found[0] if found else str(atom.ptx)
-
-
-def _instruction(atom: Any) -> Mnemonic:
+def _instruction(atom: Any) -> Form:
     written = _TYPES.search(atom.name)
     known = instruction(atom.ptx)
-    if known is None and written and atom.ptx.startswith("wgmma"):
+    if known is None and written:
         # Some mnemonics end before the types, which the name of the atom has.
         known = instruction(f"{atom.ptx}.{'.'.join(written.groups()).lower()}")
     if known is None and atom.ptx.startswith("tcgen05.mma"):
         raise LanemapError("'tcgen05' keeps its operands in Tensor Memory and shared memory: no thread holds any")
     if known is None:
-        raise LanemapError(
-            f"{_family(atom)!r} is not an instruction of NVIDIA's tensor cores that threads hold parts of"
-        )
+        why = "is not an instruction of NVIDIA's tensor cores that threads hold parts of"
+        raise LanemapError(f"{[*_FAMILY.findall(atom.ptx), atom.ptx][0]!r} {why}")
     note = _NOTE.search(atom.ptx)
     if note and note[1] != "sparse":
         raise LanemapError(f"it is not one mma: {note[1]}")
@@ -130,19 +108,19 @@ def _instruction(atom: Any) -> Mnemonic:
     return replace(known, name="mma.sp") if note else known
 
 
-def _operand(atom: Any, known: Mnemonic, role: str) -> AtomLayout:
+def _operand(atom: Any, known: Form, role: str) -> AtomLayout:
     if role == "A" and known.name == "mma.sp":
         raise LanemapError("it covers every column of a sparse A, and does not say which of them a register keeps")
-    if known.name.startswith("wgmma") and (role == "B" or (role == "A" and "_SS" in atom.name)):
+    if role in known.instruction.absent or (role == "A" and "_SS" in atom.name):
         raise LanemapError("it is in shared memory, and no thread holds any of it")
     held = _layout({"A": atom.a_layout, "B": atom.b_layout}.get(role, atom.c_layout))
     type_ = known.types[role]
     slots = max(1, 32 // table.element_bits(known.name, known.shape, type_))
-    values = size(held.shape) // size(held.shape[0]) if isinstance(held.shape, tuple) else 0
+    values = prod(held.lengths[1:]) if len(held.axes) > 1 else 0
     if values % slots:
         raise LanemapError(f"{held} gives a lane {values} {type_}, which do not fill registers")
     return AtomLayout(held, values // slots, slots)
 
 
-def _layout(of: Any) -> Layout:
-    return layout(of.shape, of.stride)
+def _layout(of: Any) -> Sum:
+    return strided(of.shape, of.stride)

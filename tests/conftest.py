@@ -1,4 +1,3 @@
-import gc
 import gzip
 import importlib.util
 import json
@@ -18,8 +17,7 @@ from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.cli import main
-from lanemap.db.fragment import Fragment
-from lanemap.db.reader import Reader
+from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import cute, tensor_layouts
 from lanemap.ingest import python as mappings
 
@@ -27,10 +25,6 @@ from .shipped import corrected, documents, recorded
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
-# What tests write need not outlive a power cut: nobody waits for the disk.
-os.fsync = lambda _: None
-# Looking for cycles among all that the tests share took a quarter of their time.
-gc.set_threshold(100_000)
 
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
 settings.register_profile(
@@ -98,24 +92,11 @@ def fragments() -> list[Fragment]:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """A database of everything that ships, the same for all processes that test. Copy it before writing to it.
-
-    As long as nobody writes to a copy, its file is of 1970, and its contents are verified once in a process.
-    """
+    """A database of everything that ships, the same for all processes that test. Copy it before writing to it."""
     folder = tmp_path_factory.getbasetemp()
     file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "layouts.db"
     lanemap.open(str(file)).close()  # whoever comes second waits for it
-    os.utime(file, (0, 0))
-    verify, verified = Reader.verify, set()
-
-    def verify_once(reader, *, rows):
-        if reader.location.file is None or reader.location.file.stat().st_mtime or rows not in verified:
-            verify(reader, rows=rows)
-            verified.add(rows)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reader, "verify", verify_once)
-        yield file
+    return file
 
 
 @pytest.fixture
@@ -141,8 +122,8 @@ def file(built, tmp_path) -> Path:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """The URL of a PostgreSQL server that runs for the tests."""
-    import pgserver
-
+    pytest.importorskip("psycopg", reason="needs lanemap[test-server]")
+    pgserver = pytest.importorskip("pgserver", reason="needs lanemap[test-server]")
     running = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     for setting in ("fsync", "full_page_writes", "synchronous_commit"):
         running.psql(f"ALTER SYSTEM SET {setting} = off")

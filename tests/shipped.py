@@ -4,7 +4,7 @@ from functools import cache
 
 import lanemap
 from lanemap.capture import recording
-from lanemap.db.fragment import Fragment, Source
+from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.ingest import catalogue
 
 

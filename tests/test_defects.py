@@ -8,15 +8,18 @@ import gzip
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.crosscheck import Finding
-from lanemap.db.defect import Report, defects
-from lanemap.db.fragment import Fragment, Source, element_type
-from lanemap.db.instructions import Key
-from lanemap.db.structure import check
+from lanemap.db.compare.crosscheck import Finding
+from lanemap.db.compare.defect import Report, defects
+from lanemap.db.compare.evidence import facts
+from lanemap.db.isa.instructions import Key
+from lanemap.db.layout.fragment import Citation, Fragment, Source, element_type
+from lanemap.db.layout.structure import check
+from lanemap.db.render.report import corrected
 
 from .shipped import recorded
 
@@ -29,11 +32,12 @@ def past(file):
     """The sources in a recording of an older version."""
     for source in json.loads(gzip.decompress(file.read_bytes()))["sources"]:
         fragments = [
-            Fragment(
-                **dict(zip(Key._fields, key, strict=True)),
+            Fragment.of(
+                Key(*key),
+                np.array(list(map(tuple, elements)), element_type()),
+                "imported",
+                Citation(origin=said.pop("origin")),
                 **said,
-                elements=np.array(list(map(tuple, elements)), element_type()),
-                status="imported",
             )
             for key, said, elements in source.pop("fragments")
         ]
@@ -55,7 +59,7 @@ def report(sources, release, transcribed, replay):
     ]
     names = dict.fromkeys(each.name.partition(":")[0] for each in asked)
     made = {"Sources": ", ".join(names), "Made by": f"lanemap report, version {lanemap.__version__}"}
-    return Report(defects(asked, everything, findings), made)
+    return Report(defects(asked, everything, findings), made, facts().library)
 
 
 def test_the_page_is_the_report(report, request):
@@ -67,12 +71,12 @@ def test_the_page_is_the_report(report, request):
 def test_every_defect_of_a_layout_is_shown_by_an_element(report):
     for each in report.defects:
         if each.result.verdict == "different":
-            facts = dict(each.facts)
-            assert facts["example"]
-            assert facts["not a renumbering"]
-            assert " are wrong" in facts["effect"] or "arrive elsewhere" in facts["effect"]
-            assert each.corrected
-        assert each.agreeing or each.result.right is None
+            said = dict(each.facts)
+            assert said["example"]
+            assert "not a renumbering" in said or "agreement" in said
+            assert ("effect" in said) == (each.evidence.reach in ("", "wrong product"))
+            assert corrected(each)
+        assert each.first.agreeing or each.result.right is None
 
 
 def test_the_command_reports_the_same(run, file, replay, report):
@@ -88,3 +92,16 @@ def test_the_command_reports_the_same(run, file, replay, report):
 @pytest.mark.parametrize("file", PAST, ids=lambda file: file.name.removesuffix(".json.gz"))
 def test_a_recording_of_the_past_says_how_it_was_made(file):
     assert json.loads(gzip.decompress(file.read_bytes()))["made"].startswith("python tests/wild/past.py ")
+
+
+def test_each_fact_is_shown_by_an_operand_of_the_report(report):
+    """A fact that nothing shows is of a release that nobody has looked at, or has words that match nothing."""
+    assert {each.evidence.name for each in report.defects} - {""} == {each.name for each in facts().defect}
+    assert all(each.evidence.name for each in report.defects)
+
+
+def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
+    known = next(each for each in facts().defect if each.name == "cute-s4-b")
+    assert all(map(known.is_in, ("3.6.0", "4.2.0", "4.4.3", "")))
+    assert not any(map(known.is_in, ("3.5.1", "4.5.0", "4.10.0")))
+    assert msgspec.structs.replace(known, until="").is_in("4.10.0")

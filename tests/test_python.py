@@ -1,8 +1,11 @@
 """The Python API, and what importing it costs."""
 
 import ast
+import html
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +15,8 @@ import lanemap
 
 PACKAGES = {"capture", "cli", "db", "ingest"}
 HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark", "PIL", "reportlab"}
+if tuple(map(int, version("typer").split(".")[:2])) < (0, 29):  # as pyproject.toml says
+    HEAVY.add("pydantic")
 
 
 def test_layout_is_a_frame(database):
@@ -286,6 +291,64 @@ def test_folders_of_the_user_break_nothing(tmp_path, built):
     assert done.stdout == "256\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("chain m16n8k16 f32 D m16n8k32 e4m3 A", lambda db: db.chain("m16n8k16 f32 D", "m16n8k32 e4m3 A")),
+        ("chain m16n8k8 f32 D", lambda db: db.chains("m16n8k8 f32 D").still()),
+        (
+            "chain ldmatrix m16n8k16 f16 B --major row",
+            lambda db: db.recipes("ldmatrix r", "m16n8k16 f16 B", majors=["row"]),
+        ),
+        ("export m16n8k16 f16 B --format cute", lambda db: db.export(format="cute", query="m16n8k16 f16 B")),
+    ],
+)
+def test_answers_print_and_show_themselves_as_the_command_does(database, run, command, answer):
+    found = answer(database)
+    said = found.text(80) if isinstance(found, lanemap.Told) else str(found)
+    assert said.rstrip() == run(*command.split()).out.rstrip()
+    assert found._repr_html_() == f"<pre>{html.escape(str(found))}</pre>"
+
+
+def test_an_export_shows_what_it_refuses(database):
+    found = database.export(format="triton", query=[lanemap.Query("m16n8k8", "tf32"), lanemap.Query("m8n8k4", "f64")])
+    assert found.text
+    assert found.refused
+    assert all(f"cannot express {each}" in str(found) for each in found.refused)
+
+
+def test_what_is_public_is_there_and_typed():
+    """Each name is what the type checker is told that it is, and is loaded only when somebody asks for it."""
+    tree = ast.parse(Path(lanemap.__file__).read_text("utf-8"))
+    (told,) = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    typed = {
+        each.asname or each.name: (node.module, each.name)
+        for node in told.body
+        if isinstance(node, ast.ImportFrom) and node.level
+        for each in node.names
+    }
+    lazy = {name: (module, name) for module, names in lanemap._LAZY.items() for name in names.split()}
+    assert lazy == typed
+    for name in (*lanemap.__all__, *lazy):
+        assert getattr(lanemap, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        lanemap.__getattr__("nothing")
+
+
+def test_the_command_line_knows_the_root_alone():
+    """Commands and pages parse, call ``Database``, print: they import nothing below the root."""
+    package = Path(lanemap.__file__).parent
+    below = {
+        f"{file.relative_to(package)}: {node.module}"
+        for file in (package / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+        for part in ["." * node.level + (node.module or "")]
+        if len(file.relative_to(package).parts) <= node.level and part.strip(".")
+    }
+    assert below == set()
+
+
 def test_a_name_stands_for_one_class():
     """Two classes of one name would be one word for two things."""
     package = Path(lanemap.__file__).parent
@@ -298,3 +361,16 @@ def test_a_name_stands_for_one_class():
     ]
     assert len(named) > 100
     assert sorted(named) == sorted(set(named))
+
+
+def test_every_package_is_installed():
+    """Setuptools is told each of them, because the folders of the project are not below one called lanemap."""
+    root = Path(lanemap.__file__).parent
+    told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {file.parent for name in PACKAGES for file in (root / name).rglob("__init__.py")}
+    assert set(told) == {"lanemap", *(".".join(("lanemap", *each.relative_to(root).parts)) for each in folders)}
+
+
+def test_what_cannot_be_listed_is_refused(database):
+    with pytest.raises(lanemap.LanemapError, match="cannot list 'layouts': choose from sources, fragments, findings"):
+        database.listing("layouts")

@@ -1,6 +1,7 @@
-"""The README says only what is true: every command and every output in it is run here."""
+"""The README and the guide say only what is true: every command and every output in them is run here."""
 
 import doctest
+import inspect
 import os
 import re
 import shlex
@@ -13,11 +14,18 @@ import pytest
 import lanemap
 
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text()
+GUIDE = ROOT / "cli" / "web" / "guide"
+README = (ROOT / "README.md").read_text()
+TEXT = "\n".join([README, *(page.read_text() for page in sorted(GUIDE.glob("*.md")))])
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+METHODS = {name: each for name, each in vars(lanemap.Database).items() if not name.startswith("_")}
+#: What the docstrings of ``Database`` show, one after the other.
+EXAMPLES = "\n\n".join(inspect.getdoc(each) for each in (lanemap.Database, *METHODS.values()))
+
+
+def blocks(language, text=TEXT):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def commands():
@@ -28,7 +36,7 @@ def commands():
             yield command, output
 
 
-@pytest.mark.parametrize(("command", "output"), list(commands()), ids=lambda value: value.split("\n")[0][:60])
+@pytest.mark.parametrize(("command", "output"), sorted({*commands()}), ids=lambda value: value.split("\n")[0][:60])
 def test_every_command_prints_what_the_readme_shows(command, output, built, tmp_path):
     environment = os.environ | {"LANEMAP_DB": str(built), "COLUMNS": "80"}
     environment["PATH"] = sysconfig.get_path("scripts") + os.pathsep + environment["PATH"]
@@ -40,7 +48,7 @@ def test_every_command_prints_what_the_readme_shows(command, output, built, tmp_
 def test_every_python_line_is_true(file, tmp_path, monkeypatch):
     monkeypatch.setenv("LANEMAP_DB", str(file))
     monkeypatch.chdir(tmp_path)
-    for text in ("\n".join(blocks("python")), lanemap.__doc__, lanemap.Database.__doc__):
+    for text in ("\n".join(blocks("python")), lanemap.__doc__, EXAMPLES):
         test = doctest.DocTestParser().get_doctest(text, {}, "README", None, None)
         assert test.examples
         assert doctest.DocTestRunner().run(test).failed == 0
@@ -48,21 +56,44 @@ def test_every_python_line_is_true(file, tmp_path, monkeypatch):
 
 def test_all_that_database_can_do_is_shown():
     """Every public method and function has an example, or where it takes a GPU or a document, a sentence."""
-    methods = {name for name in vars(lanemap.Database) if not name.startswith("_")} - {"close", "source"}
+    shown = set(re.findall(r"db\.(\w+)\(", EXAMPLES))
+    # The rest is for what prints rows itself and completes words.
+    inner = {"close", "following", "listing", "matching", "names", "select"}
+    assert set(METHODS) - shown == {"add_capture", "layout"} | inner
     functions = {name for name in lanemap.__all__ if name[0].islower()}
-    shown = set(re.findall(r"(?:db|lanemap)\.(\w+)\(", lanemap.Database.__doc__))
-    assert methods | functions <= shown
-    assert methods - {"add_capture"} <= set(re.findall(r"\w+", lanemap.__doc__))
+    words = set(re.findall(r"\w+", lanemap.__doc__))
+    assert {*METHODS} | functions <= words | inner | {"source"}
 
 
 def test_the_two_commands_are_those_that_ci_runs():
     """CI takes them out of the README, installs as they say, and so runs this very test."""
-    ask, test, *_ = blocks("sh")
+    ask, test, *_ = blocks("sh", README)
     assert ask.count("\n") == test.count("\n") == 1
     assert "README.md" in (ROOT / ".ci" / "run").read_text()
     assert test.strip().endswith(".venv/bin/pytest")
     question = ask.split(" && ")[-1].strip().removeprefix(".venv/bin/")
     assert question in [command.split(" | ")[0] for command, _ in commands()]
+
+
+def test_the_readme_is_read_in_two_minutes():
+    assert README.count("\n") <= 150
+
+
+def test_every_link_leads_somewhere():
+    """In the repository; the tests of the pages follow them in a browser."""
+    for page in (ROOT / "README.md", *GUIDE.glob("*.md")):
+        for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            file, _, place = target.partition("#")
+            assert (page.parent / file).exists(), (page.name, target)
+            headings = re.findall(r"^#+ (.*)$", (page.parent / file if file else page).read_text(), re.MULTILINE)
+            assert not place or place in [heading.lower().replace(" ", "-") for heading in headings]
+
+
+def test_the_picture_is_the_one_that_is_drawn(built, tmp_path):
+    drawn = tmp_path / "product.svg"
+    with lanemap.open(str(built)) as database:
+        database.draw("m16n8k16", "f16", accumulator="f32").save(drawn)
+    assert drawn.read_text() == (ROOT / "cli" / "web" / "static" / "product.svg").read_text()
 
 
 def test_every_command_of_the_program_is_in_the_readme():
@@ -77,7 +108,12 @@ def test_every_command_of_the_program_is_in_the_readme():
 
 
 @pytest.mark.parametrize(
-    "module", ["lanemap.db.fragment", "lanemap.db.grouped", "lanemap.db.spans", "lanemap.db.formula.evaluation"]
+    "module",
+    [
+        "lanemap.db.layout.fragment",
+        "lanemap.db.isa.listing",
+        "lanemap.db.layout.formula",
+    ],
 )
 def test_examples_in_docstrings_are_true(module):
     import importlib

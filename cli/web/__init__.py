@@ -2,13 +2,12 @@
 
 app       the application: the routes, and what every request and every answer goes through
 api       the answers of ``Database`` as JSON, CSV, Parquet and Arrow
-pages     the same for people
-database  the open database, for every route
-formats   which format a request asks for
-problem   refusals, as problem+json
-cached    answers that are kept, and their ETags
-held      operands that were looked at last, in memory
-limits    how long a request may take, and how much it may send
-work      processes that work for requests, and files that are sent
-tasks     what is done in these processes
+pages     the same for people: which pages there are
+views     what each page says
+render    pages from templates, layouts as tables
+links     the address of each page, and the names by which it is found
+site      the pages as files
+answers   the format of an answer, and refusals
+state     the open database, and what was read of it or made of it
+work      processes that work for requests
 """

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, Unpack
 
 import typer
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Path as InPath
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE
-from ...db import lookup
-from ...db.fragment import Fragment
-from ...db.names import Which
-from ...db.reader import Rows
-from ..decode import word
-from ..numbers import integer
-from ..options import Format
+from ... import DEFAULT_SOURCE, Fragment, Rows, Which, files, lookup, names
+from ... import Query as OperandQuery
+from ..flow import word
+from ..options import Format, described, integer, plain
 from ..output import encoded
-from . import tasks
-from .formats import REPORT, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, described
-from .held import Held, Opened
-from .problem import RESPONSES
+from . import work
+from .answers import REPORT, RESPONSES, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, in_formats
+from .state import Current, Opened
 from .work import Working
 
-#: The limits of a query, which are also the defaults.
-_SECONDS, _ROWS = 30.0, 100_000
+Route = TypeVar("Route", bound=Callable[..., Any])
+#: How long a query may take, and how many rows it may give.
+_SECONDS, _ROWS = work.SECONDS / 2, 100_000
+
+
+def explained(route: Route) -> Route:
+    """A route or dependency whose parameters say in the description what they say on the command line."""
+
+    def parameter(_: str, kind: Any, words: str) -> Any:
+        return Annotated[kind, *[BeforeValidator(_integer)] * (plain(kind) is int), Query(description=words)]
+
+    described(route, parameter)
+    return route
 
 
 async def _known(request: Request) -> None:
@@ -48,91 +54,67 @@ async def _known(request: Request) -> None:
             raise HTTPException(400, f"{name} is given twice: give it once")
 
 
-def _integer(text: object) -> object:
+def _integer(given: object) -> object:
     try:
-        return integer(str(text))
+        return None if given is None else integer(str(given))
     except typer.BadParameter as error:
         raise ValueError(str(error)) from None
 
 
 router = APIRouter(prefix="/api", dependencies=[Depends(_known)], responses=RESPONSES)
 
-Text = Annotated[str | None, Query(description="Only operands that have it.")]
-_Integer = Annotated[int, BeforeValidator(_integer)]
-Row = Annotated[_Integer | None, Query(description="Of the operand's own matrix, from 0.")]
-Lane = Annotated[_Integer | None, Query(description="The thread in its group, from 0.")]
-Reg = Annotated[_Integer | None, Query(description="Index in the operand's registers, from 0.")]
-Slot = Annotated[_Integer | None, Query(description="Element in the register, low bits first, from 0.")]
-Computation = Annotated[_Integer | None, Query(description="Which of several products or matrices, from 1.")]
-Selector = Annotated[_Integer | None, Query(description="The sparsity selector, for E.")]
 
-
+@explained
 async def operand(
     request: Request,
-    shape: Annotated[str, Query(description="As in m16n8k16, or an instruction by one name, such as a PTX mnemonic.")],
-    type: Annotated[str | None, Query(description="The operand's own, as in bf16.")] = None,  # noqa: A002 - PTX's word
-    role: Annotated[str | None, Query(description="A, B, C, D, E, SFA or SFB; r or p of a matrix move.")] = None,
-    instruction: Annotated[str | None, Query(description="As in mma.sp, where several have it.")] = None,
-    major: Annotated[str | None, Query(description="row or col, where there are both.")] = None,
-    selector: Selector = None,
-    qualifiers: Annotated[str | None, Query(description="What else the layout depends on, as in x4.trans.")] = None,
-    source: Annotated[str, Query(description="Where the layout comes from, or all.")] = DEFAULT_SOURCE,
+    state: Current,
+    shape: Annotated[str, "As in m16n8k16, or an instruction by one name, such as a PTX mnemonic."],
+    type: str | None = None,
+    role: str | None = None,
+    **which: Unpack[Which],
 ) -> Sequence[Fragment]:
     """The fragments with elements of the operand that a request names."""
-    which = Which(instruction=instruction, major=major, selector=selector, qualifiers=qualifiers, source=source)
-    held: Held = request.app.state.held
-    return await held.operand(request, shape, type, role, which)
+    return await state.operand(request, names.of_one_operand(shape, type, role, **which))
 
 
 Operand = Annotated[Sequence[Fragment], Depends(operand)]
 
 
-@router.get("/find", responses=described(ROWS))
+@router.get("/find", responses=in_formats(ROWS))
+@router.get("/layout", responses=in_formats(ROWS))
+@explained
 async def find(
     operand: Operand,
     form: RowsFormat,
-    row: Row = None,
-    col: Row = None,
-    lane: Lane = None,
-    reg: Reg = None,
-    slot: Slot = None,
-    computation: Computation = None,
+    **place: Unpack[lookup.Place],
 ) -> Response:
-    """The elements at a cell, in a place, or at any part of these."""
-    where = {"row": row, "col": col, "lane": lane, "reg": reg, "slot": slot, "computation": computation}
-    if form is Format.JSON and any(value is not None for value in where.values()):
+    """The elements of one operand: of a cell, of a place, of any part of these, or all."""
+    if form is Format.JSON and any(value is not None for value in place.values()):
         # A few rows cost less than going to a thread and back.
-        return _rows(lookup.rows(operand, **where), form)
-    return await run_sync(lambda: _rows(lookup.rows(operand, **where), form))
+        return _rows(lookup.rows(operand, **place), form)
+    return await run_sync(lambda: _rows(lookup.rows(operand, **place), form))
 
 
-@router.get("/layout", responses=described(ROWS))
-async def layout(operand: Operand, form: RowsFormat) -> Response:
-    """All elements of one operand, by lane, register and slot."""
-    return await run_sync(lambda: _rows(lookup.rows(operand), form))
-
-
-@router.get("/fragments", responses=described(ROWS))
-def fragments(
-    database: Opened, form: RowsFormat, source: Annotated[str, Query(description="Or all.")] = DEFAULT_SOURCE
-) -> Response:
+@router.get("/fragments", responses=in_formats(ROWS))
+@explained
+def fragments(database: Opened, form: RowsFormat, source: str = DEFAULT_SOURCE) -> Response:
     """What a source says of each fragment."""
-    return _rows(lookup.listed(database.reader, lookup.Query(source=source)), form)
+    return _rows(database.listing("fragments", OperandQuery(source=source)), form)
 
 
-@router.get("/sources", responses=described(ROWS))
+@router.get("/sources", responses=in_formats(ROWS))
 def sources(database: Opened, form: RowsFormat) -> Response:
     """Every source: name, kind, title, provenance, and how many fragments and findings it has."""
-    return _rows(lookup.sources(database.reader), form)
+    return _rows(database.listing("sources"), form)
 
 
-@router.get("/fleet", responses=described(ROWS))
+@router.get("/fleet", responses=in_formats(ROWS))
 def fleet(database: Opened, form: RowsFormat) -> Response:
     """What became of each form in each capture, with its card and driver."""
     return _rows(database.fleet().rows(), form)
 
 
-@router.get("/sql", responses=described(ROWS))
+@router.get("/sql", responses=in_formats(ROWS))
 async def sql(
     working: Working,
     form: RowsFormat,
@@ -141,40 +123,57 @@ async def sql(
     rows: Annotated[int, Query(ge=1, le=_ROWS)] = _ROWS,
 ) -> Response:
     """The result of one SELECT. It only reads."""
-    made = await working(tasks.sql, form, query, seconds, rows)
+    made = await working(work.sql, form, query, seconds, rows)
     # A query may ask for the time.
     return Response(made, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
 
 
-@router.get("/chain", responses=described(ROWS))
+@router.get("/chain", responses=in_formats(ROWS))
+@explained
 async def chain(
     working: Working,
     form: RowsFormat,
-    first: Annotated[str, Query(description="The D, as in m16n8k16 f32 D.")],
-    second: Annotated[str, Query(description="The A or B, as in m16n8k16 f16 A.")],
-    transposed: Annotated[bool, Query(description="Take D transposed.")] = False,
-    relabel: Annotated[bool, Query(description="Renumber K where that avoids movement between lanes.")] = False,
+    first: Annotated[str, "The D, as in m16n8k16 f32 D."],
+    second: Annotated[str, "The A or B, as in m16n8k16 f16 A."],
+    transposed: Annotated[bool, "Take D transposed."] = False,
+    relabel: bool = False,
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next."""
     options = {"transposed": transposed, "relabel": relabel}
-    return Response(await working(tasks.chain, form, first, second, options), media_type=ROWS[form])
+    return Response(await working(work.chain, form, first, second, options), media_type=ROWS[form])
 
 
-@router.get("/check", responses=described(REPORT))
+@router.get("/recipe", responses=in_formats(ROWS))
+@explained
+async def recipe(
+    working: Working,
+    form: RowsFormat,
+    move: Annotated[str, "ldmatrix or stmatrix, as in ldmatrix.x4 or ldmatrix m16n16 b8."],
+    operand: Annotated[str, "What is loaded or stored, as in m16n8k16 f16 A."],
+    major: Annotated[str | None, "row or col, how the tile lies in memory. Default: both."] = None,
+    count: Annotated[int, "How many neighbours are moved together."] = 1,
+) -> Response:
+    """The address in a tile of shared memory that each lane passes to a matrix move."""
+    options = {"majors": [major] if major else ("row", "col"), "count": count}
+    return Response(await working(work.recipe, form, move, operand, options), media_type=ROWS[form])
+
+
+@router.get("/check", responses=in_formats(REPORT))
 async def check(
     working: Working,
     form: ReportFormat,
     against: Annotated[list[str] | None, Query(description="Compare only with these sources.")] = None,
 ) -> Response:
     """The structure of every source, and what documents, imports and captures say of each other."""
-    return _report(await working(tasks.check, form, against or []), form)
+    return _report(await working(work.check, form, against or []), form)
 
 
+@explained
 async def only(
-    shape: Text = None,
-    type: Text = None,  # noqa: A002 - PTX's word
-    role: Text = None,
-    instruction: Text = None,
+    shape: str | None = None,
+    type: str | None = None,
+    role: str | None = None,
+    instruction: str | None = None,
 ) -> dict[str, str | None]:
     """The operands to compare."""
     # A form also sends the fields that are empty.
@@ -184,7 +183,7 @@ async def only(
 Only = Annotated[dict[str, str | None], Depends(only)]
 
 
-@router.get("/diff", responses=described(REPORT))
+@router.get("/diff", responses=in_formats(REPORT))
 async def diff(
     working: Working,
     form: ReportFormat,
@@ -193,23 +192,22 @@ async def diff(
     right: Annotated[str, Query(description="The other one.")],
 ) -> Response:
     """Two sources compared, fragment by fragment."""
-    return _report(await working(tasks.diff, form, left, right, only), form)
+    return _report(await working(work.diff, form, left, right, only), form)
 
 
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
-@router.post("/diff", responses=described(REPORT), openapi_extra=_BODY)
+@router.post("/diff", responses=in_formats(REPORT), openapi_extra=_BODY)
 async def diff_file(
-    request: Request,
     working: Working,
     form: ReportFormat,
     only: Only,
     against: Annotated[str, Query(description="A source.")] = DEFAULT_SOURCE,
 ) -> Response:
     """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""
-    async with working.received(request) as file:
-        return _report(await working(tasks.diff_file, form, file, against, only), form)
+    async with working.received() as file:
+        return _report(await working(work.diff_file, form, file, against, only), form)
 
 
 class DecodeRequest(BaseModel):
@@ -224,31 +222,28 @@ class DecodeRequest(BaseModel):
     source: str | None = None
 
 
-@router.post("/decode", responses=described(ROWS))
+@router.post("/decode", responses=in_formats(ROWS))
 def decode(database: Opened, form: RowsFormat, metadata: DecodeRequest) -> Response:
     """The columns of a sparse A that metadata chooses. A word may be text, as in 0x44444444."""
     return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
 
 
 @router.get("/export/{format}", responses={200: {"description": "A file"}})
+@explained
 async def export(
     working: Working,
-    format: ExportForm,  # noqa: A002
-    shape: Text = None,
-    type: Text = None,  # noqa: A002 - PTX's word
-    role: Text = None,
-    instruction: Text = None,
-    major: Text = None,
-    selector: Selector = None,
-    source: Text = None,
-    qualifiers: Text = None,
+    format: Annotated[ExportForm, InPath()],
+    shape: str | None = None,
+    type: str | None = None,
+    role: str | None = None,
+    **which: Unpack[Which],
 ) -> Response:
     """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
-    query = lookup.Query(shape, type, role, instruction, major, selector, source, qualifiers)
-    folder = TemporaryDirectory(prefix="lanemap-")
+    query = OperandQuery(shape, type, role, **which)
+    folder = files.Workspace()
     try:
         file = Path(folder.name, "export")
-        refused = await working(tasks.export, format, query, file)
+        refused = await working(work.export, format, query, file)
     except BaseException:
         folder.cleanup()
         raise
@@ -263,8 +258,9 @@ async def export(
 async def captures(request: Request, working: Working) -> Response:
     """Store a capture, the file as the body, as a source of its own. It needs the server's token."""
     _authorize(request)
-    async with working.received(request) as file:
-        name, new = await working(tasks.store, file)
+    working.trusted = True
+    async with working.received() as file:
+        name, new = await working(work.store, file)
     return Response(json.dumps({"source": name}) + "\n", 201 if new else 200, media_type="application/json")
 
 

@@ -1,23 +1,28 @@
-"""The application: what every request and every answer goes through, and the routes."""
+"""The application: the routes, and what every request and every answer goes through."""
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
+from math import inf
 
+from anyio import CancelScope, current_time
 from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import Database, __version__
-from . import api, pages
-from .cached import keep_answers
-from .held import Held
-from .limits import limit_body, limit_time
-from .problem import handle_problems, problem
+from ... import Database, LanemapError, __version__, program_digest
+from . import api, pages, work
+from .answers import LATER, handle_problems, problem
+from .render import STATIC
+from .state import DIGEST, State
 from .work import Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
@@ -30,17 +35,23 @@ _POLICY = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in _POLICY.items()]
-_STATIC = Path(__file__).parent / "static"
+#: How much a request may send, and where it may be a file.
+LARGEST, LARGEST_FILE, TAKES_FILE = 1 << 20, 64 << 20, {"/api/captures", "/api/diff", "/compare"}
+#: A body has so many seconds, and one more for so many bytes.
+BODY, RATE = 10, 1 << 16
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
-def create_app(database: Database, *, token: str | None = None, names: Collection[str] = LOCAL) -> FastAPI:
+def create_app(
+    database: Database, *, token: str | None = None, names: Collection[str] = LOCAL, without_sql: str | None = None
+) -> FastAPI:
     """The application on an open database.
 
     Args:
         database: what it answers from.
         token: what a capture must be sent with. Without one nothing can be written.
         names: the hosts that it may be asked as, besides the address that a request came in at.
+        without_sql: why it takes no queries in SQL, if it takes none.
     """
     app = FastAPI(
         title="Lanemap",
@@ -49,28 +60,19 @@ def create_app(database: Database, *, token: str | None = None, names: Collectio
         docs_url=None,
         redoc_url=None,
     )
-    app.state.database = database
     app.state.token = token
-    app.state.held = Held(database.reader)
-    app.state.surveyed = pages.CurrentSurvey(database)
+    app.state.lanemap = State(database)
     place = database.location
-    app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place)
+    app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place, without_sql)
     handle_problems(app)
     app.include_router(api.router)
-    app.mount("/static", _Static(directory=_STATIC), name="static")
+    app.mount("/static", _Static(directory=STATIC), name="static")
     # The last one: what has no other address may be an instruction.
     app.include_router(pages.router)
-    app.add_middleware(keep_answers, held=app.state.held)
-    app.add_middleware(limit_body)
-    app.add_middleware(limit_time)
-    app.add_middleware(_own_host, names=frozenset(names))
-    app.add_middleware(_secure)
+    app.add_middleware(keep_answers, state=app.state.lanemap)
+    app.state.requests = {}
+    app.add_middleware(Guard, names=frozenset(names), requests=app.state.requests)
     return app
-
-
-def static_address(name: str) -> str:
-    """The address of a static file, with its digest, so that a browser may keep what it loaded for ever."""
-    return f"/static/{name}?v={sha256((_STATIC / name).read_bytes()).hexdigest()[:16]}"
 
 
 class _Static(StaticFiles):
@@ -83,32 +85,134 @@ class _Static(StaticFiles):
         return response
 
 
-def _secure(app: ASGIApp) -> ASGIApp:
-    """Every answer with the headers that tell a browser what it must not do."""
+class Guard:
+    """What holds of every request, and what every answer forbids a browser to do.
 
-    async def secured(scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
+    Requests to another host are refused: a page elsewhere may have its name lead here (DNS rebinding). So is a body
+    that is too large, which is counted as it comes and before where its length is said, or too slow. A request that
+    takes too long is ended, and with it the process that works for it; an answer that has begun may be read as slowly
+    as its reader likes.
+    """
+
+    def __init__(self, app: ASGIApp, names: frozenset[str], requests: dict[CancelScope, bool]) -> None:
+        self.app, self.names, self.requests = app, names, requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        size, largest = 0, LARGEST_FILE if scope["path"] in TAKES_FILE else LARGEST
+        comes = current_time() + BODY
+
+        async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # Another message, because this one may be kept.
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
-        await app(scope, receive, with_headers)
+        async def counted() -> Message:
+            nonlocal size, comes
+            with CancelScope(deadline=comes) as patience:
+                message = await receive()
+            if patience.cancelled_caught:
+                raise HTTPException(408, "the rest of the request did not come in time: send it faster")
+            comes = comes + len(message["body"]) / RATE if message.get("more_body") else inf
+            size += len(message.get("body", b""))
+            if size > largest:
+                raise HTTPException(413, too_large)
+            return message
 
-    return secured
+        async def begun(message: Message) -> None:
+            time.deadline, self.requests[time] = inf, True
+            await secured(message)
+
+        too_large = f"that is more than {largest >> 20} MB: send less"
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        if not _own_host(scope, self.names):
+            await problem(421, "that is not a host that this server answers for")(scope, receive, secured)
+        elif said.isdigit() and (len(said) > 18 or int(said) > largest):
+            await problem(413, too_large)(scope, receive, secured)
+        else:
+            time = CancelScope(deadline=current_time() + work.SECONDS)
+            self.requests[time] = ended = False
+            try:
+                with time:
+                    await self.app(scope, counted, begun)
+            except CancelledError:  # a thread works for it, and the server waits no longer
+                ended = True
+            finally:
+                answered = self.requests.pop(time)
+            late = f"this took longer than {work.SECONDS:g} s: ask for less"
+            words = late if current_time() >= time.deadline else "the server is being stopped: send this again"
+            if (ended or time.cancelled_caught) and not answered:
+                await problem(503, f"{words}, or try again later", headers=LATER)(scope, receive, secured)
 
 
-def _own_host(app: ASGIApp, names: frozenset[str]) -> ASGIApp:
-    """Refuse requests to another host: a page elsewhere may have its name lead here (DNS rebinding)."""
+def _own_host(scope: Scope, names: frozenset[str]) -> bool:
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").lower()
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return name in names or name.strip("[]") == (scope.get("server") or ("",))[0]
 
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").lower()
-            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-            own = (scope.get("server") or ("",))[0]
-            if name not in names and name.strip("[]") != own:
-                await problem(421, "that is not a host that this server answers for")(scope, receive, send)
-                return
-        await app(scope, receive, send)
 
-    return checked
+#: How many answers are kept, and how large one of them may be.
+_ANSWERS, _LARGEST_ANSWER = 256, 1 << 18
+
+
+def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
+    """Answers have an ETag, and the ones asked for last are kept: as long as database and program stay the same.
+
+    What GET answers follows from these two, the address and the header Accept, unless it says ``no-store``. A browser
+    may keep it as long as it asks whether it still holds.
+    """
+
+    @lru_cache(_ANSWERS)
+    def kept(_tag: str) -> list[Message]:
+        return []
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith("/static/"):
+            await app(scope, receive, send)
+            return
+        if scope["method"] == "HEAD":
+            # The server itself leaves out the body.
+            scope = {**scope, "method": "GET"}
+        asked, before, tag = Headers(scope=scope), None, ""
+        if scope["method"] == "GET":
+            with suppress(LanemapError):  # the route will find the same, and say so
+                scope[DIGEST] = before = await state.digest()
+                same = program_digest(), before, asked.get("host"), scope["path"], scope["query_string"]
+                tag = sha256(repr((*same, asked.get("accept"))).encode()).hexdigest()[:32]
+        own = {"etag": f'"{tag}"', "cache-control": "no-cache", "vary": "Accept"}
+        made: list[Message] = []
+        keep = False
+
+        async def listening(message: Message) -> None:
+            nonlocal keep
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=list(message["headers"]))
+                keep = bool(tag) and message["status"] == 200 and headers.get("cache-control") != "no-store"
+                headers.update(own if keep else {"cache-control": "no-store"})
+                if keep:
+                    del headers["last-modified"]
+                message = {**message, "headers": headers.raw}
+            made.append(message)
+            keep = keep and sum(len(each.get("body", b"")) for each in made) <= _LARGEST_ANSWER
+            if not keep:
+                made.clear()
+            await send(message)
+
+        if tag and tag in asked.get("if-none-match", ""):
+            headers = [(name.encode(), value.encode()) for name, value in own.items()]
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body"})
+        elif found := kept(tag):
+            for message in found:
+                await send(message)
+        else:
+            await app(scope, receive, listening)
+            # What was written meanwhile may be in the answer or not.
+            if keep and before == await state.digest():
+                kept(tag)[:] = made
+
+    return answered

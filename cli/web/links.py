@@ -1,15 +1,38 @@
-"""The address of every page: on the server absolute, in a folder of files relative to the page that links there."""
+"""The address of every page, and the names that people have for it.
+
+On the server an address is absolute, in a folder of files relative to the page that links there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
 from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ...db.instructions import Key
-from ...db.survey import Product, Survey, operand_of
+from ... import (
+    Database,
+    Key,
+    LanemapError,
+    Product,
+    Query,
+    Survey,
+    UnavailableError,
+    forms,
+    forms_of,
+    instructions,
+    listing,
+    names,
+    operand_of,
+    spelling,
+)
+from .state import remembered
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -20,6 +43,11 @@ class Page(NamedTuple):
 
     path: tuple[str, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return " ".join((*self.path, *(value for _, value in self.parameters)))
 
     @property
     def address(self) -> str:
@@ -38,16 +66,38 @@ class Page(NamedTuple):
 class Links:
     """How pages refer to each other, and to style, script and pictures.
 
-    ``static``: there is no server, so what only it can do is left out.
+    ``page`` gives the address of a page, None where there is no such page. ``static``: there is no server, so what
+    only it can do is left out.
     """
 
+    survey: Survey
     page: Callable[[Page], str | None]
     asset: Callable[[str], str]
     static: bool = False
 
     def __call__(self, *path: str, **parameters: object) -> str | None:
-        """The address of a page; None where there is no such page."""
+        """The address of a page by its path and parameters."""
         return self.page(page(*path, **parameters))
+
+    def operand(self, key: Key, source: str | None = None, lane: int | None = None) -> str | None:
+        """The address of a fragment's page."""
+        return self.page(operand_page(self.survey, key, source, lane))
+
+    def product(self, product: Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
+        """The address of an instruction's page."""
+        return self.page(product_page(product, accumulator, lane))
+
+    def picture(self, key: Key, source: str | None, form: str) -> str:
+        """The address of a fragment's picture as a file."""
+        *folders, role = (of := operand_page(self.survey, key, source)).path
+        return "/picture" + of._replace(path=(*folders, f"{role}.{form}")).address
+
+    def variant(self, key: Key) -> str:
+        """What tells a fragment from others of its operand, in words."""
+        if len(self.survey.operands[operand_of(key)]) == 1:
+            return ""
+        selector = None if key.selector is None else f"selector {key.selector}"
+        return ", ".join(filter(None, (key.major and f"{key.major} major", key.qualifiers, selector)))
 
 
 def page(*path: str, **parameters: object) -> Page:
@@ -67,10 +117,11 @@ def product_page(product: Product, accumulator: str | None = None, lane: int | N
     return page(*product, accumulator=accumulator, lane=lane)
 
 
-def site_links(here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
+def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
     """Links between files, from one page.
 
     Args:
+        survey: what pages there are of.
         here: the page that links.
         there: all pages that are files.
         same: pages that are not, and which of those says the same.
@@ -84,9 +135,183 @@ def site_links(here: Page, there: Collection[Page], same: Mapping[Page, Page]) -
         shown = same.get(each, each)
         return to(shown.file) if shown in there else None
 
-    return Links(linked, lambda name: to(f"static/{name}"), static=True)
+    return Links(survey, linked, lambda name: to(f"static/{name}"), static=True)
 
 
 def _file_name(part: str) -> str:
     """A part of an address as the name of a file, on every system, that no other part has."""
     return quote(part, safe="+").replace("%", "=") if part.strip(".") else part.replace(".", "=2E")
+
+
+_WORDS = re.compile(r"[a-z0-9.:_]+")
+#: What a search is narrowed by, as its address says it.
+FACETS = ("vendor", "instruction", "target", "type")
+
+
+def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
+    """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
+    of; and why there are none."""
+    if not text.strip():
+        return [], None, ""
+    words = ""
+    named: list[Page] = []
+    try:
+        query = names.operand(text.split())
+        named = list(dict.fromkeys(_named(survey, query)))
+        if not named:
+            database.matching(query)
+    except UnavailableError:
+        raise
+    except LanemapError as error:
+        words = str(error)
+    asked = _WORDS.findall(text.lower())
+    every = remembered(_every, survey).items()
+    meant = {word: {*names.types_named(word)} for word in asked}
+    like = [
+        page
+        for page, name in every
+        if asked and all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
+    ]
+    found = list(dict.fromkeys([*named, *like]))
+    # Of a dense and a sparse instruction, a name is that of the dense one.
+    exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(found) == 1
+    return found, found[0] if exact else None, words or ("" if found else f"nothing is called {text.strip()!r}")
+
+
+class Choice(NamedTuple):
+    """A value of a facet: how many of the found pages have it, and the search that takes it, or leaves it out."""
+
+    value: str
+    hits: int
+    page: Page
+    chosen: bool
+
+
+def narrowed(
+    found: Sequence[Page], asked: str, given: Mapping[str, str | None]
+) -> tuple[list[Page], dict[str, list[Choice]]]:
+    """The pages that have a value of each facet that is given, and the choices that there are.
+
+    A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.
+    """
+    facets = {each: _facets(each) for each in found}
+    there = [{value for of in facets.values() for value in of[number]} for number in range(len(FACETS))]
+    chosen: dict[str, str | None] = {}
+    for name, values in zip(FACETS, there, strict=True):
+        said = given.get(name) or None
+        chosen[name] = next((value for value in values if said and value.lower() == said.lower()), said)
+
+    def left(but: str = "") -> list[Page]:
+        wanted = [(number, chosen[name]) for number, name in enumerate(FACETS) if chosen[name] and name != but]
+        return [each for each, of in facets.items() if all(value in of[number] for number, value in wanted)]
+
+    choices = {}
+    for number, name in enumerate(FACETS):
+        counts = Counter(value for each in left(name) for value in facets[each][number])
+        if (taken := chosen[name]) is not None:
+            counts[taken] += 0
+        if len(counts) > 1 or taken:
+            choices[name] = [
+                Choice(value, counts[value], page("search", q=asked, **_toggled(chosen, name, value)), value == taken)
+                for value in sorted(counts, key=listing.naturally)
+            ]
+    return left(), choices
+
+
+def _toggled(chosen: Mapping[str, str | None], name: str, value: str) -> dict[str, str | None]:
+    return {**chosen, name: None if chosen[name] == value else value}
+
+
+def _facets(page: Page) -> tuple[Collection[str], ...]:
+    """What a page has of each facet."""
+    instruction, _, type_ = page.path[:3]
+    vendor = instructions.instruction(instruction).vendor.title
+    return (vendor,), (instruction,), _targets().get(page.path, ()), (type_,)
+
+
+@cache
+def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
+    """The targets on which there is an instruction or an operand, by the path of its page."""
+    every = forms.every()
+    targets = {form.target for form in every}
+    runs = {
+        (form.instruction.vendor, form.target): {
+            each for each in targets if form.instruction.vendor.supports(form.target, each)
+        }
+        for form in every
+    }
+    found: dict[tuple[str, ...], set[str]] = {}
+    for form in every:
+        paths = [form.key(role)[:4] for role in form.types]
+        for path in ((form.name, form.shape, form.a), *paths):
+            found.setdefault(path, set()).update(runs[form.instruction.vendor, form.target])
+    return found
+
+
+def meant(survey: Survey, path: str) -> Page | None:
+    """The page that an address names in capital letters, or by another name of a type."""
+    with suppress(LanemapError):
+        named = list(dict.fromkeys(_named(survey, names.operand(path.replace("/", " ").split()))))
+        return named[0] if len({each.path for each in named}) == 1 else None
+    return None
+
+
+def suggested(asked: str, words: str) -> list[str]:
+    """What to ask instead, by what a refusal says: each guess in the place of the word that is most like it."""
+    found = re.search(r"did you mean (.+?)\?", words)
+    given = asked.split()
+    instead = []
+    for guess in re.split(", | or ", found[1]) if found and given else ():
+        (like,) = get_close_matches(guess.lower(), [word.lower() for word in given], 1, 0)
+        instead.append(" ".join(guess if word.lower() == like else word for word in given))
+    return instead
+
+
+def near(survey: Survey, path: str) -> list[Page]:
+    """The pages whose addresses are most like one that there is not."""
+    addresses = {page.address.lower(): page for page in remembered(_every, survey)}
+    return [addresses[each] for each in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
+
+
+def _named(survey: Survey, query: Query) -> Iterator[Page]:
+    """The pages of what a query names: operands where it says a role, else instructions."""
+    for each in filter(None, (query, query.of_accumulator())):
+        keys = list(filter(each.matches, survey.fragments))
+        if keys and "role" in each.asked:
+            keys.sort(key=lambda key: instructions.instruction(key.instruction).sparse)
+            yield from (operand_page(survey, key) for key in keys)
+        elif keys:
+            yield from (product_page(product) for product in _products(survey, each, set(keys)))
+        if keys:
+            return
+
+
+def _products(survey: Survey, query: Query, keys: set[Key]) -> Iterator[Product]:
+    """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
+    type_ = query.type_named("A") or query.word("type") or query.parameters()["type"]
+    shape = query.parameters()["shape"]
+    several = {*query.words.values()} <= {"instruction", "shape", "type"}
+    named = {(form.name, form.shape, form.a) for form in query.forms}
+    for product in sorted(survey.products, key=lambda each: instructions.instruction(each.instruction).sparse):
+        of_it = {key for each in survey.products[product] for key in survey.operands[each]}
+        alike = type_ in (None, product.type) and shape in (None, product.shape)
+        if alike and (several or tuple(product) in named) and not of_it.isdisjoint(keys):
+            yield product
+
+
+def _every(survey: Survey) -> dict[Page, str]:
+    """Every page of an instruction or operand, with its name in small letters; instructions come first."""
+    found = {product_page(product): str(product).lower() for product in survey.products}
+    for keys in survey.operands.values():
+        for key in keys:
+            found[operand_page(survey, key)] = " ".join(str(part) for part in key if part is not None).lower()
+    return found
+
+
+def aliases(product: Product) -> Sequence[str]:
+    """What an instruction is called besides its name: its mnemonics, its opcodes, its atoms."""
+    called = [form.mnemonic for form in forms_of(product)]
+    called += [move.mnemonic for move in forms.moves() if (move.name, move.shape, move.a) == tuple(product)]
+    for form in forms_of(product):
+        called += filter(None, (spelling.opcode_name(form), spelling.atom(form)))
+    return list(dict.fromkeys(called))

@@ -1,44 +1,52 @@
-"""Pages from templates. Whatever comes from outside is escaped where it is put into a page."""
+"""Pages from templates, and layouts in them as tables.
+
+Whatever comes from outside is escaped where it is put into a page. Each distinct layout is drawn once.
+"""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import cache
+from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ... import DEFAULT_SOURCE, __version__
-from ...db.fragment import Fragment
-from ...db.instructions import Key
-from ...db.picture.html import stylesheet
-from ...db.report.html import STYLE
-from ...db.survey import Known
+from ... import (
+    DEFAULT_SOURCE,
+    Fragment,
+    Grid,
+    Key,
+    Known,
+    Survey,
+    View,
+    __version__,
+    blocks,
+    by_element,
+    by_lane,
+    facts,
+    formats,
+    instructions,
+    notation,
+)
 from .links import Links
 
 _FOLDER = Path(__file__).parent
+STATIC = _FOLDER / "static"
 
-#: What every page links to, where it is.
-NAVIGATION = (
-    ("compare", "Compare"),
-    ("check", "Check"),
-    ("defects", "Defects"),
-    ("sources", "Sources"),
-    ("fleet", "Fleet"),
-    ("sql", "SQL"),
-)
-#: How each state looks besides its colour.
-_SIGNS = {
-    Known.AGREED: "✓",
-    Known.DOCUMENTED: "§",
-    Known.MEASURED: "◆",
-    Known.IMPORTED: "↓",
-    Known.DRAWN: "◇",
-    Known.CONTRADICTED: "≠",
-    Known.ERROR: "!",
+
+#: What the words of tables mean that say what a source has of an operand.
+WORDS = {
+    "rows": "the elements that are shown here",
+    "identical": "the same elements as those shown",
+    "refined": "exact columns within the windows of the other",
+    "relabelled": "equal after one renumbering of M, N or K in all operands that share it",
+    "different": "other elements than those shown",
+    "figure-only": "the source only draws it, and has no elements",
 }
-_DESCRIPTION = "Which lane, register and slot of a tensor-core instruction holds which matrix element."
 
 
 @cache
@@ -51,8 +59,29 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["signs"] = _SIGNS
+    made.globals.update(
+        states=Known,
+        verdict_words=WORDS,
+        version=__version__,
+        default=DEFAULT_SOURCE,
+        every_notation=[*notation.NOTATIONS],
+        formats=[*formats.FORMATS],
+    )
+    made.filters.update(group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
     return made
+
+
+@cache
+def _asset(name: str) -> str:
+    """The address of a style sheet, script or icon, with its digest, so that a browser may keep it for ever."""
+    made = name == "layouts.css"
+    digest = sha256(layouts_css().encode() if made else (STATIC / name).read_bytes()).hexdigest()
+    return f"/{name if made else f'static/{name}'}?v={digest[:16]}"
+
+
+def server_links(survey: Survey) -> Links:
+    """Addresses on the server."""
+    return Links(survey, attrgetter("address"), _asset)
 
 
 def render(name: str, links: Links, facts: dict[str, Any]) -> str:
@@ -63,22 +92,13 @@ def render(name: str, links: Links, facts: dict[str, Any]) -> str:
         links: where other pages are.
         facts: what it says, with a ``title``.
     """
-    common = {
-        "here": name,
-        "links": links,
-        "navigation": NAVIGATION,
-        "version": __version__,
-        "asked": "",
-        "description": _DESCRIPTION,
-        "address": "",
-        "preview": "",
-    }
-    return environment().get_template(f"{name}.html").render(common | facts)
+    return environment().get_template(f"{name}.html").render(here=name, links=links, survey=links.survey, **facts)
 
 
 def layouts_css() -> str:
-    """The style sheet that is made: the colours of lanes, and that of reports."""
-    return stylesheet() + STYLE
+    """The style sheet that is made: the colours of lanes, the sizes of pictures, and that of reports."""
+    sizes = "".join(f".{letter}{size}{{--{letter}:{size}}}" for letter in "cr" for size in _SIZES)
+    return formats.stylesheet() + sizes + blocks.STYLE
 
 
 def selection(key: Key, source: str | None) -> str:
@@ -95,3 +115,114 @@ def describe(fragment: Fragment) -> str:
         f"{fragment}, {rows} x {cols}: which of {fragment.threads} lanes holds which element in which of "
         f"{fragment.registers} registers, by {fragment.source}."
     )
+
+
+#: More cells than these make a page too heavy; then the picture is a file of its own.
+_MOST = 6000
+
+
+#: What a drawing depends on, whatever the fragment is called.
+_LAYOUT = attrgetter(
+    *("digest", "role", "windowed", "registers", "register_bits", "slots", "threads", "dimensions", "computations")
+)
+
+
+class Alike:
+    """A fragment that equals others of the same layout, so that what was made of one is found for all.
+
+    ``also`` is what else it depends on.
+    """
+
+    def __init__(self, fragment: Fragment, *also: str | None) -> None:
+        self.fragment = fragment
+        self.facts = _LAYOUT(fragment), instructions.instruction(fragment.instruction).axes[fragment.role], also
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Alike) and self.facts == other.facts
+
+    def __hash__(self) -> int:
+        return hash(self.facts)
+
+
+def _table(
+    fragment: Fragment,
+    grid: Grid,
+    lane: int | None,
+    said: str = "",
+    characters: int = 0,
+    *,
+    by: str | None = None,
+    axes: str | None = None,
+) -> str:
+    """A table, with what a script must know of it: whose it is, and what its rows and columns count."""
+    axes = axes or instructions.instruction(fragment.instruction).axes[fragment.role]
+    known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by}
+    parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, facts.selector(fragment)
+    said = said or ", ".join(filter(None, parts))
+    return formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))
+
+
+def _cells(*grids: Grid) -> int:
+    return sum(len(line) for grid in grids for _, line in grid.rows)
+
+
+def matrix(drawn: Alike, lane: int | None = None, axes: str | None = None) -> list[str]:
+    """The matrix of each computation of a fragment; nothing where it is too large to be shown in a page.
+
+    ``axes``: what its rows and columns count in the picture that it is a part of, if not what they do by themselves.
+    """
+    made = [grid for (grid,) in by_element([drawn.fragment], View())]
+    return [_table(drawn.fragment, grid, lane, axes=axes) for grid in made] if _cells(*made) <= _MOST else []
+
+
+def register_file(drawn: Alike, lane: int | None = None) -> str:
+    """What each lane holds, a row for each."""
+    grid = by_lane(drawn.fragment, View())
+    said = f"{drawn.fragment.role} by lane: row,col in each register.slot"
+    return _table(drawn.fragment, grid, lane, said, by="lane") if _cells(grid) <= _MOST else ""
+
+
+def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
+    """What one lane holds: register and slots, and the rows and columns in them."""
+    assert fragment.elements is not None
+    mine = replace(fragment, elements=fragment.elements[fragment.elements["lane"] == lane])
+    grid = by_lane(mine, View(whole=True))
+    return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
+
+
+def product(drawn: tuple[Alike, ...], lane: int | None = None) -> list[dict[str, Any]]:
+    """The matrices of an instruction's operands by role, for each computation.
+
+    Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above.
+    The style sheet fits ``wide`` and ``high``, the classes of all that meet, and ``beside``, those of E and scales,
+    into the page.
+    """
+    fragments = {each.fragment.role: each.fragment for each in drawn}
+    pictures = []
+    for together in by_element([*fragments.values()], View()):
+        grids = dict(zip(fragments, together, strict=True))
+        below = [grid for role, grid in grids.items() if role in "BD"]
+        cells = {role: formats.width(*(below if role in "BD" else [grid])) for role, grid in grids.items()}
+        # In ems, of which a character takes 0.6; beside the columns stand the names of rows.
+        wide = {role: 5 + 0.7 * (1 + cells[role]) * len(grid.columns) for role, grid in grids.items()}
+        high = {role: 4 + 2 * len(grid.rows) for role, grid in grids.items()}
+        left, middle, right = (max((wide.get(role, 0) for role in roles), default=0) for roles in ("A", "BD", "C"))
+        tall = high.get("B", 0) + max(high.get(role, 0) for role in "ACD")
+        pictures.append(
+            {
+                "tables": {role: _table(fragments[role], grids[role], lane, "", cells[role]) for role in grids},
+                "wide": _sized("c", left + middle + right),
+                "high": _sized("r", tall),
+                "beside": {role: _sized("c", size) for role, size in wide.items() if role not in "ABCD"},
+            }
+        )
+    return pictures
+
+
+#: What a picture may measure, in ems, and the steps.
+_SIZES = range(10, 1001, 10)
+
+
+def _sized(letter: str, ems: float) -> str:
+    """The class of what measures so many ems, or a little less."""
+    return f"{letter}{min(_SIZES[-1], -int(-ems // 10) * 10)}"

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from html import escape
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ... import Database
-from ...db import lookup
-from ...db.errors import LanemapError
-from ...db.files import folder_atomically
-from ...db.fragment import Fragment
-from ...db.instructions import Key
-from ...db.location import Location
-from ...db.report.html import contents
-from ...db.survey import Survey, forms_of, survey
-from . import views
-from .links import Links, Page, operand_page, page, product_page, site_links
-from .render import describe, layouts_css, render, selection
-from .search import aliases
+from ... import Database, Fragment, LanemapError, Location, Survey, files, forms_of, lookup
+from .guide import guide
+from .links import Page, aliases, operand_page, product_page, site_links
+from .pages import PAGES, text
+from .render import STATIC, layouts_css
+from .views import Context
+from .work import isolate
 
-_STATIC = Path(__file__).parent / "static"
 #: How many pages a process writes at a time. Pages that follow each other share much of the work.
 _PART = 40
-_Facts = Callable[[Links], dict[str, Any]]
 
 
 def write(database: Database, folder: Path, progress: Callable[[int, int], object]) -> int:
@@ -47,14 +40,15 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
-    with folder_atomically(folder, "site") as made:
-        shutil.copytree(_STATIC, made / "static")
+    with files.folder_atomically(folder, "site") as made:
+        shutil.copytree(STATIC, made / "static")
         (made / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
         (made / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count = len(pages.every)
         parts = [range(first, min(first + _PART, count)) for first in range(0, count, _PART)]
         progress(0, count)
+        isolate()
         with ProcessPoolExecutor(
             mp_context=get_context("spawn"), initializer=_begin, initargs=(database.location, pages.digest, made)
         ) as pool:
@@ -69,10 +63,21 @@ class _Pages:
     def __init__(self, database: Database) -> None:
         with database.reader.snapshot():
             self.digest = lookup.digest(database.reader)
-            self.known = survey(database.reader)
+            self.known = database.survey()
         self.same = _same(self.known)
-        self.every = list(_pages(self.known, database, self.same))
+        self.database = database
+        self.every = [
+            (each, kind.name, partial(kind.facts, **asked))
+            for kind in PAGES
+            if kind.every
+            for each, asked in kind.every(self.known)
+            if each not in self.same
+        ]
         self.there = frozenset(each for each, _, _ in self.every)
+
+    async def work(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a server has done in another process."""
+        return function(self.database, *args)
 
 
 def _begin(location: Location, digest: bytes, folder: Path) -> None:
@@ -94,10 +99,11 @@ def _write(part: range) -> range:
     if pages.digest != digest:
         raise LanemapError("the database was changed meanwhile: run lanemap site again")
     for each, template, facts in pages.every[part.start : part.stop]:
-        links = site_links(each, pages.there, pages.same)
+        links = site_links(pages.known, each, pages.there, pages.same)
+        said = facts(Context(pages.known, pages.database, links, pages.work))
         target = folder / each.file
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(render(template, links, facts(links)), "utf-8")
+        target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
     return part
 
 
@@ -114,37 +120,8 @@ def _same(known: Survey) -> dict[Page, Page]:
 
 
 def _alike(one: Fragment, other: Fragment) -> bool:
-    return one.same_layout(other) and (one.formula, one.erratum) == (other.formula, other.erratum)
-
-
-def _pages(known: Survey, database: Database, same: Mapping[Page, Page]) -> Iterator[tuple[Page, str, _Facts]]:
-    """Each page with its template and what makes its facts."""
-    yield page(), "home", partial(views.home, known)
-    yield page("check"), "check", lambda _: views.report("Check", _report(database))
-    yield page("defects"), "defects", partial(views.defects, known)
-    yield page("sources"), "sources", lambda _: views.sources(known)
-    for product in known.products:
-        for accumulator in (None, *dict.fromkeys(form.d for form in forms_of(product))):
-            each = product_page(product, accumulator)
-            if each not in same:
-                yield each, "instruction", partial(views.instruction, known, product, accumulator=accumulator)
-    for key, there in known.fragments.items():
-        for source in (None, *there):
-            each = operand_page(known, key, source)
-            if each not in same:
-                yield each, "operand", partial(_operand, known, database, key, source)
-
-
-def _operand(known: Survey, database: Database, key: Key, source: str | None, links: Links) -> dict[str, Any]:
-    facts = views.operand(known, database, key, links, source=source)
-    return facts | {"selection": selection(key, source), "downloads": [], "description": describe(facts["fragment"])}
-
-
-def _report(database: Database) -> str:
-    try:
-        return contents(database.check())
-    except LanemapError as error:  # there are no two sources to compare
-        return f"<h1>Check</h1><p>{escape(str(error))}</p>"
+    said, other_said = one.citation, other.citation
+    return one.same_layout(other) and (said.formula, said.erratum) == (other_said.formula, other_said.erratum)
 
 
 def _names(known: Survey) -> str:
@@ -154,4 +131,5 @@ def _names(known: Survey) -> str:
     """
     names: list[str | list[str]] = [[str(product), " ".join(aliases(product))] for product in known.products]
     names += [" ".join(operand[:4]) for operand in known.operands]
+    names += [[f"guide {name}", each.title.lower()] for name, each in guide().items()]
     return f"window.lanemapNames = {json.dumps(names, ensure_ascii=True, separators=(',', ':'))};\n"

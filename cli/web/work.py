@@ -1,119 +1,173 @@
-"""What takes long, or reads what somebody sent, in processes of their own.
+"""What takes long, or reads what somebody sent, in processes of their own: methods of ``Database``, answered in bytes.
 
-A few work at a time and the others wait; each has a limit of time, at which it is killed, and one of memory. So no
-request can hold up the others, whatever it asks for.
+A few work at a time and the others wait. A process is killed when the request that it works for ends, at the limit of
+time of requests at the latest, and has a limit of memory. So no request can hold up the others, whatever it asks for.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, chdir, suppress
+from dataclasses import replace
+from functools import cache, partial
+from hashlib import file_digest
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
-from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
+from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from ... import LanemapError
-from ...db.location import Location
+from ... import (
+    Check,
+    Database,
+    Key,
+    LanemapError,
+    Location,
+    Query,
+    Recipes,
+    UnavailableError,
+    files,
+    read_file,
+    recording,
+    report,
+)
+from ..options import Format, ReportFormat
+from ..output import encoded
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: How long a piece of work may take, and how long it may wait for its turn.
-SECONDS, PATIENCE = 60.0, 60.0
-#: How large a file that somebody sends may be, and how many are taken in at once.
-LARGEST, UPLOADS = 64 << 20, 16
+#: How long a request may take, with all that it waits for, until its answer begins. A query may take half of it.
+SECONDS = 60.0
+#: How many files are taken in at once, a quarter of them from one address.
+UPLOADS = 16
+#: How large an answer may be that is passed from one process to another.
+LARGEST_ANSWER = 32 << 20
 
 _MEMORY = 4 << 30
-_ENDED = "this needs more memory than a request may have, or ended the process that worked on it: ask for less"
+_TOO_LARGE = "this needs more memory than a request may have: ask for less"
+_ENDED = "the process that worked on this ended before it had an answer: ask again, or ask for less"
+
+
+def isolate() -> None:
+    """Have Python start processes without the current folder on their path: a ``copy.py`` there is not Python's."""
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 class Workers:
-    """Processes that work on a database for requests, as many as the machine has processors, and at least two."""
+    """Processes that work on a database for requests, and places for files: shared by all, and some for nobody alone.
 
-    def __init__(self, location: Location) -> None:
-        self._location = location
-        self._places = CapacityLimiter(max(2, os.cpu_count() or 2))
-        self._running = CapacityLimiter(self._places.total_tokens)
-        self._uploads = CapacityLimiter(UPLOADS)
+    An address has as many processes as the machine has processors, and there is one more. Captures with the token have
+    places of their own.
+    """
 
-    async def __call__(self, work: Callable[Concatenate[Location, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function of a module in a process. Its first argument is where the database is.
+    def __init__(self, location: Location, without_sql: str | None = None) -> None:
+        """Start none yet. ``without_sql``: why no query is run for anybody."""
+        isolate()
+        self.without_sql = without_sql
+        self.location = location
+        count = max(2, os.cpu_count() or 2)
+        self.limits = {"process": (count + 1, count), "upload": (UPLOADS, UPLOADS // 4)}
+        self.shared = {name: CapacityLimiter(most) for name, (most, _) in self.limits.items()}
+        self.trusted = {name: CapacityLimiter(most) for name, (most, _) in self.limits.items()}
+        self.own: WeakValueDictionary[tuple[str, str], CapacityLimiter] = WeakValueDictionary()
 
-        Raises:
-            LanemapError: the function raises one, or goes beyond a limit.
-            HTTPException: there is no process for it.
-        """
-        async with _turn(self._places):
-            try:
-                with fail_after(SECONDS):
-                    call = (work, (self._location, *args), kwargs)
-                    return await to_process.run_sync(_limited, call, cancellable=True, limiter=self._running)
-            except TimeoutError:
-                raise LanemapError(f"this takes longer than {SECONDS:g} s: ask for less") from None
-            except BrokenWorkerProcess:
-                raise LanemapError(_ENDED) from None
+
+class Work:
+    """What is done in processes for one request."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._workers: Workers = request.app.state.workers
+        self.trusted = False
 
     @asynccontextmanager
-    async def received(self, request: Request) -> AsyncIterator[Path]:
-        """The body of a request as a file, which is gone when the block ends.
+    async def _place(self, name: str) -> AsyncIterator[None]:
+        """Wait for a place: one of the address, then one of all; with the token one of those that have it."""
+        workers, address = self._workers, self._request.client.host if self._request.client else ""
+        if self.trusted:
+            async with workers.trusted[name]:
+                yield
+        else:
+            own = workers.own.setdefault((name, address), CapacityLimiter(workers.limits[name][1]))
+            async with own, workers.shared[name]:
+                yield
+
+    async def __call__(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function of a module in a process, with the database and these arguments.
 
         Raises:
-            HTTPException: it is too large, empty, or wrapped as the form of a page would.
+            LanemapError: the function raises one, or goes beyond the limit of memory.
+            HTTPException: it is a query, and there are none.
+            ClientDisconnect: nobody waits for the answer any more.
         """
-        if request.headers.get("content-type", "").startswith("multipart/"):
+        if work is sql and self._workers.without_sql:
+            raise HTTPException(403, self._workers.without_sql)
+        call = partial(to_process.run_sync, _limited, (work, self._workers.location, args, kwargs), cancellable=True)
+        with CancelScope() as scope:
+            watching = asyncio.ensure_future(self._until_gone(scope))
+            try:
+                async with self._place("process"):
+                    with suppress(BrokenWorkerProcess):  # it may have ended before this came
+                        return await call(limiter=CapacityLimiter(1))
+                    return await call(limiter=CapacityLimiter(1))
+            except BrokenWorkerProcess:
+                raise LanemapError(_ENDED) from None
+            finally:
+                watching.cancel()
+        raise ClientDisconnect
+
+    async def _until_gone(self, scope: CancelScope) -> None:
+        """Cancel a scope when the client goes; what it sends after the body is not for anybody."""
+        with suppress(HTTPException):
+            while (await self._request.receive())["type"] != "http.disconnect":
+                pass
+        scope.cancel()
+
+    @asynccontextmanager
+    async def received(self) -> AsyncIterator[Path]:
+        """The body of the request as a file, which is gone when the block ends.
+
+        Raises:
+            HTTPException: it is empty, or wrapped as the form of a page would.
+        """
+        if self._request.headers.get("content-type", "").startswith("multipart/"):
             raise HTTPException(415, "send the file itself as the body, as curl --data-binary @FILE does")
-        async with _turn(self._uploads):
-            with TemporaryDirectory(prefix="lanemap-") as folder:
+        async with self._place("upload"):
+            with files.Workspace() as folder:
                 file = Path(folder, "upload")
                 with file.open("wb") as stream:
-                    async for chunk in request.stream():
+                    async for chunk in self._request.stream():
                         stream.write(chunk)
-                        if stream.tell() > LARGEST:
-                            raise HTTPException(413, f"that is more than {LARGEST >> 20} MB: send a smaller file")
                     if not stream.tell():
                         raise HTTPException(400, "nothing was sent: send a file as the body")
                 yield file
 
 
-async def workers(request: Request) -> Workers:
-    """Those of the application."""
-    made: Workers = request.app.state.workers
-    return made
+async def _working(request: Request) -> Work:
+    return Work(request)
 
 
 #: A parameter of a route.
-Working = Annotated[Workers, Depends(workers)]
+Working = Annotated[Work, Depends(_working)]
 
 
-@asynccontextmanager
-async def _turn(places: CapacityLimiter) -> AsyncIterator[None]:
-    try:
-        with fail_after(PATIENCE):
-            await places.acquire()
-    except TimeoutError:
-        raise HTTPException(503, "there is too much to do: try again in a minute", {"Retry-After": "60"}) from None
-    try:
-        yield
-    finally:
-        places.release()
-
-
-def _limited(call: tuple[Callable[..., T], tuple[object, ...], dict[str, object]]) -> T:
+def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[str, object]]) -> T:
     """In the process: what may go wrong there in words, because no traceback comes out of it."""
     _limit_memory()
-    work, args, kwargs = call
+    work, location, args, kwargs = call
     try:
-        return work(*args, **kwargs)
-    except LanemapError:
+        return work(_database(location), *args, **kwargs)
+    except (LanemapError, OSError):
         raise
     except (MemoryError, RecursionError):
-        raise LanemapError(_ENDED) from None
+        raise LanemapError(_TOO_LARGE) from None
     except Exception:
         from traceback import format_exc
 
@@ -126,3 +180,111 @@ def _limit_memory() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+@cache
+def _database(location: Location) -> Database:
+    """The database, open in this process."""
+    return Database(location)
+
+
+def sql(database: Database, form: Format, query: str, seconds: float, rows: int) -> bytes:
+    """The result of one SELECT."""
+    return _passed(encoded(database.select(query, seconds=seconds, rows=rows), form))
+
+
+def check(database: Database, form: str, against: list[str]) -> bytes:
+    """The report of ``Database.check``, or a row for each comparison of a fragment."""
+    return _report(database.check(against), form)
+
+
+def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, str | None]) -> bytes:
+    """The report of ``Database.diff`` of two sources."""
+    return _report(database.diff(database.source(left), database.source(right), **which), form)
+
+
+def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, str | None]) -> bytes:
+    """The same of a file and a source."""
+    with chdir(file.parent):  # so that nothing said of it names the folder
+        sent = replace(read_file(file.name), name=file.name)
+    return _report(database.diff(sent, database.source(against), **which), form)
+
+
+def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, bool]) -> bytes:
+    """The moves of ``Database.chain``; as JSON with the verdict."""
+    found = database.chain(one, other, **options)
+    if form is not Format.JSON:
+        return _passed(encoded(found.rows(), form))
+    first, second = found.tiles
+    ends = {"first": found.first, "second": found.second}
+    said: dict[str, Any] = {end: {**each.key._asdict(), "source": each.source} for end, each in ends.items()}
+    said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
+    said |= {"tiles": {"first": first, "second": second}, "moves": found.rows().records()}
+    return _passed(json.dumps(said) + "\n")
+
+
+def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> bytes:
+    """The addresses of ``Database.recipes``."""
+    return _passed(encoded(_recipes(database, move, operand, options).rows(), form))
+
+
+def _recipes(database: Database, move: str, operand: str, options: Mapping[str, Any]) -> Recipes:
+    words = move.split()
+    return database.recipes(" ".join([*words, *["r"] * (words[-1:] != ["r"])]), operand, **options)
+
+
+def shown(
+    database: Database, first: str, second: str, majors: Sequence[str], options: Mapping[str, bool]
+) -> tuple[str, str, list[tuple[Key, str]], str]:
+    """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, and the route that has it."""
+    moves = {True: "ldmatrix", False: "stmatrix"}
+    for at_first, name in moves.items():
+        move, operand = (first, second) if at_first else (second, first)
+        if move.lower().startswith(name):
+            found = _recipes(database, move, operand, {"majors": majors})
+            text = found.text()
+            return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], "recipe"
+    made = database.chain(first, second, **options)
+    ends = [(each.key, str(each.source)) for each in (made.first, made.second)]
+    return made.verdict, made.text(), ends, "chain"
+
+
+def export(database: Database, form: str, query: Query, file: Path) -> list[str]:
+    """``Database.export`` to a file; what the notation cannot express, in words."""
+    made = database.export(file, format=form, query=query)
+    return [str(each) for each in made.refused]
+
+
+def store(database: Database, file: Path) -> tuple[str, bool]:
+    """Store a capture under a name of its own: that of its device, and of what is in the file.
+
+    Returns the name, and whether it is new: what was sent twice is stored once.
+    """
+    with chdir(file.parent):
+        sent = recording.read(file.name)
+    with file.open("rb") as stream:
+        name = f"{sent.name}-{file_digest(stream, 'sha256').hexdigest()[:8]}"
+    database.listing("sources")  # where the file is gone none is made
+    new = bool(database.add([replace(sent, name=name)], replacing=False))
+    if name not in {each["name"] for each in database.listing("sources").records()}:
+        raise UnavailableError(f"{database.location}: another file took its place")
+    return name, new
+
+
+def _report(found: Check, form: str) -> bytes:
+    """A report, rows, or for ``page`` what a page with a style of its own shows."""
+    if form == "page":
+        return _passed(report.contents(found))
+    return _passed(found.report(form) if form in [*ReportFormat] else encoded(found.rows(), Format(form)))
+
+
+def _passed(answer: str | bytes) -> bytes:
+    """An answer that is not too large.
+
+    Raises:
+        LanemapError: it is.
+    """
+    data = answer.encode() if isinstance(answer, str) else answer
+    if len(data) > LARGEST_ANSWER:
+        raise LanemapError(f"the answer has more than {LARGEST_ANSWER >> 20} MB: ask for less, or for another format")
+    return data

@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.formula import evaluate_at, parse, value_at
-from ...db.fragment import Fragment, Source, elements, merge
-from ...db.instructions import Key, majors, operand
+from ...db.isa.instructions import Key, majors, operand
+from ...db.layout.formula import evaluate_at, parse, value_at
+from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -51,7 +51,11 @@ def load() -> list[Source]:
 
 
 def document(name: str) -> Source:
-    """The source of one of ``names``, with the elements of every formula."""
+    """The source of one of ``names``, with the elements of every formula.
+
+    Raises:
+        LanemapError: sections contradict each other: neither may silently win.
+    """
     printed = name.removesuffix("+errata")
     corrected = name != printed
     sections = dict(_read(printed))
@@ -59,6 +63,18 @@ def document(name: str) -> Source:
     how = "corrected where proved wrong" if corrected else "as printed"
     fragments = _merge(_fragments(sections, corrected=corrected))
     return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
+
+
+def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """One fragment per key: where sections state one again, as those of accumulators, the first names the others."""
+    kept, repeated = merge(fragments)
+    also: dict[Key, list[str]] = {}
+    for first, other in repeated:
+        if first.digest != other.digest:
+            raise LanemapError(f"sections {first.citation.section} and {other.citation.section} disagree on {other}")
+        also.setdefault(first.key, []).append(str(other.citation.section))
+    named = {key: ", ".join(sections) for key, sections in also.items()}
+    return [replace(each, citation=each.citation._replace(also=named.get(each.key))) for each in kept]
 
 
 def names() -> list[str]:
@@ -87,7 +103,10 @@ def _read(name: str) -> dict[str, Section]:
 
 
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
-    for section in sorted(sections.values(), key=lambda section: _number(section.get("section", ""))):
+    def number(section: Section) -> list[int]:
+        return [int(part) for part in section.get("section", "").split(".") if part]
+
+    for section in sorted(sections.values(), key=number):
         for entry in section["fragment"]:
             for key in keys(section, entry):
                 yield fragment(sections, section, entry, key, corrected=corrected)
@@ -122,19 +141,19 @@ def fragment(
     Raises:
         LanemapError: its formula does not say where every element goes, or it refers to what is not there.
     """
-    same_as = sections[entry["same_as"]] if "same_as" in entry else None
-    stated = _referred(same_as, key.role, key.type) if same_as else entry
+    same_as, stated = None, entry
+    if "same_as" in entry:
+        same_as = sections[entry["same_as"]]
+        alike = (each for each in same_as["fragment"] if key.role in each["roles"] and key.type in each["types"])
+        if (found := next(alike, None)) is None:
+            raise LanemapError(f"section {same_as['section']} has no {key.role} of {key.type} to refer to")
+        stated = found
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
     if formula and (numbers := _NUMBERED.findall(key.qualifiers or "")):
         formula = "\n".join([*(f"{name} = {number}" for name, number in numbers), formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
-    described = Fragment(
-        **key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None)))._asdict(),
-        registers=sizes["registers"],
-        slots=sizes["slots"],
-        elements=None,
-        status="documented" if formula else "figure-only",
+    cited = Citation(
         section=section.get("section"),
         anchor=section.get("anchor"),
         same_as=same_as.get("section") if same_as else None,
@@ -144,24 +163,39 @@ def fragment(
         erratum=erratum.get("reason"),
         evidence=erratum.get("evidence"),
     )
+    described = Fragment.of(
+        key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None))),
+        None,
+        "documented" if formula else "figure-only",
+        cited,
+        registers=sizes["registers"],
+        slots=sizes["slots"],
+    )
     if formula is None:
         return described
     lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
+    products = {lane: number for number, taking in enumerate(section.get("computations", []), 1) for lane in taking}
+    computation = tuple(products.get(lane, 1) for lane in range(lanes))
     try:
-        cells = _elements(
-            formula, _LETTER[key.role], described.registers, described.slots, _computation(section, lanes)
-        )
+        cells = _elements(formula, _LETTER[key.role], described.registers, described.slots, computation)
     except LanemapError as error:
-        raise LanemapError(f"section {described.section}, {described}: {error}") from None
+        raise LanemapError(f"section {cited.section}, {described}: {error}") from None
     return replace(described, elements=cells)
 
 
-def _referred(section: Section, role: str, type_: str) -> Entry:
-    for entry in section["fragment"]:
-        if role in entry["roles"] and type_ in entry["types"]:
-            found: Entry = entry
-            return found
-    raise LanemapError(f"section {section['section']} has no {role} of {type_} to refer to")
+@cache
+def documented(key: Key) -> Fragment:
+    """The fragment that the newest document has of a key without a major, corrected.
+
+    Raises:
+        LanemapError: it has none.
+    """
+    sections = [*sheets().values()][-1]
+    for section in sections.values():
+        for entry in section["fragment"]:
+            if key in keys(section, entry):
+                return fragment(sections, section, entry, key, corrected=True)
+    raise LanemapError(f"no document has {key}")
 
 
 @cache
@@ -182,28 +216,3 @@ def _elements(formula: str, letter: str, registers: int, slots: int, computation
 #: The numbers of qualifiers, such as those of ``scale_vec::2X.byte_id::0``.
 _NUMBERED = re.compile(r"(\w+)::(\d+)")
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
-
-
-def _computation(section: Section, lanes: int) -> tuple[int, ...]:
-    """The computation that each lane takes part in, counted from 1."""
-    numbers = {lane: number for number, taking in enumerate(section.get("computations", []), 1) for lane in taking}
-    return tuple(numbers.get(lane, 1) for lane in range(lanes))
-
-
-def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
-    """One fragment per key: where sections state the same one again, the first keeps it and names the others.
-
-    The document gives the accumulators of m16n8k16 twice, for example. Sections that contradict each other are an
-    error of the catalogue: neither may silently win.
-    """
-    kept, repeated = merge(fragments)
-    also: dict[Key, list[str]] = {}
-    for first, other in repeated:
-        if first.digest != other.digest:
-            raise LanemapError(f"sections {first.section} and {other.section} disagree on {other}")
-        also.setdefault(first.key, []).append(str(other.section))
-    return [replace(each, also=", ".join(also[each.key])) if each.key in also else each for each in kept]
-
-
-def _number(section: str) -> list[int]:
-    return [int(part) for part in section.split(".") if part]

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from ...db.files import folder_atomically
+from ...db.store.files import folder_atomically
 from . import Entry, Section
-
-_DOCUMENT = "document.toml"
 
 
 def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: Mapping[str, Section]) -> int:
@@ -24,9 +21,10 @@ def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: M
     """
     document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
     with folder_atomically(folder, "catalogue") as made:
-        _write(made / _DOCUMENT, (f"{key} = {json.dumps(value)}" for key, value in document.items()))
-        for name, sheet in sheets.items():
-            _write(made / f"{name}.toml", _sheet(sheet, borrowed))
+        texts = {name: _sheet(sheet, borrowed) for name, sheet in sheets.items()}
+        texts["document"] = (f"{key} = {json.dumps(value)}" for key, value in document.items())
+        for name, lines in texts.items():
+            _write(made / f"{name}.toml", lines)
     return len(sheets)
 
 
@@ -43,21 +41,16 @@ def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
         yield "# A warp does several products; each line gives the lanes that take part in one of them."
         yield from ("computations = [", *(f"    {lanes}," for lanes in sheet["computations"]), "]")
     for entry in sheet["fragment"]:
-        name = entry.get("same_as")
-        if name in borrowed:
-            for whole in _written_out(entry, borrowed[name]):
-                yield from ("", "[[fragment]]", f"# As in {borrowed[name]['section']}.", *_entry(whole))
-        else:
+        there = borrowed.get(entry.get("same_as"))
+        if there is None:
             yield from ("", "[[fragment]]", *_entry(entry))
-
-
-def _written_out(entry: Entry, there: Section) -> Iterator[Entry]:
-    """What an entry refers to, for its own roles and types."""
-    for stated in there["fragment"]:
-        types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
-        if types and {*entry["roles"]} <= {*stated["roles"]}:
-            copied: dict[str, Any] = {key: value for key, value in stated.items() if key != "erratum"}
-            yield copied | {"roles": entry["roles"], "types": types}
+            continue
+        # What it refers to is written out for its own roles and types.
+        for stated in there["fragment"]:
+            types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
+            if types and {*entry["roles"]} <= {*stated["roles"]}:
+                own = {**stated, "roles": entry["roles"], "types": types}
+                yield from ("", "[[fragment]]", f"# As in {there['section']}.", *_entry(own))
 
 
 def _entry(entry: Entry) -> Iterator[str]:

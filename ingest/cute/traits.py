@@ -8,17 +8,18 @@ operations.
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...db.errors import LanemapError
-from ..shape_stride import IntTuple, Layout, layout
-from .header import Alias, Header, Part, Struct, Term, TypeName, parse_parameters, parse_type
+from ...db.layout.algebra import IntTuple, Sum, strided
+from .header import Alias, Header, Struct, Term, TypeName, parse_parameters, parse_type
 
 _NUMBER = re.compile(r"_(\d+)")
 _TRAITS = ("MMA_Traits", "Copy_Traits")
-_NOTHING = Struct(TypeName((Part(""),)), (), None, {}, ())
+_NOTHING = Struct(TypeName(""), (), None, "", {}, [], {})
 _MAX_NESTED = 60
 
 
@@ -30,7 +31,7 @@ class Traits:
     bound: Mapping[str, Value]
 
 
-Value = int | Layout | TypeName | Traits | tuple["Value", ...]
+Value = int | Sum | TypeName | Traits | tuple["Value", ...]
 
 
 class Library:
@@ -50,22 +51,28 @@ class Library:
         for struct in header.structs:
             pattern = self.pattern(struct)
             if pattern is not None:
-                self._traits.setdefault(pattern.last.name, []).append((pattern, struct))
+                # Those for one operation alone stand before those with template parameters.
+                known = self._traits.setdefault(pattern.name, [])
+                insort(known, (pattern, struct), key=lambda candidate: bool(candidate[1].parameters))
             elif "DRegisters" in struct.members:
-                name = self._canonical(_with_parameters(struct))
-                self._operations.setdefault(name.last.name, []).append((name, struct))
+                # A template has the name of its own instance, which a pattern of all its instances matches.
+                instance = struct.name
+                if struct.parameters and instance.arguments is None:
+                    instance = TypeName(instance.name, tuple(map(TypeName, struct.parameters)))
+                name = self._canonical(instance)
+                self._operations.setdefault(name.name, []).append((name, struct))
 
     def pattern(self, struct: Struct) -> TypeName | None:
         """What X is in ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
-        last = struct.name.last
-        if last.name not in _TRAITS or not last.arguments or not isinstance(last.arguments[0], TypeName):
+        operation = (struct.name.arguments or [None])[0]
+        if struct.name.name not in _TRAITS or not isinstance(operation, TypeName):
             return None
-        return self._canonical(last.arguments[0])
+        return self._canonical(operation)
 
     def operations(self, traits: Struct) -> list[tuple[TypeName, Struct]]:
         """The operations whose traits these are, with their names."""
         pattern = self.pattern(traits)
-        candidates = self._operations.get(pattern.last.name, []) if pattern else []
+        candidates = self._operations.get(pattern.name, []) if pattern else []
         return [(name, struct) for name, struct in candidates if (found := self._of(name)) and found.struct is traits]
 
     def lonely(self) -> list[TypeName]:
@@ -108,17 +115,24 @@ class Library:
         if isinstance(term, int):
             return term
         within = within or Traits(_NOTHING, {})
-        owner = self._owner(term, within)
-        if owner is not None:
-            return self.member(owner, term.last.name)
-        if term.last.arguments is None:
-            return self._plain(term, within)
-        arguments = tuple(self.value(argument, within) for argument in term.last.arguments)
-        return self._applied(term.last.name, arguments)
+        if term.scope and (term.scope.name in _TRAITS or self.has(within, term.scope.name)):
+            owner = self.value(term.scope, within)
+            if isinstance(owner, Traits):  # and the scope no namespace
+                return self.member(owner, term.name)
+        name = term.name
+        if term.arguments is None:
+            if matched := _NUMBER.fullmatch(name):
+                return int(matched[1])
+            if name in within.bound:
+                return within.bound[name]
+            if self.has(within, name):
+                return self.member(within, name)
+            return self._alias(name, ()) if name in self._aliases else replace(term, scope=None)
+        arguments = tuple(self.value(argument, within) for argument in term.arguments)
+        return self._applied(name, arguments)
 
     def _of(self, operation: TypeName) -> Traits | None:
-        candidates = self._traits.get(operation.last.name, [])
-        for pattern, struct in sorted(candidates, key=lambda candidate: bool(candidate[1].parameters)):
+        for pattern, struct in self._traits.get(operation.name, []):
             bound: dict[str, Value] = {}
             if _matches(pattern, operation, struct.parameters, bound):
                 return Traits(struct, bound)
@@ -128,26 +142,6 @@ class Library:
         """A type without namespaces and aliases, so that two spellings of one type are equal."""
         found = self.value(name)
         return found if isinstance(found, TypeName) else name
-
-    def _owner(self, term: TypeName, within: Traits) -> Traits | None:
-        """The traits whose member a qualified name is; None where the qualifiers are namespaces."""
-        qualifier = TypeName(term.parts[:-1])
-        if not qualifier.parts or not (qualifier.last.name in _TRAITS or self.has(within, qualifier.last.name)):
-            return None
-        owner = self.value(qualifier, within)
-        return owner if isinstance(owner, Traits) else None
-
-    def _plain(self, term: TypeName, within: Traits) -> Value:
-        name = term.last.name
-        if matched := _NUMBER.fullmatch(name):
-            return int(matched[1])
-        if name in within.bound:
-            return within.bound[name]
-        if self.has(within, name):
-            return self.member(within, name)
-        if name in self._aliases:
-            return self._alias(name, ())
-        return TypeName((term.last,), term.extent)
 
     def _alias(self, name: str, arguments: tuple[Value, ...]) -> Value:
         alias, *others = self._aliases[name]
@@ -164,16 +158,17 @@ class Library:
             case (("Shape" | "Stride"), _):
                 return arguments
             case "Layout", (shape,):
-                return layout(_numbers(shape))
+                return strided(_numbers(shape))
             case "Layout", (shape, stride):
-                return layout(_numbers(shape), _numbers(stride))
+                return strided(_numbers(shape), _numbers(stride))
             case "quotient", (int(number), int(divisor)) if divisor:
                 return number // divisor
             case name, (TypeName() as operation,) if name in _TRAITS:
                 return self.traits(operation)
             case name, _ if name in self._aliases:
                 return self._alias(name, arguments)
-        return TypeName((Part(name, tuple(map(_term, arguments))),))
+        terms = (each if isinstance(each, TypeName | int) else TypeName(str(each)) for each in arguments)
+        return TypeName(name, tuple(terms))
 
     def _lineage(self, traits: Traits) -> Iterator[Traits]:
         """The traits and their bases, nearest first."""
@@ -182,7 +177,7 @@ class Library:
             yield traits
             seen.append(traits.struct)
             base = traits.struct.base
-            if base is None or base.last.name not in _TRAITS:
+            if base is None or base.name not in _TRAITS:
                 return
             found = self.value(base, Traits(_NOTHING, traits.bound))
             if not isinstance(found, Traits):
@@ -201,35 +196,22 @@ class Library:
             self._open.pop()
 
 
-def _with_parameters(struct: Struct) -> TypeName:
-    """The name of a template as that of its own instance: what a pattern of all its instances matches."""
-    last = struct.name.last
-    if not struct.parameters or last.arguments is not None:
-        return struct.name
-    return TypeName((Part(last.name, tuple(TypeName((Part(name),)) for name in struct.parameters)),))
-
-
 def written(traits: Struct) -> str:
     """What the operation of the traits is called there, without namespaces."""
-    last = traits.name.last
-    operation = last.arguments[0] if last.arguments else traits.name
-    return str(operation.last if isinstance(operation, TypeName) else operation)
+    operation = traits.name.arguments[0] if traits.name.arguments else replace(traits.name, scope=None)
+    return str(replace(operation, scope=None) if isinstance(operation, TypeName) else operation)
 
 
 def _matches(pattern: Term, operation: Value, parameters: Sequence[str], bound: dict[str, Value]) -> bool:
     """Whether an operation is one of the pattern's; binds the template parameters."""
-    if isinstance(pattern, TypeName) and pattern.last.name in parameters and pattern.last.arguments is None:
-        return bound.setdefault(pattern.last.name, operation) == operation
+    if isinstance(pattern, TypeName) and pattern.name in parameters and pattern.arguments is None:
+        return bound.setdefault(pattern.name, operation) == operation
     if not isinstance(pattern, TypeName) or not isinstance(operation, TypeName):
         return pattern == operation
-    left, right = pattern.last, operation.last
-    if left.arguments is None or right.arguments is None:
-        return left == right
-    return (
-        left.name == right.name
-        and len(left.arguments) == len(right.arguments)
-        and all(_matches(*pair, parameters, bound) for pair in zip(left.arguments, right.arguments, strict=True))
-    )
+    left, right = pattern.arguments, operation.arguments
+    if pattern.name != operation.name or left is None or right is None or len(left) != len(right):
+        return pattern.name == operation.name and left == right
+    return all(_matches(*pair, parameters, bound) for pair in zip(left, right, strict=True))
 
 
 def _numbers(value: Value) -> IntTuple:
@@ -238,9 +220,3 @@ def _numbers(value: Value) -> IntTuple:
     if isinstance(value, int):
         return value
     raise LanemapError(f"{value} in a layout is not a number")
-
-
-def _term(value: Value) -> Term:
-    if isinstance(value, TypeName | int):
-        return value
-    return TypeName((Part(str(value)),))

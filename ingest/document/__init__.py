@@ -2,10 +2,11 @@
 
 A document goes through four steps:
 
-1. ``formats``: a file of any format becomes the same stream of ``blocks``: headings, paragraphs, table rows, code;
+1. ``html``, ``markup``: a file becomes the same stream of ``blocks``: headings, paragraphs, table rows, code;
 2. ``sections``: blocks become sections, and the titles say which of them are about fragments;
-3. ``entries``: a section becomes entries as in the shipped catalogue, one for each operand and its types;
-4. ``fragments``: references from one section to another are resolved, and the entries evaluated as the catalogue is.
+3. ``statements``, ``formulas``, ``entries``: a section becomes entries as in the shipped catalogue, one for each
+   operand and its types;
+4. ``sheets``: references from one section to another are resolved, and the entries evaluated as the catalogue is.
 
 Nothing in a document is executed, fetched or followed. A remark is made on whatever of a fragment section cannot be
 read, and a document that is larger or deeper than any of PTX is refused.
@@ -13,28 +14,42 @@ read, and a document that is larger or deeper than any of PTX is refused.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ...db.errors import LanemapError
-from ...db.fragment import Source
+from ...db.layout.fragment import Source
 from .. import catalogue
 from ..catalogue.write import write
-from .blocks import at_most
-from .entries import FragmentSection, read_section
-from .entries.selectors import Selectors, selectors
-from .formats import Document, read_files
-from .fragments import evaluate
-from .fragments.sheets import Sheets
-from .report import Kind, Remark, Remarks
-from .sections import Section, is_later, is_storage, sections, subject
+from . import html, markup
+from .blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
+from .entries import FragmentSection
+from .sections import Kind, Remark, Remarks, Section, is_later, is_storage, sections, selectors, subject
+from .sheets import Sheets, evaluate
 
 #: Documents are untrusted. The manual has 21 fragment sections with 110,000 characters and one wrong bracket.
 MAX_SECTIONS = 100
-MAX_CHARACTERS = 500_000
+MAX_SECTION_CHARACTERS = 500_000
 MAX_MENDED = 5
+#: The manual has some 1,500; a document made of nothing else is refused.
+MAX_HEADINGS = 20_000
+
+FORMATS = {"html": html.blocks, "markdown": markup.markdown, "text": markup.plain_text}
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file: its name for messages, its format, the version of PTX that it gives for itself, and its digest."""
+
+    name: str
+    format: str
+    blocks: tuple[Block, ...]
+    version: str | None
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -72,24 +87,17 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     Raises:
         LanemapError: a file cannot be read, no version is given and no name, or the name is a shipped source's.
     """
-    return [
-        read_documents(documents, source, version) for source, version, documents in _grouped(read_files(paths), name)
-    ]
-
-
-def _grouped(documents: Sequence[Document], name: str | None) -> list[tuple[str, str | None, list[Document]]]:
+    documents = [read_text(called, data) for called, data in _contents(paths)]
     versions = list(dict.fromkeys(each.version for each in documents if each.version))
     if name is not None:
         if name.removesuffix("+errata") in catalogue.sheets() or not name.strip():
             raise LanemapError(f"{name!r} is the name of a source that Lanemap ships: choose another name")
-        return [(name, versions[0] if len(versions) == 1 else None, list(documents))]
+        return [read_documents(documents, name, versions[0] if len(versions) == 1 else None)]
     unknown = [each.name for each in documents if each.version is None]
     if not versions or (unknown and len(versions) > 1):
         raise LanemapError(f"{unknown[0]} does not say which version of PTX it is of: give the source a name")
-    return [
-        (f"ptx-isa-{version}-document", version, [each for each in documents if each.version in (version, None)])
-        for version in versions
-    ]
+    of_version = {version: [each for each in documents if each.version in (version, None)] for version in versions}
+    return [read_documents(each, f"ptx-isa-{version}-document", version) for version, each in of_version.items()]
 
 
 def read_documents(documents: Sequence[Document], name: str, version: str | None = None) -> Reading:
@@ -102,15 +110,27 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     found = [(place, about) for place in places if (about := subject(place.heading.title))]
     at_most(MAX_SECTIONS, len(found), "fragment sections")
     storage = [place for place in places if is_storage(place)]
-    read = sum(len(place.text) for place in (*storage, *(place for place, _ in found)))
-    at_most(MAX_CHARACTERS, read, "characters in fragment sections")
-    stored: Selectors = {key: value for place in storage for key, value in selectors(place).items()}
+    size = sum(len(place.text) for place in (*storage, *(place for place, _ in found)))
+    at_most(MAX_SECTION_CHARACTERS, size, "characters in fragment sections")
     mendings = iter(range(MAX_MENDED))
-    parts = _without_contents([read_section(place, about, mendings) for place, about in found])
+    parts = [FragmentSection(place, about, mendings) for place, about in found]
+    # In the order of their numbers, without headings over nothing whose section stands elsewhere: repeated headings,
+    # lines of a table of contents, and the parents of sections.
+    full = {name for part in parts if part.entries for name in part.place.names}
+    parents = {(part.place.heading.number or "").rpartition(".")[0] for part in parts}
+    parts = [part for part in parts if part.entries or not part.place.names & (full | parents)]
+    parts.sort(key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
     remarks = Remarks(remark for part in parts for remark in part.remarks)
-    sheets = Sheets(parts, stored, remarks)
-    fragments, counted = evaluate(sheets, remarks)
-    _remark_on_others(places, remarks)
+    sheets = Sheets(parts, {key: value for place in storage for key, value in selectors(place).items()}, remarks)
+    fragments, counted = evaluate(sheets)
+    others = [place for place in places if place.blocks and not subject(place.heading.title)]
+    # Of two with one title, the first is a line of a table of contents.
+    for place in {place.title: place for place in others if is_later(place.heading.title)}.values():
+        remarks.add(Kind.LATER, place, place.heading.line, place.title, "")
+    for place in others:
+        if not is_later(place.heading.title) and _has_formula(place.text):
+            reason = "formulas under a heading that names no shape of mma"
+            remarks.add(Kind.UNREAD, place, place.heading.line, place.title, reason)
     order = {each.name: index for index, each in enumerate(documents)}
     remarks.sort(key=lambda remark: (order[remark.file], remark.line))
     counts = [(part.place, *counted[key]) for key, part in sheets.sections.items()]
@@ -121,37 +141,110 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
 
 
-def _without_contents(parts: Sequence[FragmentSection]) -> list[FragmentSection]:
-    """In the order of their numbers, without headings over nothing whose section stands elsewhere.
-
-    Such are repeated headings, lines of a table of contents, and the parents of sections.
-    """
-    full = {name for part in parts if part.entries for name in part.place.names}
-    parents = {(part.place.heading.number or "").rpartition(".")[0] for part in parts}
-    kept = [part for part in parts if part.entries or not part.place.names & (full | parents)]
-    return sorted(kept, key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
-
-
-def _remark_on_others(places: Iterable[Section], remarks: Remarks) -> None:
-    """Remark on the sections that are not about fragments of mma and mma.sp, where there is something to say."""
-    others = [place for place in places if place.blocks and not subject(place.heading.title)]
-    # Of two with one title, the first is a line of a table of contents.
-    for place in {place.title: place for place in others if is_later(place.heading.title)}.values():
-        remarks.add(Kind.LATER, place, place.heading.line, place.title, "")
-    for place in others:
-        if not is_later(place.heading.title) and _has_formula(place.text):
-            reason = "formulas under a heading that names no shape of mma"
-            remarks.add(Kind.UNREAD, place, place.heading.line, place.title, reason)
-
-
 def _has_formula(text: str) -> bool:
     """True where ``row`` is defined near a lane's number, with no other definition between them."""
     for row in _ROW.finditer(text):
-        before, after = text[max(0, row.start() - _NEAR) : row.start()], text[row.end() : row.end() + _NEAR]
+        before, after = text[max(0, row.start() - _NEAR_LANE) : row.start()], text[row.end() : row.end() + _NEAR_LANE]
         if any("=" not in gap for gap in (*before.split("%laneid")[1:][-1:], *after.split("%laneid")[:-1][:1])):
             return True
     return False
 
 
-_NEAR = 400
+def _contents(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """The name and contents of every file, and of every text file of every folder."""
+    for path in paths:
+        try:
+            for file, name in (_texts(path) if path.is_dir() else {path: path.name}).items():
+                if (size := file.stat().st_size) > 4 * MAX_CHARACTERS:
+                    limit = f"more than any PTX document has (limit {4 * MAX_CHARACTERS})"
+                    raise LanemapError(f"{file.name}: {size} bytes are {limit}")
+                if not file.is_file():
+                    raise LanemapError(f"cannot read {file}: it is neither a file nor a folder")
+                yield name, file.read_bytes()
+        except OSError as error:
+            raise LanemapError(f"cannot read {path}: {error.strerror or error}: name files or folders") from None
+
+
+def _texts(folder: Path) -> dict[Path, str]:
+    """The documents in a folder and in those inside it, with their names; neither links nor what is hidden."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(found) > _MOST_FILES:
+        raise LanemapError(f"{folder} holds {len(found)} files (limit {_MOST_FILES}): name the pages themselves")
+    names = {path: path.relative_to(folder).as_posix() for path in found if path.suffix.lower() in _ENDINGS}
+    texts = {path: name for path, name in names.items() if "/." not in f"/{name}"}
+    if not texts:
+        raise LanemapError(f"{folder} holds no documents: their names end in {', '.join(_ENDINGS)}")
+    return texts
+
+
+def read_text(name: str, data: bytes) -> Document:
+    """The blocks of one document.
+
+    Raises:
+        LanemapError: it is not a text, or too large for a page of the documentation; the message begins with the name.
+    """
+    try:
+        content = _decode(data)
+        at_most(MAX_CHARACTERS, len(content), "characters")
+        at_most(MAX_LINES, content.count("\n") + content.count("\r"), "lines")
+        content = clean(content)
+        format_ = format_of(content)
+        blocks = list(FORMATS[format_](content))
+        if not any(isinstance(block, Heading) and block.number for block in blocks):
+            # No heading survived as one: lines that begin with a section number are the headings.
+            blocks = [heading(block.line, block.text) if _is_numbered(block) else block for block in blocks]
+        at_most(MAX_HEADINGS, sum(isinstance(block, Heading) for block in blocks), "headings")
+    except LanemapError as error:
+        raise LanemapError(f"{name}: {error}") from None
+    # The version is the one that a title near the beginning gives.
+    near = (block.text.split("\n") for block in blocks[:_NEAR] if isinstance(block, Heading | Paragraph))
+    titles = (plain(line) for line in chain.from_iterable(near) if "ISA" in line and len(line) < _LONGEST_HEADING)
+    version = next((found[1] for title in titles if (found := _VERSION.fullmatch(title))), None)
+    return Document(name, format_, tuple(blocks), version, hashlib.sha256(data).hexdigest())
+
+
+def _decode(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data[:_LOOK]:
+        raise LanemapError("this is not a text: give HTML, Markdown or plain text")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _is_numbered(block: Block) -> bool:
+    is_short = isinstance(block, Paragraph) and len(block.text) < _LONGEST_HEADING
+    return is_short and _NUMBERED.match(plain(block.text)) is not None
+
+
+def format_of(content: str) -> str:
+    """``html``, ``markdown`` or ``text``, by what stands in the document: its name is nothing to go by."""
+    head = content[:_LOOK].lstrip()
+    marked_up = head.startswith("<") and len(_CLOSING_TAG.findall(content)) > _FEW
+    if _DOCTYPE.search(head) or (marked_up and not _MARKED_LINE.search(content)):
+        return "html"
+    marked_down = (_MARKED_LINE.search(content) or _MARKED_WORDS.search(content)) and not _DIRECTIVE.search(content)
+    return "markdown" if marked_down else "text"
+
+
+_MOST_FILES = 20_000
+_LOOK = 4096
+_NEAR = 200
+_LONGEST_HEADING = 240
+_ENDINGS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt", ".text")
+_DOCTYPE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
+_CLOSING_TAG = re.compile(r"</(?:h[1-6]|p|div|section|table|ul|body|pre)>", re.IGNORECASE)
+_FEW = 3
+_MARKED_LINE = re.compile(r"^[ \t>]{0,8}(?:#{1,6}[ \t]+\S|```|~~~)", re.MULTILINE)
+_MARKED_WORDS = re.compile(r"\]\(|(?<!`)`\.[a-z]\w{1,4}`(?!`)")
+_DIRECTIVE = re.compile(r"^[ \t]{0,40}\.\. [a-z][\w\-]{1,20}::(?:[ \t]|$)", re.MULTILINE)
+_NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){2,9}\.?\s+[A-Z]")
+_VERSION = re.compile(
+    r"(?:.{0,80}[\-:|]\s{0,3})?(?:NVIDIA\s)?(?:PTX\sISA|Parallel\sThread\sExecution\sISA)(?:\s\(PTX\))?"
+    r"[\s,:\-]{1,4}(?:version\s|release\s|v)?(\d{1,2}\.\d{1,2})(?:\s(?:documentation|manual|guide))?\W{0,3}",
+    re.IGNORECASE,
+)
+_NEAR_LANE = 400
 _ROW = re.compile(r"(?<![\w.%])row\s{0,40}=(?!=)")

@@ -3,6 +3,8 @@
 List items and captions are paragraphs, because conversions mix them up. Links stay inside the text: the target's
 fragment follows the link's words between two control characters. Those are removed from the document itself, so that
 no document can forge one.
+
+Of the words in them, those that carry meaning to all readers stand here too: types and numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...db.errors import LanemapError
 
@@ -21,9 +23,23 @@ MAX_LINES = 200_000
 OPEN, CLOSE = "\x02", "\x03"
 ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
 
+#: A type as documents write it. The name of a shape also begins with a dot.
+TYPE = r"\.(?!m\d+n)[a-z]{1,3}\d\w{0,6}"
+TYPES = rf"{TYPE}(?:\s{{0,3}}(?:/|,|and|or|,\s?and|,\s?or)\s{{0,3}}{TYPE}){{0,20}}"
 
-@dataclass(frozen=True)
-class Heading:
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_UNITS += " seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_VALUES = {word: value for value, word in enumerate(_UNITS.split())}
+_VALUES |= dict(zip(_TENS.split(), range(20, 100, 10), strict=True))
+_ONE = ("single", "a", "an")
+
+_WORD = rf"(?:{'|'.join(sorted([*_VALUES, *_ONE], key=len, reverse=True))}|hundred)"
+#: A whole number in words or digits, as in ``a single``, ``thirty two``, ``one hundred and twenty-eight`` or ``16``.
+NUMBER = rf"(?:\d{{1,4}}|(?:{_WORD})(?:[\s\-](?:and\s)?(?:{_WORD})){{0,4}})\b"
+
+
+class Heading(NamedTuple):
     """The head of a section: ``level`` from 1 for the largest, ``number`` as in ``9.7.14.5.8``."""
 
     line: int
@@ -38,16 +54,14 @@ class Heading:
         return self.title
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A paragraph, a list item or a caption, with its line breaks and link targets."""
 
     line: int
     text: str
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The cells of one row of a table."""
 
     line: int
@@ -59,8 +73,7 @@ class Row:
         return " | ".join([*filter(None, self.cells), ""])
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Text that stands as it was typed."""
 
     line: int
@@ -114,21 +127,54 @@ def unescape(text: str) -> str:
     return clean(html.unescape(text)) if _ENTITY.search(text) else text
 
 
+def types(text: str) -> tuple[str, ...]:
+    """The types that a text names, in order, without dots."""
+    return tuple(dict.fromkeys(name[1:] for name in re.findall(TYPE + r"\b", text)))
+
+
+def number(words: str) -> int:
+    """The number that NUMBER matched.
+
+    >>> number("thirty two")
+    32
+    """
+    total = 0
+    for word in re.findall(r"\d+|[a-z]+", words.lower()):
+        if word == "hundred":
+            total = max(total, 1) * 100
+        elif word in _ONE:
+            total = total or 1
+        elif word != "and":
+            total += int(word) if word.isdecimal() else _VALUES[word]
+    return total
+
+
+def bits(type_: str) -> int | None:
+    """Width of a type by its name: ``e4m3`` has 1 + 4 + 3 bits, ``tf32`` takes 32, ``f16x2`` is a pair.
+
+    >>> bits("e2m1"), bits("bf16"), bits("f16x2")
+    (4, 16, 32)
+    """
+    if small := re.fullmatch(r"e(\d)m(\d)", type_):
+        return 1 + int(small[1]) + int(small[2])
+    if wide := re.fullmatch(r"[a-z]{1,3}(\d{1,3})(?:x(\d))?", type_):
+        return int(wide[1]) * int(wide[2] or 1)
+    return None
+
+
 _NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,9})\.?\s+(\S.*)", re.DOTALL)
 _FRAGMENT = re.compile(r"[\w.:\-]{1,200}")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 
-def _plain_characters() -> dict[str, str]:
-    """One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link."""
-    unseen = [*range(0x20), 0x7F, 0xAD, 0xB6, 0xFEFF, *range(0x200B, 0x2010), *range(0xE000, 0xF900)]
-    spaces = [code for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"]
-    table = dict.fromkeys(map(chr, unseen), "") | dict.fromkeys(map(chr, spaces), " ")
-    table |= dict.fromkeys("\v\f\r\x85\u2028\u2029", "\n")
-    table |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-")
-    table |= {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
-    return {sign: plain for sign, plain in table.items() if sign not in "\t\n"}
-
-
-_PLAIN = _plain_characters()
+# One plain spelling for the many that conversions use; nothing for what cannot be seen or only marks a link.
+_UNSEEN = [*range(0x20), 0x7F, 0xAD, 0xB6, 0xFEFF, *range(0x200B, 0x2010), *range(0xE000, 0xF900)]
+_PLAIN = {
+    **dict.fromkeys(map(chr, _UNSEEN), ""),
+    **{sign: " " for sign in map(chr, range(0xA0, 0x3001)) if unicodedata.category(sign) == "Zs"},
+    **dict.fromkeys("\v\f\r\x85\u2028\u2029", "\n"),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-"),
+}
+_PLAIN |= {"…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "\xd7": "*", "\u2217": "*", "«": "<<", "»": ">>"}
+del _PLAIN["\t"], _PLAIN["\n"]
 _UNPLAIN = re.compile(f"[{re.escape(''.join(_PLAIN))}]+")

@@ -1,14 +1,17 @@
-"""Blocks become sections: which of them are about fragments, of which instruction and shape."""
+"""Blocks become sections: which of them are about fragments, of which instruction and shape; and remarks on them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
-from .blocks import Block, Heading, Paragraph, plain
-from .words import TYPES
+from .blocks import TYPES, Block, Heading, Paragraph, plain, types
+
+#: Selectors by shape and type of A.
+Selectors = Mapping[tuple[str, str], tuple[int, ...]]
 
 
 class Subject(NamedTuple):
@@ -18,8 +21,7 @@ class Subject(NamedTuple):
     shape: str
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A section as it stands in a document: its heading, and the blocks up to the next section."""
 
     file: str
@@ -93,6 +95,67 @@ def is_read(title: str) -> bool:
     return bool(subject(title) or _STORAGE.search(title))
 
 
+class Kind(StrEnum):
+    """The kinds of remarks."""
+
+    UNREAD = "unread"
+    MENDED = "mended"
+    SLIP = "slip"
+    NOTE = "note"
+    LATER = "not covered yet"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something about a place in a document: its text, and the reason for the remark."""
+
+    kind: Kind
+    file: str
+    line: int
+    section: str
+    text: str
+    reason: str
+
+
+class Remarks(list[Remark]):
+    """The remarks on a document, as they come up."""
+
+    def add(self, kind: Kind, section: Section, line: int, text: str, reason: str) -> None:
+        """Remark on a line of a section; a long text is cut."""
+        short = " ".join(text.split())
+        if len(short) > _LONGEST_EXCERPT:
+            short = short[:_LONGEST_EXCERPT] + " ..."
+        self.append(Remark(kind, section.file, line, section.name, short, reason))
+
+
+def selectors(place: Section) -> Selectors:
+    """What the section on sparse matrix storage says.
+
+    Each of its parts begins with the types that it is about; in a list after them, an item names one or more shapes,
+    with types of their own where the part has several, and then the values that the selector can have.
+    """
+    text = "\n".join(plain(line) for line in place.text.split("\n"))
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    about: tuple[str, ...] = ()
+    for mark in _MARK.finditer(text):
+        if mark["part"]:
+            about = ()
+        elif mark["half"]:
+            about += ("f16",)
+        elif mark["types"]:
+            about += types(mark["types"])
+        else:
+            behind = (each.start() for each in _MARK.finditer(text, mark.end()) if each["item"] or each["part"])
+            item = text[mark.end() : min(next(behind, len(text)), mark.end() + _LONGEST_ITEM)]
+            listed = _SET.search(item) or _CHOICE.search(item)
+            values = tuple(map(int, re.findall(r"\d", "".join(filter(None, listed.groups()))))) if listed else ()
+            for shape in _SHAPE.finditer(mark["item"]):
+                for type_ in types(shape["types"] or "") or about:
+                    found[shape["shape"], type_] = values
+    return {key: values for key, values in found.items() if values}
+
+
+_LONGEST_EXCERPT = 160
 _FRAGMENTS = re.compile(
     r"fragments?\s+(?:for|of)\s+(?:the\s+)?(?P<sparse>sparse\s+)?\W{0,3}\bmma(?:\.sync)?(?P<sp>\.sp(?:::\w+)?)?"
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
@@ -103,3 +166,12 @@ _LATER = re.compile(
     r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
 )
 _PART = re.compile(rf"\W{{0,3}}(?:(?:Multiplicand|Accumulator|Metadata|Sparse mma)|{TYPES}\W{{0,3}}$)")
+_LONGEST_ITEM = 600
+_ONE_SHAPE = rf"m\d{{1,3}}n\d{{1,3}}k\d{{1,3}}(?:\s(?:with|for)\s{TYPES}(?:\stypes?)?)?"
+_SHAPE = re.compile(rf"(?P<shape>m\d{{1,3}}n\d{{1,3}}k\d{{1,3}})(?:\s(?:with|for)\s(?P<types>{TYPES}))?")
+_MARK = re.compile(
+    rf"(?P<part>\bSparse\s\W?mma\.sp)|(?P<half>\bhalf[ \-]precision)|"
+    rf"(?<!\.)\b(?P<item>{_ONE_SHAPE}(?:,?\s(?:and\s)?\.?{_ONE_SHAPE}){{0,8}})\s?:|(?P<types>{TYPES})"
+)
+_SET = re.compile(r"\{(\d(?:,\s?\d){0,9})\}")
+_CHOICE = re.compile(r"\bmust\sbe\s(?:either\s)?(\d)\b(?:[^.;]{0,60}?\bor\s(\d)\b)?")

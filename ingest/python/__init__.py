@@ -1,44 +1,89 @@
 """Layouts that Python libraries have as functions, bases or text, claimed by a mapping (``mapping.py``).
 
-The library is enumerated in a process and, if asked, a Python of its own (``process.py``), so Lanemap need not be
-installed there. Each claim set becomes a source.
+The library is enumerated by ``worker.py``, in a process and, if asked, a Python of its own, so Lanemap need not be
+installed there. Whatever it does, only its own answers can be wrong. Each claim set becomes a source.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from itertools import groupby
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ...db.errors import LanemapError
-from ...db.fragment import Fragment, Source
-from ...db.instructions import Key
+import msgspec
+
+from ...db.child import Child, ChildError, Limits
+from ...db.errors import LanemapError, explained
+from ...db.isa.instructions import Key
+from ...db.layout.fragment import Fragment, Source
 from ..imported import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
-from .mapping import LibraryEntry, Mapping, read_mapping, shipped
-from .process import answers
+from .mapping import SHIPPED, LibraryEntry, Mapping, read_mapping, shipped
 
 __all__ = ["called", "load", "shipped"]
 
-_MAPPINGS = Path(__file__).parent / "mappings"
+#: What one task may take, with the import of its library, and what all of a mapping may take.
+LIMITS = Limits()
+#: More than any tile of an instruction has.
+MAX_CALLS = 1 << 20
+
+_NO_ANSWER = "its process answered with what is no answer"
+_LONGEST_REASON = 400
+_WORKER = Path(__file__).with_name("worker.py")
+
+_Number = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+_Version = Annotated[str, msgspec.Meta(max_length=100)] | None
+_Pair = tuple[_Number, _Number]
+_Vectors = Annotated[list[_Pair], msgspec.Meta(max_length=10)]
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """What a task gives: an error in words; or the ``value`` of an object; or ``values``, and where there are none."""
+
+    error: str | None = None
+    origin: str | None = None
+    value: Any = None
+    values: list[Any] = []
+    undefined: dict[str, list[int]] = {}
+
+
+class _Bases(msgspec.Struct):
+    register: _Vectors
+    lane: _Vectors
+    warp: _Vectors = []
+
+
+#: What the value of an object is in each form. Those of callables are pairs, or numbers that stand for pairs.
+_VALUE = {"bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
 
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
     """What a library claims, one source for each claim set, and what of it cannot be compared.
 
+    What a mapping that ships names and a version of the library lacks is left out. What anybody else's mapping claims
+    and nothing comes of is a failure.
+
     Args:
         mapping: the name of one that ships, or a TOML file. Modules are also looked for in the current folder, before
-            all others, and beside the file, after them.
+            all that is installed, and beside the file, after it.
         python: the Python in whose environment the library is installed. Default: this one.
 
     Raises:
         LanemapError: there is no such mapping, or it gives nothing.
     """
-    read = read_mapping(_file(mapping))
+    path = SHIPPED / f"{mapping}.toml"
+    if not path.is_file():
+        path = Path(mapping)
+    if not path.is_file():
+        names = ", ".join(each.path.stem for each in shipped())
+        raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or one that ships: {names}")
+    read = read_mapping(path)
     tasks, refused = [], [Skipped(*each) for each in read.refused]
     for entry in read.entries:
         try:
@@ -46,21 +91,25 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))
     # The adapters of those that ship have the names of libraries, and must not be taken for them.
-    folders = [Path.cwd(), *([] if read.path.parent == _MAPPINGS else [read.path.parent.resolve()])]
+    folders = [Path.cwd(), *([] if read.ships else [read.path.parent.resolve()])]
     wanted = [task for _, task in tasks]
     version, answered = answers(wanted, read.package, list(map(str, folders)), python or sys.executable)
     operands: list[_Operand] = []
     for (entry, task), answer in zip(tasks, answered, strict=True):
-        if "error" in answer:
-            refused.append(Skipped(called(task), answer["error"]))
+        try:
+            known = msgspec.convert(answer, _Answer)
+        except msgspec.ValidationError:
+            known = _Answer(_NO_ANSWER)
+        if known.error is not None:
+            refused.append(Skipped(called(task), " ".join(known.error.split())[:_LONGEST_REASON]))
         else:
-            operands += _operands(entry, answer)
+            operands += _operands(entry, known)
     refused += [remark for each in operands if each.fragment is None for remark in each.remarks]
     by_set = groupby(sorted(operands, key=lambda each: each.set), key=lambda each: each.set)
     found = [each for name, of_set in by_set for each in _sources(read, version, name, list(of_set))]
     if not found:
         raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
-    return [replace(found[0], skipped=refused), *found[1:]]
+    return [replace(found[0], skipped=refused, failed=not read.ships and bool(refused)), *found[1:]]
 
 
 def called(task: Table[str, Any]) -> str:
@@ -69,71 +118,105 @@ def called(task: Table[str, Any]) -> str:
     return f"{task['name']}({made})" if made else str(task["name"])
 
 
+def answers(
+    tasks: Sequence[Any], package: str, path: Sequence[str], python: str
+) -> tuple[str | None, list[dict[str, Any]]]:
+    """The version of a package, and an answer to each task: values, or an error in words.
+
+    A task that ends its process, or goes beyond a limit, is answered with an error; the tasks after it go on in a new
+    process, until the time of all is over.
+
+    Raises:
+        LanemapError: ``python`` cannot be started.
+    """
+    version: str | None = None
+    answered: list[dict[str, Any]] = []
+    end = time.monotonic() + LIMITS.seconds
+    while len(answered) < len(tasks):
+        request = msgspec.json.encode({"path": path, "package": package, "tasks": tasks[len(answered) :]})
+        with Child([python, str(_WORKER)], request, LIMITS, end) as child:
+            try:
+                version = msgspec.json.decode(child.receive(), type=_Version)
+            except (ChildError, msgspec.DecodeError) as error:
+                if not answered:
+                    raise LanemapError(f"{python} is not a Python 3.8 or newer: it {error}") from None
+            try:
+                while len(answered) < len(tasks):
+                    answered.append(msgspec.json.decode(child.receive(), type=dict[str, Any]))
+            except ChildError as error:
+                answered.append({"error": f"its process {error}"})
+            except (msgspec.DecodeError, RecursionError):
+                answered.append({"error": _NO_ANSWER})
+        if time.monotonic() > end:
+            late = {"error": f"not asked: all entries together may take {LIMITS.seconds:g} s"}
+            answered += [late] * (len(tasks) - len(answered))
+    return version, answered
+
+
 @dataclass(frozen=True)
 class _Operand:
     """What became of a claim on one operand: its set and entry, the fragment if there is one, and what is wrong."""
 
     set: str
-    entry: str
+    entry: LibraryEntry
     key: Key
     fragment: Fragment | None
     remarks: Sequence[Skipped]
-    unreached: str
-
-
-def _file(mapping: str) -> Path:
-    named = _MAPPINGS / f"{mapping}.toml"
-    if named.is_file():
-        return named
-    if not Path(mapping).is_file():
-        names = ", ".join(each.path.stem for each in shipped())
-        raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or one that ships: {names}")
-    return Path(mapping)
 
 
 def _task(entry: LibraryEntry, path: Path) -> dict[str, Any]:
     """What the other process needs to know of an entry."""
-    return {
-        "modules": list(entry.module) or [path.stem],
-        "adapter": str(path.with_suffix(".py").resolve()) if entry.adapter else None,
-        "name": entry.name,
-        "make": entry.make,
-        "with": dict(entry.with_),
-        "domain": domain(entry),
-        "origin": entry.origin,
-    }
+    extents = domain(entry)
+    if extents and prod(extents) > MAX_CALLS:
+        raise LanemapError(f"it would be called {prod(extents)} times: no tile of an instruction is so large")
+    adapter = str(path.with_suffix(".py").resolve()) if entry.adapter else None
+    given = msgspec.to_builtins(entry) | {"modules": entry.modules or [path.stem], "adapter": adapter}
+    return {**given, "domain": extents, "claims": ()}
 
 
-def _operands(entry: LibraryEntry, answer: Table[str, Any]) -> Iterator[_Operand]:
+def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
+    invalid = ""
+    try:
+        if entry.form in _VALUE:
+            msgspec.convert(answer.value, _VALUE[entry.form])
+        else:
+            msgspec.convert(answer.values, list[_Number | None] if entry.stride else list[_Pair | None])
+    except msgspec.ValidationError as error:
+        invalid = f"what it gives is not of the form {entry.form!r}: {explained(error)}"
+    given = msgspec.structs.asdict(answer)
+    lost: set[Key] = set()
     for claim in entry.claims:
         for type_ in claim.types.split():
             made: Fragment | None = None
-            words: list[str] = []
+            words = [invalid]
             try:
-                made, words = fragment(entry, claim, type_, places(entry, claim, type_, answer), answer["origin"])
+                if not invalid:
+                    made, words = fragment(entry, claim, type_, places(entry, claim, type_, given), answer.origin)
             except LanemapError as error:
                 words = [str(error)]
-            key = named(claim, type_)
-            origin = answer["origin"] or entry.name
+            key, origin = named(claim, type_), answer.origin or entry.name
             remarks = [Skipped(f"{key}, {origin}", each, key, origin) for each in words]
-            yield _Operand(claim.set or entry.set, entry.name, key, made, remarks, entry.unreached)
+            if made is None and key in lost:  # in another place of its tile
+                continue
+            if made is None:
+                lost.add(key)
+            yield _Operand(claim.set or entry.set, entry, key, made, remarks)
 
 
 def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
     """A source for a claim set, and for each entry that contradicts another one of it."""
     library = f"{read.path.stem}-{version}" if version else read.path.stem
     title = " ".join(part for part in (read.library, version, name) if part)
-    form = next(each.form for each in read.entries if name in (each.set, *(claim.set for claim in each.claims)))
     provenance = {
         "library": read.library,
         "package": read.package,
         "version": version,
         "set": name,
-        "notation": {"bases": "linear", "strides": "cute"}.get(form, "python"),
-        "unreached": {str(each.key): each.unreached for each in operands if each.unreached},
+        "notation": {"bases": "linear", "strides": "cute"}.get(operands[0].entry.form, "python"),
+        "unreached": {str(each.key): each.entry.unreached for each in operands if each.entry.unreached},
     }
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
-    units = [(each.entry.rpartition(".")[2], [each.fragment]) for each in operands if each.fragment]
+    units = [(each.entry.name.rpartition(".")[2], [each.fragment]) for each in operands if each.fragment]
     lost = [remark for each in operands if each.fragment is None for remark in each.remarks]
     for each in claim_sets(source, units, whole=True) if units else ():
         kept = {id(fragment) for fragment in each.fragments}

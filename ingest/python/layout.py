@@ -6,9 +6,8 @@ A claim cuts its operand out of that.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,14 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...db import instructions as table
 from ...db.errors import LanemapError
-from ...db.fragment import Fragment, elements
-from ...db.instructions import Key, Operand
-from ..shape_stride import layout, thread_value
+from ...db.isa import instructions as table
+from ...db.isa.instructions import Key, Operand
+from ...db.layout.algebra import parse_strided, span
+from ...db.layout.fragment import Citation, Fragment, address_lanes, elements
+from .. import catalogue
+from ..atom import thread_value
 from .mapping import Claim, LibraryEntry
 
-_MOVE = re.compile(r"(?:ld|st)matrix[.]x([124])([.]trans)?")
+_MOVE = re.compile(r"((?:ld|st)matrix)[.]x[124]([.]trans)?")
 _Numbers = NDArray[np.int64]
 
 
@@ -54,7 +55,7 @@ def size(claim: Claim, type_: str) -> Operand:
     of = table.operand(key)
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
-    if claim.role not in table.SUPPLIED and of.size != stored * table.copies(*key[:4]):
+    if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
         raise LanemapError(f"{key} does not fill the registers of {of.threads} threads")
     return of
 
@@ -82,17 +83,20 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
         LanemapError: what the entry gave is not of its form.
     """
     try:
-        match entry.form:
-            case "place" | "cell":
-                return _enumerated(entry, answer)
-            case "address":
-                return _loaded(claim, type_, _enumerated(entry, answer))
-            case "bases":
-                return _spanned(answer["value"])
-            case _:
-                return _strided(claim, answer["value"])
+        if entry.form in ("place", "cell"):
+            return _enumerated(entry, answer)
+        if entry.form == "address":
+            return loaded(size(claim, type_), claim.move, _enumerated(entry, answer))
+        if entry.form == "bases":
+            bases = answer["value"]
+            pair = span([*bases["lane"], *bases.get("warp", [])])[:, None] ^ span(bases["register"])
+        else:  # an index into the operand, its first axis fastest
+            slow, fast = np.divmod(thread_value(parse_strided(answer["value"])), _dimensions(claim)[claim.turned])
+            pair = np.stack([fast, slow], axis=-1)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
         raise LanemapError(f"what it gives is not of the form {entry.form!r}") from None
+    thread, value = (each.ravel() for each in np.indices(pair.shape[:2]))
+    return Places(thread, value, pair.reshape(-1, 2))
 
 
 def fragment(
@@ -104,29 +108,26 @@ def fragment(
         LanemapError: nothing of it is inside.
     """
     of = size(claim, type_)
-    columns, remarks = _cut(entry, claim, of, found)
-    row, col = columns["pair"].T[::-1] if claim.turned else columns["pair"].T
-    held = {"lane": columns["thread"], "element": columns["value"], "row": row, "col": col}
-    if claim.role == "E":
-        held = _metadata(claim, type_, held)
+    rule = table.sparsity(claim.instruction, claim.shape, type_)
+    lane, element, pair, remarks = _cut(entry, claim, of, found)
+    row, col = pair.T[::-1] if claim.turned else pair.T
+    held = {"lane": lane, "row": row, "col": col}
+    if claim.role == "E":  # the indices in each value, with the columns that each can select
+        each = claim.bits // rule.field_bits
+        place, element = ((first[:, None] * each + np.arange(each)).ravel() for first in (col, element))
+        part = np.array(sorted(rule.indices.values())).T[place % rule.fields] * rule.group
+        start = place // rule.fields * rule.width
+        held = {"lane": np.repeat(lane, each), "row": np.repeat(row, each)}
+        held |= {"col": start + part.min(axis=1), "col_last": start + part.max(axis=1) + rule.group - 1}
     elif claim.compressed:
-        rule = table.sparsity(claim.instruction, claim.shape, type_)
-        held["col"] = held["col"] // (rule.width // 2) * rule.width
+        held["col"] = col // (rule.width // 2) * rule.width
         held["col_last"] = held["col"] + rule.width - 1
     if table.computations(claim.instruction, claim.shape, type_) > 1:
         held["computation"] = table.quad_pair(held["lane"])
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "nothing of the operand is there")
-    element = held.pop("element")
-    made = Fragment(
-        **named(claim, type_)._asdict(),
-        registers=of.registers,
-        slots=of.slots,
-        elements=elements({**held, "reg": element // of.slots, "slot": element % of.slots}),
-        status="imported",
-        origin=origin,
-    )
-    return made, remarks
+    made = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
+    return Fragment.of(named(claim, type_), made, "imported", Citation(origin=origin)), remarks
 
 
 def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
@@ -139,9 +140,9 @@ def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     pairs = np.array([divmod(value, entry.stride) if entry.stride else value for value in values])
     if pairs.shape != (len(known), 2) or pairs.dtype.kind != "i":
         raise ValueError
-    words = "cell {}" if entry.form == "cell" else "lane {} value {}" if entry.form == "place" else "lane {}"
+    words = {"cell": "cell ({}, {})", "place": "lane {} value {}"}.get(entry.form, "lane {}")
     undefined = [
-        f"{_at(words, at[where[0]])} is not defined{_others(len(where))}: {error}"
+        f"{words.format(*at[where[0]].tolist())} is not defined{_others(len(where))}: {error}"
         for error, where in answer["undefined"].items()
     ]
     if entry.form == "cell":
@@ -149,61 +150,40 @@ def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     return Places(at[known, 0], at[known, -1] if at.shape[1] > 1 else np.zeros(len(known), np.int64), pairs, undefined)
 
 
-def _loaded(claim: Claim, type_: str, addresses: Places) -> Places:
-    """The registers that come out of ``ldmatrix``, or go into ``stmatrix``, where each lane gives an address.
+def loaded(of: Operand, name: str, addresses: Places) -> Places:
+    """The registers of an operand that come out of ``ldmatrix``, or go into ``stmatrix``, by the addresses of lanes.
 
-    Lane 8 i + r gives row r of matrix i: 16 bytes. Register i of lane t holds four bytes of it: of row t / 4 from byte
-    4 (t % 4) on, or with ``.trans`` two bytes of each of two rows, 2 (t % 4) and the next, at byte 2 (t / 4)
-    (sections 9.7.14.5.15 and 9.7.14.5.16).
+    Its fragments say it: of ``p``, which row of which matrix a lane names, of ``r``, which registers hold the row. A
+    pair is the cell at which the 16 bytes begin, which go along its second axis.
+
+    Raises:
+        LanemapError: there is no such move, or it cannot move elements of this width.
     """
-    matched = _MOVE.fullmatch(claim.move)
+    matched = _MOVE.fullmatch(name)
     if matched is None:
-        raise LanemapError(f"invalid move {claim.move!r}: write ldmatrix.x4, stmatrix.x2.trans and so on")
-    of, trans = size(claim, type_), matched[2] is not None
-    if trans and of.slots == 1:
-        raise LanemapError(f"{claim.move} moves units of 16 bits, and {type_} has 32")
-    start = np.full((of.threads, 2), -1)
-    start[addresses.thread] = addresses.pair
+        raise LanemapError(f"invalid move {name!r}: write ldmatrix.x4, stmatrix.x2.trans and so on")
+    if matched[2] and of.slots == 1:
+        raise LanemapError(f"{name} moves units of 16 bits, and {of.type} has 32")
+    move = Key(matched[1], "m8n8", "b16", "r", qualifiers=name.partition(".")[2])
+    r, p = (catalogue.documented(move._replace(role=role)) for role in "rp")
+    assert r.elements is not None
+    assert p.elements is not None
     known = np.isin(np.arange(of.threads), addresses.thread)
-    thread, register, slot = (each.ravel() for each in np.indices((of.threads, int(matched[1]), of.slots)))
-    half = max(1, of.slots // 2)
-    matrix_row = 2 * (thread % 4) + slot // half if trans else thread // 4
-    along = thread // 4 * half + slot % half if trans else thread % 4 * of.slots + slot
-    giver = register * 8 + matrix_row
-    pair = start[giver] + np.stack([np.zeros_like(along), along], axis=1)
-    askew = [lane for lane in range(8 * int(matched[1])) if known[lane] and start[lane, 1] % (4 * of.slots)]
+    start: _Numbers = np.full((of.threads, 2), -1)
+    start[addresses.thread] = addresses.pair
+    thread, register, slot = (each.ravel() for each in np.indices((r.threads, r.registers, of.slots)))
+    bit = slot * of.slot_bits
+    inside = np.ravel_multi_index((thread, register, bit // r.slot_bits), (r.threads, r.registers, r.slots))
+    giver = address_lanes(r, p)[inside]
+    along = (r.elements["col"][inside] * r.slot_bits + bit % r.slot_bits) // of.slot_bits
+    pair = start[giver] + np.stack([0 * along, along], axis=1)
+    row_size = r.dimensions[1] * r.slot_bits // of.slot_bits
+    askew = [lane for lane in p.elements["lane"].tolist() if known[lane] and start[lane, 1] % row_size]
     words = "lane {} gives an address that is not a multiple of 16 bytes{}"
     remarks = [words.format(askew[0], _others(len(askew)))] if askew else []
-    there = known[giver]
+    there = np.flatnonzero(known[giver])
     value = register * of.slots + slot
     return Places(thread[there], value[there], pair[there], [*addresses.undefined, *remarks])
-
-
-def _spanned(bases: Mapping[str, Any]) -> Places:
-    """The sums without carry of the vectors for the bits that are set in the numbers of register and thread."""
-
-    def span(vectors: Iterable[Sequence[int]]) -> _Numbers:
-        points = np.zeros((1, 2), np.int64)
-        for vector in vectors:
-            points = np.concatenate([points, points ^ np.array(vector, np.int64)])
-        return points
-
-    threads, values = span([*bases["lane"], *bases.get("warp", [])]), span(bases["register"])
-    thread, value = (each.ravel() for each in np.indices((len(threads), len(values))))
-    return Places(thread, value, threads[thread] ^ values[value])
-
-
-def _strided(claim: Claim, text: str) -> Places:
-    """``((4,8),(2,2)):((32,1),(16,8))``: thread and value to an index into the operand, its first axis fastest."""
-    shape, _, stride = text.replace("(", "[").replace(")", "]").partition(":")
-    index = thread_value(layout(_nested(json.loads(shape)), _nested(json.loads(stride))))
-    first = _dimensions(claim)[claim.turned]
-    thread, value = (each.ravel() for each in np.indices(index.shape))
-    return Places(thread, value, np.stack([index.ravel() % first, index.ravel() // first], axis=1))
-
-
-def _nested(value: Any) -> Any:
-    return tuple(map(_nested, value)) if isinstance(value, list) else value
 
 
 def _dimensions(claim: Claim) -> tuple[int, int]:
@@ -227,8 +207,8 @@ def _extents(claim: Claim) -> tuple[int, int]:
     return (cols, rows) if claim.turned else (rows, cols)
 
 
-def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple[dict[str, Any], list[str]]:
-    """The places of a claim's operand, counted from its own origin, and those that are outside."""
+def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple[Any, Any, Any, list[str]]:
+    """The threads, values and pairs of a claim's operand, counted from its own origin, and what is outside."""
     several = table.computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
     thread, value = found.thread - claim.thread, found.value - claim.first
     pair, extents = found.pair - np.array(claim.origin), np.array(_extents(claim))
@@ -245,11 +225,9 @@ def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple
         ends = claim.thread + of.threads - 1, claim.first + _values(claim, of) - 1
         held_by = f"lanes {claim.thread}-{ends[0]} values {claim.first}-{ends[1]}"
         corners = tuple(claim.origin), tuple((np.array(claim.origin) + extents - 1).tolist())
-        what = (
-            f"cell {cell} is at {where}, outside the operand's {held_by}"
-            if entry.form == "cell"
-            else f"{where} is at {cell}, outside the operand's {corners[0]} to {corners[1]}"
-        )
+        what = f"{where} is at {cell}, outside the operand's {corners[0]} to {corners[1]}"
+        if entry.form == "cell":
+            what = f"cell {cell} is at {where}, outside the operand's {held_by}"
         remarks.append(f"{what}{_others(int(wrong.sum()))}")
     kept = np.flatnonzero(held & inside)
     _, first = np.unique(thread[kept] * _values(claim, of) + value[kept], return_index=True)
@@ -257,28 +235,7 @@ def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple
         again = kept[np.setdiff1d(np.arange(len(kept)), first)[0]]
         remarks.append(f"lane {thread[again]} value {value[again]} stands for several cells{_others(twice)}")
     kept = kept[np.sort(first)]
-    return {"thread": thread[kept], "value": value[kept], "pair": pair[kept]}, remarks
-
-
-def _metadata(claim: Claim, type_: str, held: Mapping[str, Any]) -> dict[str, Any]:
-    """The indices in each value of metadata, with the columns that each can select."""
-    rule = table.sparsity(claim.instruction, claim.shape, type_)
-    each = claim.bits // rule.field_bits
-    index = np.arange(each)
-    place = (held["col"][:, None] * each + index).ravel()
-    part = np.array(sorted(rule.indices.values())).T[place % rule.fields]
-    start = place // rule.fields * rule.width
-    return {
-        "lane": np.repeat(held["lane"], each),
-        "element": (held["element"][:, None] * each + index).ravel(),
-        "row": np.repeat(held["row"], each),
-        "col": start + part.min(axis=1) * rule.group,
-        "col_last": start + part.max(axis=1) * rule.group + rule.group - 1,
-    }
-
-
-def _at(words: str, numbers: Any) -> str:
-    return words.format(tuple(numbers.tolist())) if words == "cell {}" else words.format(*numbers.tolist())
+    return thread[kept], value[kept], pair[kept], remarks
 
 
 def _others(count: int) -> str:

@@ -6,24 +6,47 @@ A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntr
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Callable, Iterator
-from collections.abc import Mapping as Table
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from ...db.errors import LanemapError
-from ...db.instructions import INSTRUCTIONS, dimensions, instruction
+import msgspec
 
-_Built = TypeVar("_Built")
+from ...db.errors import LanemapError, explained
+from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
 
 FORMS = ("place", "cell", "address", "bases", "strides")
+#: The mappings that ship. Each is about many versions of its library.
+SHIPPED = Path(__file__).parent / "mappings"
 
 
-@dataclass(frozen=True)
-class Claim:
+#: What counts lanes, values, rows or columns.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
+
+
+class _Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a file, all of whose keys are known."""
+
+
+class Repeat(_Known, frozen=True):
+    """How a claim goes on over a tile of several instructions or warps.
+
+    Attributes:
+        times: how many there are.
+        origin: by how many cells of the entry's axes each is further.
+        first: by how many values of a thread.
+        thread: by how many threads.
+    """
+
+    times: Annotated[int, msgspec.Meta(ge=1, le=16)]
+    origin: tuple[Count, Count] = (0, 0)
+    first: Count = 0
+    thread: Count = 0
+
+
+class Claim(_Known, frozen=True):
     """One operand that an entry says it is the layout of.
 
     Attributes:
@@ -43,6 +66,7 @@ class Claim:
         bits: width of one value of E, which holds several indices.
         logical: whether a sparse A counts the columns of the whole A, not those that are stored.
         set: the claim set, where it is not that of the entry.
+        repeat: where else in the tile the same is claimed: every combination of these steps.
     """
 
     shape: str
@@ -51,16 +75,31 @@ class Claim:
     instruction: str = "mma"
     axes: str = ""
     major: str | None = None
-    selector: int | None = None
+    selector: Count | None = None
     qualifiers: str = ""
-    origin: tuple[int, int] = (0, 0)
-    first: int = 0
-    thread: int = 0
-    quad: tuple[int, ...] = (0, 1, 2, 3)
+    origin: tuple[Count, Count] = (0, 0)
+    first: Count = 0
+    thread: Count = 0
+    quad: tuple[Count, ...] = (0, 1, 2, 3)
     move: str = ""
-    bits: int = 16
+    bits: Annotated[int, msgspec.Meta(ge=2, le=32)] = 16
     logical: bool = False
     set: str = ""
+    repeat: Annotated[tuple[Repeat, ...], msgspec.Meta(max_length=4)] = ()
+
+    @property
+    def repeated(self) -> Iterator[Claim]:
+        """The claim on each operand of its tile."""
+        for at in product(*(range(step.times) for step in self.repeat)):
+            steps = [*zip(at, self.repeat, strict=True)]
+            down, along = (sum(n * step.origin[axis] for n, step in steps) for axis in (0, 1))
+            yield msgspec.structs.replace(
+                self,
+                repeat=(),
+                origin=(self.origin[0] + down, self.origin[1] + along),
+                first=self.first + sum(n * step.first for n, step in steps),
+                thread=self.thread + sum(n * step.thread for n, step in steps),
+            )
 
     @property
     def turned(self) -> bool:
@@ -72,9 +111,23 @@ class Claim:
         """Whether it is about the columns of a sparse A that are stored."""
         return self.role == "A" and instruction(self.instruction).sparse and not self.logical
 
+    def check(self) -> None:
+        """Refuse what names no operand.
 
-@dataclass(frozen=True)
-class LibraryEntry:
+        Raises:
+            LanemapError: says what would be right.
+        """
+        if self.instruction not in INSTRUCTIONS:
+            raise LanemapError(f"invalid instruction {self.instruction!r}: choose from {', '.join(INSTRUCTIONS)}")
+        if not self.types.split():
+            raise LanemapError('it has no types: write types = "f16"')
+        dimensions(self.shape, self.role, self.instruction, self.qualifiers or None)
+        natural = instruction(self.instruction).axes[self.role]
+        if self.axes and sorted(self.axes) != sorted(natural):
+            raise LanemapError(f"invalid axes {self.axes!r}: {self.role} has {natural} or {natural[::-1]}")
+
+
+class LibraryEntry(_Known, frozen=True):
     """One callable or object of a library.
 
     Attributes:
@@ -97,30 +150,61 @@ class LibraryEntry:
     name: str
     form: str
     claims: tuple[Claim, ...]
-    module: tuple[str, ...] = ()
+    module: str | tuple[str, ...] = ()
     adapter: bool = False
     set: str = ""
-    make: Table[str, Any] | None = None
-    with_: Table[str, Any] = field(default_factory=dict)
-    stride: int = 0
-    tile: tuple[int, int] = (0, 0)
+    make: dict[str, Any] | None = None
+    with_: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    stride: Count = 0
+    tile: tuple[Count, Count] = (0, 0)
     origin: str = ""
     unreached: str = ""
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where it may be, whether there are alternatives or not."""
+        return (self.module,) if isinstance(self.module, str) else self.module
 
-@dataclass(frozen=True)
-class Mapping:
+    def check(self) -> None:
+        """Refuse what cannot be called, or claims nothing.
+
+        Raises:
+            LanemapError: says what would be right.
+        """
+        if self.form not in FORMS:
+            raise LanemapError(f"invalid form {self.form!r}: it is one of {', '.join(FORMS)}")
+        if not self.module and not self.adapter:
+            raise LanemapError("it has no module: name the one that the callable is in")
+        if not self.claims:
+            raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
+        for claim in self.claims:
+            claim.check()
+        if self.form == "address" and not all(claim.move for claim in self.claims):
+            raise LanemapError('a claim on addresses says what loads them: move = "ldmatrix.x4"')
+
+
+class _Head(_Known, frozen=True):
+    library: str
+    package: str
+    seen: tuple[str, ...] = ()
+    module: str | tuple[str, ...] = ()
+
+
+class Mapping(_Head, frozen=True, kw_only=True):
     """A file: the library and its distribution, the versions that it was seen to work with, and its entries.
 
+    ``module`` is where entries are that do not say it.
     ``refused`` has the entries that cannot be used, each with the reason.
     """
 
     path: Path
-    library: str
-    package: str
-    seen: tuple[str, ...] = ()
-    entries: tuple[LibraryEntry, ...] = ()
-    refused: tuple[tuple[str, str], ...] = ()
+    entries: tuple[LibraryEntry, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def ships(self) -> bool:
+        """Whether it is one of Lanemap's own, which may name what some version of a library lacks."""
+        return self.path.parent == SHIPPED
 
 
 def read_mapping(path: Path) -> Mapping:
@@ -130,100 +214,35 @@ def read_mapping(path: Path) -> Mapping:
         LanemapError: the file cannot be read, is not TOML, or has a wrong key outside its entries.
     """
     try:
-        with path.open("rb") as stream:
-            table = tomllib.load(stream)
+        table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise LanemapError(f"cannot read {path}: {error.strerror}: name a mapping, or one that ships") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise LanemapError(f"{path} is not TOML: {error}") from None
     tables = table.pop("entry", [])
     if not isinstance(tables, list) or not tables:
         raise LanemapError(f"{path} has no entry: write [[entry]] with a module, a name, a form and claims")
+    try:
+        head = msgspec.convert(table, _Head)
+    except msgspec.ValidationError as error:
+        raise LanemapError(f"{path}: {explained(error, _Head.__struct_fields__)}") from None
     entries, refused = [], []
     for number, each in enumerate(tables, start=1):
-        called = f"entry {number}" + (f" ({each['name']})" if isinstance(each, dict) and "name" in each else "")
         try:
-            entries.append(_entry(each))
-        except LanemapError as error:
-            refused.append((called, str(error)))
-    try:
-        return _build(Mapping, table, path=path, entries=tuple(entries), refused=tuple(refused))
-    except LanemapError as error:
-        raise LanemapError(f"{path}: {error}") from None
+            entry = msgspec.convert(each, LibraryEntry)
+            if not entry.module and not entry.adapter:
+                entry = msgspec.structs.replace(entry, module=head.module)
+            entry.check()
+            claims = tuple(claim for each in entry.claims for claim in each.repeated)
+            entries.append(msgspec.structs.replace(entry, claims=claims))
+        except (msgspec.ValidationError, LanemapError) as error:
+            called = f"entry {number}" + (f" ({each['name']})" if isinstance(each, dict) and "name" in each else "")
+            known = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
+            reason = str(error) if isinstance(error, LanemapError) else explained(error, known)
+            refused.append((called, reason))
+    return Mapping(**msgspec.structs.asdict(head), path=path, entries=tuple(entries), refused=tuple(refused))
 
 
 def shipped() -> Iterator[Mapping]:
     """The mappings that ship, by name."""
-    yield from map(read_mapping, sorted((Path(__file__).parent / "mappings").glob("*.toml")))
-
-
-def _entry(table: object) -> LibraryEntry:
-    if not isinstance(table, dict):
-        raise LanemapError("it is not a table: write [[entry]]")
-    claims = table.get("claims")
-    if not isinstance(claims, list) or not claims:
-        raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
-    renamed = {"with_" if name == "with" else name: value for name, value in table.items() if name != "claims"}
-    entry = _build(LibraryEntry, renamed, claims=tuple(map(_claim, claims)))
-    if entry.form not in FORMS:
-        raise LanemapError(f"invalid form {entry.form!r}: it is one of {', '.join(FORMS)}")
-    if not entry.module and not entry.adapter:
-        raise LanemapError("it has no module: name the one that the callable is in")
-    if entry.form == "address" and not all(claim.move for claim in entry.claims):
-        raise LanemapError('a claim on addresses says what loads them: move = "ldmatrix.x4"')
-    return entry
-
-
-def _claim(table: object) -> Claim:
-    if not isinstance(table, dict):
-        raise LanemapError(f'claim {table!r} is not a table: write {{shape = "m16n8k16", types = "f16", role = "A"}}')
-    claim = _build(Claim, table)
-    if claim.instruction not in INSTRUCTIONS:
-        raise LanemapError(f"invalid instruction {claim.instruction!r}: choose from {', '.join(INSTRUCTIONS)}")
-    dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
-    natural = instruction(claim.instruction).axes[claim.role]
-    if claim.axes and sorted(claim.axes) != sorted(natural):
-        raise LanemapError(f"invalid axes {claim.axes!r}: {claim.role} has {natural} or {natural[::-1]}")
-    return claim
-
-
-def _build(kind: type[_Built], table: Table[str, Any], **made: Any) -> _Built:
-    """An instance of a dataclass from a table and, for the fields that are not in the table, from ``made``."""
-    known = {each.name: each for each in fields(kind) if each.name not in made}  # type: ignore[arg-type]
-    for name, value in table.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise LanemapError(f"unknown key {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
-        accepts, words = _KINDS[str(known[name].type).removesuffix(" | None")]
-        if not accepts(value):
-            raise LanemapError(f"{name} is {value!r}: it must be {words}")
-        one_for_many = known[name].type == "tuple[str, ...]" and isinstance(value, str)
-        made[name] = (value,) if one_for_many else tuple(value) if isinstance(value, list) else value
-    for name, each in known.items():
-        if each.default is MISSING and each.default_factory is MISSING and name not in table:
-            raise LanemapError(f"it has no {name}")
-    return kind(**made)
-
-
-def _whole(value: object) -> bool:
-    return type(value) is int
-
-
-#: What a value of each type of field must be in the file, as a test and in words.
-_KINDS: Table[str, tuple[Callable[[Any], bool], str]] = {
-    "str": (lambda value: isinstance(value, str), "text"),
-    "int": (_whole, "a whole number"),
-    "bool": (lambda value: isinstance(value, bool), "true or false"),
-    "tuple[int, int]": (
-        lambda value: isinstance(value, list) and [*map(_whole, value)] == [True] * 2,
-        "two whole numbers",
-    ),
-    "tuple[int, ...]": (lambda value: isinstance(value, list) and all(map(_whole, value)), "whole numbers"),
-    "tuple[str, ...]": (
-        lambda value: (
-            isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
-        ),
-        "text, or a list of it",
-    ),
-    "Table[str, Any]": (lambda value: isinstance(value, dict), "a table"),
-}
+    yield from map(read_mapping, sorted(SHIPPED.glob("*.toml")))

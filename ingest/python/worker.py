@@ -1,8 +1,9 @@
 """Enumerates the callables of a mapping, in a process and a Python of its own. It needs the standard library only.
 
-It reads a request as JSON from standard input: folders to import from, the first before all others and the rest after
-them; the distribution whose version is wanted; and tasks. To the file descriptor that it is given it writes one line of
-JSON for the version, then one for each task. What the libraries print is left to standard output.
+It reads a request as JSON from standard input: folders to import from, the first before all that is installed and the
+rest after it; the distribution whose version is wanted; and tasks. To the file descriptor that it is given it writes a
+message for the version, then one for each task: its length in eight bytes, the highest first, and JSON. What the
+libraries print is left to standard output.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import operator
 import os
 import re
 import sys
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable  # noqa: UP035 - other Pythons are older
@@ -26,12 +28,29 @@ from typing import Any, Callable  # noqa: UP035 - other Pythons are older
 def main() -> None:
     """Answer the request on standard input."""
     request = json.load(sys.stdin)
-    sys.path[0], *last = request["path"]  # in the place of this script's own folder
-    sys.path += last
-    with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answers:
-        for answer in itertools.chain([{"version": _version(request)}], map(_answer, request["tasks"])):
-            answers.write(json.dumps(answer) + "\n")
+    first, *last = request["path"]
+    own = {str(Path(__file__).parent), str(Path(__file__).resolve().parent)}
+    path = [each for each in sys.path if each not in own]
+    installed = [place for place, each in enumerate(path) if each.endswith("-packages")]
+    path.insert(installed[0] if installed else len(path), first)
+    sys.path[:] = [*path, *last]
+    process = os.getpid()
+    with os.fdopen(int(sys.argv[1]), "wb") as answers:
+        for answer in itertools.chain([_version(request)], map(_answer, request["tasks"])):
+            if os.getpid() != process:  # a library has forked, and its child came back
+                os._exit(0)
+            message = _encoded(answer).encode()
+            answers.write(len(message).to_bytes(8, "big") + message)
             answers.flush()
+
+
+def _encoded(value: Any) -> str:
+    """JSON of what ``_plain`` gives, whatever a library has made of the module json."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(name)}:{_encoded(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_encoded, value)) + "]"
+    return _quoted(value) if isinstance(value, str) else "null" if value is None else int.__repr__(value)
 
 
 def _version(request: dict[str, Any]) -> str | None:
@@ -58,20 +77,16 @@ def _found(task: dict[str, Any]) -> tuple[Any, ModuleType]:
     refusals = []
     for name in task["modules"]:
         try:
-            module = importlib.import_module(name) if task["adapter"] is None else _adapter(task["adapter"])
+            if task["adapter"] is None:
+                module = importlib.import_module(name)
+            else:
+                specification: Any = importlib.util.spec_from_file_location("lanemap_adapter", task["adapter"])
+                module = importlib.util.module_from_spec(specification)
+                specification.loader.exec_module(module)
             return _attribute(module, task["name"]), module
         except (ImportError, AttributeError) as error:
             refusals.append(f"{name}: {error}")
     raise LookupError("; ".join(refusals))
-
-
-def _adapter(path: str) -> ModuleType:
-    specification = importlib.util.spec_from_file_location("lanemap_adapter", path)
-    if specification is None or specification.loader is None:
-        raise ImportError(path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def _attribute(module: Any, name: str) -> Any:
@@ -102,7 +117,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if hasattr(value, "__index__"):
-        return operator.index(value)
+        return int(operator.index(value))
     if hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
         return [_plain(each) for each in value]
     if isinstance(getattr(value, "value", None), int):  # a constant of TVM's

@@ -5,6 +5,13 @@ another name, such as half. The other columns of ``layout`` are optional: instru
 major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follows from the lane; there is no selector
 and there are no qualifiers, and source is the name of the file. Columns that ``layout`` does not have are ignored.
 
+Of an instruction that Lanemap knows, a table may have the shapes and types that there are. One that it has never heard
+of may have any, and types of its own, whose width is in a column ``bits``.
+
+Instead of reg and slot there may be a column ``value``, which counts the slots of a lane's registers. A column
+``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin that the lane gives the address
+of. A column ``origin`` says where a row comes from.
+
 A dataset that Lanemap exported is read as one table, if all its files are as they were written.
 """
 
@@ -12,22 +19,29 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from ...db import instructions
 from ...db.errors import LanemapError
-from ...db.files import MANIFEST, written
-from ...db.fragment import Fragment, Source, elements
-from ...db.spelling.types import known_type
-from ..imported import Imported
-from .columns import Columns, Numbers, Text, read_columns
+from ...db.isa import instructions
+from ...db.isa.instructions import Key
+from ...db.isa.listing import naturally
+from ...db.isa.spelling import cased, every_candidate
+from ...db.isa.types import known_type, plain, type_bits, type_name
+from ...db.layout.fragment import Citation, Fragment, Source, elements
+from ...db.store.files import MANIFEST, written
+from ..imported import Imported, Skipped
+from ..python.layout import Places, loaded
+from .columns import Numbers, Text, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
 MAX_FRAGMENTS = 10_000
@@ -35,6 +49,8 @@ MAX_SOURCES = 100
 MAX_PARTS = 1000
 MAX_REGISTERS = 256
 MAX_DIMENSION = 1024
+#: As many places of one fragment are named.
+MAX_ORIGINS = 4
 _MAJORS = {"A": "row", "B": "col"}
 
 
@@ -42,13 +58,15 @@ def load(path: str | Path) -> list[Imported]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
     The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it. Nothing is
-    left out of a table.
+    left out of a table. A finding says which sparse operands have no ``col_last``, and so claim single columns.
 
     Raises:
         LanemapError: it is not such a table; says what is wrong, and which fragment or row it is in.
     """
     file = Path(path)
-    return [Imported(each) for each in (_dataset(file) if file.is_dir() else _file(file, file.stem))]
+    if file.is_dir():
+        return list(map(Imported, _dataset(file)))
+    return [Imported(each, findings=findings) for each, findings in _file(file, file.stem)]
 
 
 def _dataset(folder: Path) -> list[Source]:
@@ -61,7 +79,7 @@ def _dataset(folder: Path) -> list[Source]:
         said = dict(each.partition("=")[::2] for each in folders)
         if set(said) != {"source", "instruction"}:
             raise LanemapError(f"{folder} holds {name}: a dataset has folders for source and instruction")
-        for each in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
+        for each, _ in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
             known = sources.get(each.name)
             fragments = [*(known.fragments if known else ()), *each.fragments]
             sources[each.name] = replace(each, title=f"dataset {folder.name}", fragments=fragments)
@@ -69,133 +87,194 @@ def _dataset(folder: Path) -> list[Source]:
     return [replace(each, provenance={"file": folder.name, "sha256": digest}) for each in sources.values()]
 
 
-def _file(path: Path, source: str, instruction: str = "mma") -> list[Source]:
-    """The sources of a file; ``source`` and ``instruction`` are those of rows that do not say theirs."""
+def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Source, list[Skipped]]]:
+    """The sources of a file, with findings; ``source`` and ``instruction`` are those of rows that do not say theirs."""
     columns = read_columns(path)
-    texts = {
-        "source": columns.texts["source"].mapped(str.strip, source),
-        "instruction": columns.texts["instruction"].mapped(_word, instruction),
-        "shape": columns.texts["shape"].mapped(_word),
-        "type": _types(columns, path),
-        "role": columns.texts["role"].mapped(str.strip),
-        "major": columns.texts["major"].mapped(_word, ""),
-        "qualifiers": columns.texts["qualifiers"].mapped(_qualifiers, ""),
-    }
+    texts = {name: columns.texts[name].mapped(plain, "") for name in ("shape", "major", "qualifiers")}
+    texts["source"] = columns.texts["source"].mapped(str.strip, source)
+    texts["instruction"] = columns.texts["instruction"].mapped(plain, instruction)
+    texts["type"] = columns.texts["type"].mapped(plain)
+    if not columns.sealed:
+        texts["type"] = _types(columns.texts["type"], texts["instruction"], path)
+    texts["role"] = columns.texts["role"].mapped(str.strip)
+    texts["move"] = columns.texts["move"].mapped(plain, "")
+    origins = columns.texts["origin"].mapped(str.strip, "")
     if len(columns.texts["source"].values) > MAX_SOURCES:
         raise LanemapError(f"{path} holds more than {MAX_SOURCES} sources: no table of layouts has so many")
-    sources: dict[str, list[Fragment]] = {}
-    groups = _groups([*((text.codes, len(text.values)) for text in texts.values())], columns.numbers["selector"])
+    # The rows of each fragment, fragments in the order in which they begin.
+    selector = columns.numbers["selector"]
+    group, _ = pd.factorize(selector.filled(0).astype(np.int64) * 2 + np.ma.getmaskarray(selector))
+    for text in texts.values():
+        group, _ = pd.factorize(group * len(text.values) + text.codes) if len(text.values) > 1 else (group, None)
+    groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     if len(groups) > MAX_FRAGMENTS:
         raise LanemapError(f"{path} has more than {MAX_FRAGMENTS} fragments: no table of layouts has so many")
+    sources: dict[str, list[Fragment]] = {}
+    findings: dict[str, list[Skipped]] = {}
     for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
         numbers = {column: values[rows] for column, values in columns.numbers.items()}
+        said = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
         try:
-            fragment = _fragment(key, numbers)
+            fragment = _fragment(key, numbers, "; ".join(filter(None, said[:MAX_ORIGINS])), sealed=columns.sealed)
         except LanemapError as error:
             raise LanemapError(f"{path}: {error}") from None
         sources.setdefault(key["source"], []).append(fragment)
+        if fragment.windowed and (count := int(np.ma.getmaskarray(numbers["col_last"]).sum())):
+            missing = f"{count} of {len(rows)} rows have no col_last: each claims one exact column, not a window"
+            findings.setdefault(key["source"], []).append(Skipped(str(fragment), missing))
     with path.open("rb") as stream:
         provenance = {"file": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
     title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
-    return [Source(name, "import", title, found, provenance) for name, found in sources.items()]
+    made = []
+    for name, found in sources.items():
+        # Those of one instruction have its threads, though an operand may leave the last ones out.
+        threads: dict[str, int] = {}
+        for each in found:
+            threads[each.instruction] = max(each.threads, threads.get(each.instruction, 0))
+        alike = [replace(each, threads=threads[each.instruction]) for each in found]
+        made.append((Source(name, "import", title, alike, provenance), findings.get(name, [])))
+    return made
 
 
-def _word(text: str) -> str:
-    return text.strip().lower().removeprefix(".")
-
-
-def _types(columns: Columns, path: Path) -> Text:
-    """Types as PTX spells them. What Lanemap wrote stays; a library or a later PTX may have types of its own."""
-    column = columns.texts["type"]
-    if columns.sealed:
-        return column.mapped(_word)
+def _types(column: Text, instruction: Text, path: Path) -> Text:
+    """Types as PTX spells them. An instruction that Lanemap does not know has its own, which stay as they are."""
+    known = np.asarray([name in instructions.INSTRUCTIONS for name in instruction.values])[instruction.codes]
+    pairs = column.codes.astype(np.int64) * 2 + known
     names = {}
-    for place, name in enumerate(column.values):
+    for pair in np.flatnonzero(np.bincount(pairs)).tolist():
+        word = column.values[pair // 2]
         try:
-            names[name] = _word(name) if _word(name) in instructions.TYPES else known_type(name)[0]
+            names[pair] = known_type(word)[0] if pair % 2 else plain(word)
         except LanemapError as error:
-            raise LanemapError(f"{path}: row {int((column.codes == place).argmax()) + 1}: {error}") from None
-    return column.mapped(names.__getitem__)
+            raise LanemapError(f"{path}: row {int((pairs == pair).argmax()) + 1}: {error}") from None
+    places = {name: place for place, name in enumerate(dict.fromkeys(names.values()))}
+    table = np.zeros(2 * len(column.values), np.int32)
+    table[list(names)] = [places[name] for name in names.values()]
+    return Text(table[pairs], list(places))
 
 
-def _qualifiers(text: str) -> str:
-    """As PTX spells them: of all qualifiers, only numbers of block scales have a capital letter."""
-    return re.sub(r"(?<=scale_vec::\d)x", "X", _word(text))
-
-
-def _groups(codes: list[tuple[NDArray[np.int32], int]], selector: Numbers) -> list[NDArray[np.intp]]:
-    """The rows of each fragment, fragments in the order in which they begin."""
-    group = np.unique(selector.filled(0).astype(np.int64), return_inverse=True)[1] * 2 + np.ma.getmaskarray(selector)
-    for column, count in codes:
-        if count > 1:
-            group = np.unique(group, return_inverse=True)[1] * count + column
-    _, begins, group = np.unique(group, return_index=True, return_inverse=True)
-    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    return [rows[index] for index in np.argsort(begins)]
-
-
-def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers]) -> Fragment:
-    shape, instruction = key["shape"], key["instruction"]
+def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, *, sealed: bool) -> Fragment:
+    shape, instruction, type_ = key["shape"], key["instruction"], key["type"]
     roles = instructions.instruction(instruction).axes
     role = next((each for each in roles if each.lower() == key["role"].lower()), key["role"])
-    qualifiers = key["qualifiers"] or None
+    qualifiers = cased(key["qualifiers"]) or None
     if max(instructions.dimensions(shape, role, instruction, qualifiers)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
+    if instruction in instructions.INSTRUCTIONS and not sealed:
+        _check_form(instruction, shape, role, type_)
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
     selector = numbers["selector"][:1]
-    has_majors = bool(instructions.majors(instruction, shape, key["type"], role))
-    fragment = Fragment(
-        instruction=instruction,
-        shape=shape,
-        type=key["type"],
-        role=role,
-        registers=int(numbers["reg"].max()) + 1,
-        slots=4 if role in ("SFA", "SFB") else _power_of_two(int(numbers["slot"].max()) + 1),
-        elements=None,
-        major=(key["major"] or (_MAJORS[role] if has_majors else None)) if role in _MAJORS else None,
-        selector=None if selector.mask.all() else int(selector[0]),
-        qualifiers=qualifiers,
-        status="imported",
-    )
+    has_majors = bool(instructions.majors(instruction, shape, type_, role))
+    major = (key["major"] or (_MAJORS[role] if has_majors else None)) if role in _MAJORS else None
+    number = None if selector.mask.all() else int(selector[0])
+    named = Key(instruction, shape, type_, role, major, number, qualifiers)
+    several = instructions.computations(instruction, shape, named.type, qualifiers)
+    known = instruction in instructions.INSTRUCTIONS
+    placed = not (np.ma.getmaskarray(numbers["reg"]) | np.ma.getmaskarray(numbers["slot"])).any()
+    if key["move"]:
+        numbers = {**numbers, **_loaded(named, key["move"], numbers)}
+    elif not placed and np.ma.getmaskarray(numbers["value"]).any():
+        raise LanemapError(f"{named}: some rows have neither reg and slot nor a value")
+    elif not placed:
+        per = instructions.operand(named).slots if known else _slots(named, numbers["bits"])
+        numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), per), strict=True))}
     lanes = numbers["lane"].filled()
     columns = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")} | {
         "col_last": np.where(np.ma.getmaskarray(numbers["col_last"]), numbers["col"], numbers["col_last"]),
         "computation": np.where(
             np.ma.getmaskarray(numbers["computation"]),
-            instructions.quad_pair(lanes) if fragment.computations == 4 and not fragment.qualifiers else 1,
+            instructions.quad_pair(lanes) if several == 4 and not qualifiers else 1,
             numbers["computation"],
         ),
     }
-    _check(fragment, columns)
-    return replace(fragment, elements=elements(columns))
+    _check(named, columns)
+    # A register divides into as many slots as a power of two only.
+    slots = 4 if role in ("SFA", "SFB") else 1 << int(numbers["slot"].max()).bit_length()
+    if not sealed:
+        slots = max(slots, _slots(named, numbers["bits"]))
+    cited, registers = Citation(origin=origin or None), int(numbers["reg"].max()) + 1
+    return Fragment.of(named, elements(columns), "imported", cited, registers=registers, slots=slots)
 
 
-def _check(fragment: Fragment, columns: Mapping[str, NDArray[np.int32]]) -> None:
+def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """What ``ldmatrix`` loads from the addresses of lanes, or ``stmatrix`` stores there.
+
+    Without ``trans`` the 16 bytes from a cell on go along K of A and B, and along N of C and D.
+    """
+    if key.instruction not in instructions.INSTRUCTIONS:
+        raise LanemapError(f"{key}: {move} moves operands of an instruction that Lanemap knows")
+    across = -1 if (key.role == "B") != move.endswith("trans") else 1
+    lanes, *cells = (numbers[name].filled().astype(np.int64) for name in ("lane", "row", "col"))
+    of = instructions.operand(key)
+    if len(np.unique(lanes)) != len(lanes) or not ((lanes >= 0) & (lanes < of.threads)).all():
+        raise LanemapError(f"{key}: of addresses for {move}, a lane from 0 to {of.threads - 1} gives one")
+    found = loaded(of, move, Places(lanes, 0 * lanes, np.stack(cells[::across], axis=1)))
+    if found.undefined:
+        raise LanemapError(f"{key}: {found.undefined[0]}")
+    row, col = found.pair.T[::across]
+    reg, slot = np.divmod(found.value, of.slots)
+    columns = {"lane": found.thread, "reg": reg, "slot": slot, "row": row, "col": col}
+    gaps: Numbers = np.ma.MaskedArray(np.zeros(len(reg), np.int32), mask=True)
+    return {**_whole(columns.items()), "col_last": gaps, "computation": gaps}
+
+
+def _whole(columns: Iterable[tuple[str, NDArray[Any]]]) -> dict[str, Numbers]:
+    """Columns without gaps."""
+    return {name: np.ma.MaskedArray(values.astype(np.int32), mask=False) for name, values in columns}
+
+
+def _check_form(instruction: str, shape: str, role: str, type_: str) -> None:
+    """Refuse a shape or a type that an instruction does not have."""
+    known = _forms(instruction)
+    if shape not in known:
+        raise LanemapError(f"{instruction} has no {shape}: it has {', '.join(sorted(known, key=naturally))}")
+    if type_ not in known[shape].get(role, ()):
+        there = ", ".join(sorted(known[shape].get(role, ()))) or "none"
+        raise LanemapError(f"{instruction} {shape} has no {role} of {type_}: its types are {there}")
+
+
+@cache
+def _forms(instruction: str) -> dict[str, dict[str, set[str]]]:
+    """The types of each role, by shape, in all forms of an instruction."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for form in every_candidate({}):
+        for role, type_ in form.types.items() if form.name == instruction else ():
+            found.setdefault(form.shape, {}).setdefault(role, set()).add(type_)
+    return found
+
+
+def _slots(key: Key, bits: Numbers) -> int:
+    """How many elements of a type of an unknown instruction fill a register: by the column ``bits`` or by its name."""
+    if key.instruction in instructions.INSTRUCTIONS:
+        return 1
+    widths = np.unique(bits.compressed()).tolist()
+    with suppress(LanemapError):
+        widths = widths or [type_bits(type_name(key.type)[0])]
+    if not widths:
+        raise LanemapError(f"{key}: {key.type} is not a type that Lanemap knows: say how wide it is in a column bits")
+    register = instructions.register_bits(key.type)
+    if len(widths) > 1 or not 1 <= widths[0] <= register:
+        raise LanemapError(f"{key}: bits {', '.join(map(str, widths))} is not one width of 1 to {register}")
+    # A type may be narrower than its slot, but registers divide into a power of two of them.
+    return 1 << (register // int(widths[0])).bit_length() - 1
+
+
+def _check(key: Key, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse what cannot be a layout. Lanes and cells that the instruction lacks are for the structural checks."""
-    _within(fragment, "reg", columns["reg"], 0, MAX_REGISTERS - 1)
-    _within(fragment, "slot", columns["slot"], 0, fragment.register_bits - 1)
-    for name in ("lane", "row", "col", "col_last", "computation"):
-        _within(fragment, name, columns[name], int(name == "computation"), MAX_DIMENSION)
-    if fragment.selector is not None:
-        _within(fragment, "selector", np.asarray([fragment.selector]), 0, 3)
+    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, instructions.register_bits(key.type) - 1)}
+    limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
+    limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
+    for name, values in {**columns, "selector": np.asarray([key.selector or 0])}.items():
+        least, most = limits[name]
+        if (outside := values[(values < least) | (values > most)]).size:
+            raise LanemapError(f"{key}: {name} {outside[0]} is outside {least}..{most}")
     if (columns["col_last"] < columns["col"]).any():
-        raise LanemapError(f"{fragment}: a window of columns ends before it begins, col_last before col")
+        raise LanemapError(f"{key}: a window of columns ends before it begins, col_last before col")
     place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * 64 + columns["slot"]
     distinct, count = np.unique(place, return_counts=True)
     if (count > 1).any():
         first = int(distinct[count > 1][0])
         lane, reg, slot = first // 64 // MAX_REGISTERS, first // 64 % MAX_REGISTERS, first % 64
-        raise LanemapError(f"{fragment}: lane {lane} reg {reg} slot {slot} stands in two rows, and may stand in one")
-
-
-def _within(fragment: Fragment, name: str, values: NDArray[Any], least: int, most: int) -> None:
-    outside = values[(values < least) | (values > most)]
-    if outside.size:
-        raise LanemapError(f"{fragment}: {name} {outside[0]} is outside {least}..{most}")
-
-
-def _power_of_two(least: int) -> int:
-    """A register divides into as many slots as a power of two only."""
-    return 1 << max(0, least - 1).bit_length()
+        raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} stands in two rows, and may stand in one")

@@ -7,11 +7,12 @@ import csv
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from struct import unpack_from
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.seal import DIGEST_KEY, digest
-from .arrow import arrow_sizes
+from ...db.store.export import DIGEST_KEY, digest
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
-TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers")
-NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector")
+TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers", "origin", "move")
+NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector", "bits", "value")
+#: What a table may have instead of registers and slots.
+_PLACES = ("value", "move")
 
 #: More than all sources that ship come to.
 MAX_ROWS = 5_000_000
@@ -92,31 +94,20 @@ def read_columns(path: Path) -> Columns:
     if not rows:
         raise LanemapError(f"{path} has no rows")
     texts = {name: Text(np.concatenate(parts), list(names[name])) for name, parts in codes.items() if parts}
-    whole: dict[str, Numbers] = {
-        name: np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
-        for name, parts in numbers.items()
-        if parts
-    }
+    joined: Any = np.ma.concatenate
+    whole: dict[str, Numbers] = {name: joined(parts) for name, parts in numbers.items() if parts}
     if seal and seal.decode("ascii", "replace") != digest({n: (t.codes, t.values) for n, t in texts.items()}, whole):
-        raise LanemapError(
-            f"{path} was damaged or changed after Lanemap wrote it: its values do not match their digest: export it "
-            "again, or drop the schema metadata of what was changed on purpose"
-        )
-    _refuse_gaps(texts, whole, path)
-    lacking = Text(np.full(rows, -1, np.int32), [])
-    gaps: Numbers = np.ma.MaskedArray(np.zeros(rows, np.int32), mask=True)
-    return Columns(
-        {name: texts.get(name, lacking) for name in TEXTS},
-        {name: whole.get(name, gaps) for name in NUMBERS},
-        bool(seal),
-    )
-
-
-def _refuse_gaps(texts: Mapping[str, Text], numbers: Mapping[str, Numbers], path: Path) -> None:
-    for name in REQUIRED:
-        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(numbers[name])
+        again = "export it again, or drop the schema metadata of what was changed on purpose"
+        why = "its values do not match their digest"
+        raise LanemapError(f"{path} was damaged or changed after Lanemap wrote it: {why}: {again}")
+    for name in _required({**texts, **whole}):
+        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(whole[name])
         if missing.any():
             raise LanemapError(f"{path}: row {int(missing.argmax()) + 1} has no {name}")
+    lacking = Text(np.full(rows, -1, np.int32), [])
+    gaps: Numbers = np.ma.MaskedArray(np.zeros(rows, np.int32), mask=True)
+    everything = dict.fromkeys(TEXTS, lacking) | texts, dict.fromkeys(NUMBERS, gaps) | whole
+    return Columns(*everything, bool(seal))
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -134,9 +125,16 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
         raise LanemapError(f"{path} is empty: a table has the columns {', '.join(REQUIRED)}")
     if head.startswith(b"PAR1"):
         return _parquet(path)
-    if head.startswith(b"ARROW1"):
+    if head.startswith((_MAGIC, _STREAM)):
         return _arrow(path)
-    names = _names(_csv_names(head, path), path)
+    first = head.splitlines()[0]
+    line = codecs.decode(first, "utf-8-sig", "replace")
+    if len(first) >= _HEAD or "\0" in line or "\ufffd" in line:
+        raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
+    try:
+        names = _names(next(csv.reader([line]), []), path)
+    except csv.Error as error:
+        raise LanemapError(f"{path} is not a table: {error}: name a CSV, Parquet or Arrow file") from None
     if last not in (b"\n", b"\r"):
         raise LanemapError(f"{path}: the last line has no end, so the file may be cut off: end it with a line feed")
     return _csv(path, names)
@@ -166,17 +164,18 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
-    """The batches of the stream that an Arrow file holds between its magic bytes."""
+    """The batches of a stream of Arrow, or of that which an Arrow file holds between its magic bytes."""
     with _in_words(path, "Arrow"), pa.memory_map(str(path)) as file:
-        file.seek(max(0, file.size() - len(_MAGIC)))
-        if file.read() != _MAGIC:
+        start, end = (8, _MAGIC) if file.read(len(_MAGIC)) == _MAGIC else (0, _END)
+        file.seek(max(0, file.size() - len(end)))
+        if file.read() != end:
             raise LanemapError(f"{path} cannot be read as Arrow: it is cut off")
-        file.seek(_STREAM)
-        rows, size = arrow_sizes(pa.ipc.MessageReader.open_stream(file))
+        file.seek(start)
+        rows, size = _arrow_sizes(pa.ipc.MessageReader.open_stream(file))
         _limit_rows(rows, path)
         if size > MAX_BYTES:
             raise LanemapError(f"{path} holds more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
-        file.seek(_STREAM)
+        file.seek(start)
         with pa.ipc.open_stream(file) as reader:
             names = _names(reader.schema.names, path)
             for batch in reader:
@@ -185,7 +184,57 @@ def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
                 yield chosen.replace_schema_metadata(reader.schema.metadata)
 
 
-_MAGIC, _STREAM = b"ARROW1", 8
+#: What a file begins and ends with; what a stream begins with, before the length of a message, and ends with.
+_MAGIC, _STREAM, _END = b"ARROW1", bytes([255] * 4), bytes([255] * 4 + [0] * 4)
+_DICTIONARY, _BATCH = 2, 3
+#: The places of the fields in their tables, as Arrow's Message.fbs has them.
+_KIND, _HEADER = 1, 2
+_OF_DICTIONARY = 1
+_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
+
+
+def _arrow_sizes(messages: Iterable[Any]) -> tuple[int, int]:
+    """How many rows the batches of a stream have, and how many bytes they and its dictionaries are in memory.
+
+    Nothing is decompressed: a few bytes may stand for any amount of memory. A message of Arrow is a flatbuffer and a
+    body. Each compressed buffer in the body begins with its size when it is not.
+    """
+    rows = size = 0
+    for message in messages:
+        head, body = bytes(message.metadata), message.body
+        table = _follow(head, 0)
+        kind = _field(head, table, _KIND)
+        if kind is None or head[kind] not in (_DICTIONARY, _BATCH):
+            continue
+        batch = _follow(head, _field(head, table, _HEADER))
+        if head[kind] == _DICTIONARY:
+            batch = _follow(head, _field(head, batch, _OF_DICTIONARY))
+        elif (length := _field(head, batch, _LENGTH)) is not None:
+            rows += unpack_from("<q", head, length)[0]
+        if _field(head, batch, _COMPRESSION) is None:
+            size += len(body)
+        else:
+            vector = _follow(head, _field(head, batch, _BUFFERS))
+            (count,) = unpack_from("<I", head, vector)
+            for at in range(min(count, len(head) // 16)):
+                offset, length = unpack_from("<qq", head, vector + 4 + 16 * at)
+                said = unpack_from("<q", body[offset : offset + 8])[0] if length >= 8 else -1
+                size += length if said == -1 else max(0, said)
+    return rows, size
+
+
+def _follow(head: bytes, place: int | None) -> int:
+    """Where a table or vector is that an offset at a place refers to."""
+    place = place or 0
+    return int(place + unpack_from("<I", head, place)[0])
+
+
+def _field(head: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table is; None where the table does not have it."""
+    entries = table - unpack_from("<i", head, table)[0]
+    (size,) = unpack_from("<H", head, entries)
+    offset = unpack_from("<H", head, entries + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+    return table + offset if offset else None
 
 
 def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
@@ -203,36 +252,18 @@ def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
                 for batch in reader:
                     yield batch.rename_columns(list(names.values()))
         except pa.ArrowInvalid:
-            _refuse_numbers(path, names)
+            # What is not a whole number is refused with its row, which Arrow does not tell.
+            with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream, suppress(csv.Error):
+                for row, record in enumerate(islice(csv.DictReader(stream), MAX_ROWS), start=1):
+                    for name in (name for name, column in names.items() if column in NUMBERS):
+                        value = (record[name] or "").strip()
+                        if value and not _WHOLE.fullmatch(value):
+                            what = f"{names[name]} {value[:40]!r} is not a whole number"
+                            raise LanemapError(f"{path}: row {row}: {what}: write it like 5") from None
             raise
 
 
-def _refuse_numbers(path: Path, names: Mapping[str, str]) -> None:
-    """Refuse what is not a whole number, with its row, which Arrow does not tell."""
-    numbers = {name: column for name, column in names.items() if column in NUMBERS}
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream, suppress(csv.Error):
-        for row, record in enumerate(islice(csv.DictReader(stream), MAX_ROWS), start=1):
-            for name, column in numbers.items():
-                value = (record[name] or "").strip()
-                if value and not _WHOLE.fullmatch(value):
-                    raise LanemapError(
-                        f"{path}: row {row}: {column} {value[:40]!r} is not a whole number: write it like 5"
-                    )
-
-
 _WHOLE = re.compile(r"[+-]?\d+(?:\.0*)?")
-
-
-def _csv_names(head: bytes, path: Path) -> list[str]:
-    line = head.splitlines()[0]
-    whole = len(line) < _HEAD
-    text = codecs.decode(line, "utf-8-sig", "replace")
-    if not whole or "\0" in text or "\ufffd" in text:
-        raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error as error:
-        raise LanemapError(f"{path} is not a table: {error}: name a CSV, Parquet or Arrow file") from None
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
@@ -244,10 +275,14 @@ def _names(names: Sequence[str], path: Path) -> dict[str, str]:
             raise LanemapError(f"{path} has two columns {column}: a table has each once, in upper or lower case")
         if column in TEXTS + NUMBERS:
             known[name] = column
-    lacking = [name for name in REQUIRED if name not in known.values()]
+    lacking = [name for name in _required(known.values()) if name not in known.values()]
     if lacking:
         raise LanemapError(f"{path} lacks {', '.join(lacking)}: a table has the columns {', '.join(REQUIRED)}")
     return known
+
+
+def _required(names: Collection[str]) -> list[str]:
+    return [name for name in REQUIRED if name not in ("reg", "slot") or not {*names} & {*_PLACES}]
 
 
 def _limit_rows(rows: int, path: Path) -> None:
@@ -258,7 +293,8 @@ def _limit_rows(rows: int, path: Path) -> None:
 def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> NDArray[np.int32]:
     """The places of the values of a column among those that are known, to which new ones are added."""
     stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (_is_text(stored) or pa.types.is_null(stored)):
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    if not any(is_one(stored) for is_one in kinds):
         raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold text")
     longest = pc.max(pc.binary_length(column.dictionary if pa.types.is_dictionary(column.type) else column)).as_py()
     if longest is not None and longest > 4 * MAX_LENGTH:  # in UTF-8
@@ -285,12 +321,8 @@ def _whole(column: pa.Array, name: str, path: Path) -> Numbers:
         whole = column.cast(pa.int32())
     except pa.ArrowException:
         raise LanemapError(f"{path}: column {name} holds numbers that are not whole, or too large") from None
-    gaps = whole.is_null().to_numpy(zero_copy_only=False)
-    return np.ma.MaskedArray(whole.fill_null(0).to_numpy(zero_copy_only=False), gaps)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+    arrays = (each.to_numpy(zero_copy_only=False) for each in (whole.fill_null(0), whole.is_null()))
+    return np.ma.MaskedArray(*arrays)
 
 
 @contextmanager

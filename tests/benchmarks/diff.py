@@ -13,11 +13,11 @@ from pathlib import Path
 from ratio import compare
 
 import lanemap
-from lanemap.db import crosscheck
-from lanemap.db.connection import connect
-from lanemap.db.fragment import Fragment, Source
-from lanemap.db.location import Location
-from lanemap.db.store import ship
+from lanemap.db.compare import crosscheck
+from lanemap.db.layout.fragment import Fragment, Source
+from lanemap.db.store.connection import connect
+from lanemap.db.store.location import Location
+from lanemap.db.store.store import ship
 from lanemap.ingest import catalogue
 
 ROWS = 250_000
@@ -68,7 +68,7 @@ print(f"{sum(len(each.elements) for each in sides[0].fragments if each.elements 
 
 def ours() -> None:
     reader = connect(location)
-    crosscheck.diff(*(crosscheck.read_sources(reader, name)[0] for name in ("left", "right")))
+    crosscheck.diff(*(crosscheck.read_sources(reader, name) for name in ("left", "right")))
     reader.close()
 
 

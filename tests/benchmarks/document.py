@@ -15,12 +15,11 @@ from markdown_it import MarkdownIt
 from ratio import compare, processor
 
 import lanemap
-from lanemap.db.formula import grammar
-from lanemap.db.location import locate
-from lanemap.db.store import load
+from lanemap.db.layout import formula as notation
+from lanemap.db.store.location import locate
+from lanemap.db.store.store import load
 from lanemap.ingest import catalogue
-from lanemap.ingest.document import read
-from lanemap.ingest.document.formats import read_text
+from lanemap.ingest.document import read, read_text
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "document"))
 import pages
@@ -40,7 +39,7 @@ printed = [entry["formula"] for sheet in reading.sheets.values() for entry in sh
 
 def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
-    grammar._definitions.cache_clear()
+    notation._definitions.cache_clear()
     catalogue._elements.cache_clear()
     load(locate(str(used)), [each.source for each in read([given], "benchmark")])
 
@@ -51,7 +50,7 @@ def parsers() -> None:
     for text in texts:
         parser.parse(text)
     for formula in printed:
-        grammar._parser().parse(formula)
+        notation._parser().parse(formula)
 
 
 def seconds(data: bytes) -> float:
@@ -65,7 +64,7 @@ def seconds(data: bytes) -> float:
 
 
 print(f"{len(texts)} pages, {sum(map(len, texts))} characters")
-compare("read, evaluate and store against the parsers alone", whole, parsers, 2.0)
+compare("read, evaluate and store against the parsers alone", whole, parsers, 4.0)
 for name in ("fenced Markdown", "HTML", "flattened text"):
     page = pages.FORMS[name] * 20
     once, twice = seconds(page.encode()), seconds(2 * page.encode())

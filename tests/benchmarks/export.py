@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from ratio import compare
 
 import lanemap
-from lanemap.db.export import layout_table, write_parquet
-from lanemap.db.files import atomically
 from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.store.export import layout_table, write_parquet
+from lanemap.db.store.files import atomically
 
 folder = Path(tempfile.mkdtemp())
 database = lanemap.open(str(folder / "layouts.db"))

@@ -10,9 +10,9 @@ from pathlib import Path
 from ratio import compare
 
 import lanemap
-from lanemap.db.location import locate
 from lanemap.db.lookup import COLUMNS
-from lanemap.db.store import ship
+from lanemap.db.store.location import locate
+from lanemap.db.store.store import ship
 from lanemap.ingest import catalogue
 
 folder = Path(tempfile.mkdtemp())

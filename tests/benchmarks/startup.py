@@ -1,6 +1,8 @@
-"""The start-up of ``find``, against an empty typer program on the same Python.
+"""The start-up of ``find``, against an empty typer program on the same Python, and against AMD's calculator.
 
-python tests/benchmarks/startup.py
+python tests/benchmarks/startup.py [matrix_calculator.py]
+
+The calculator is that of github.com/ROCm/amd_matrix_instruction_calculator, and needs tabulate.
 """
 
 import os
@@ -32,10 +34,14 @@ def run(*command: str) -> None:
     subprocess.run([sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
-compare(
-    "start-up of find against an empty typer program",
-    lambda: run("-m", "lanemap", *"find m16n8k16 f16 A --row 9 --col 3".split()),
-    lambda: run(str(empty)),
-    1.25,
-    rounds=25,
-)
+def find() -> None:
+    run("-m", "lanemap", *"find m16n8k16 f16 A --row 9 --col 3".split())
+
+
+def calculator() -> None:
+    run(sys.argv[1], *"-a cdna3 -i v_mfma_f32_16x16x16_f16 -g -I 3 -J 2 -A".split())
+
+
+compare("start-up of find against an empty typer program", find, lambda: run(str(empty)), 2.0, rounds=25)
+if sys.argv[1:]:
+    compare("a look-up against AMD's calculator", find, calculator, 1.5, rounds=25)

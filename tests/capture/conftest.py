@@ -12,8 +12,9 @@ import pytest
 
 from lanemap import DEFAULT_SOURCE
 from lanemap.capture.values import coordinates
-from lanemap.db.fragment import Fragment, element_type, elements
-from lanemap.db.instructions import FORMS, WARP, Form
+from lanemap.db.isa.forms import FORMS, Form
+from lanemap.db.isa.instructions import WARP
+from lanemap.db.layout.fragment import Fragment, element_type, elements
 
 from ..shipped import documents
 
@@ -60,7 +61,6 @@ def _fragment(instruction: Form, role: str) -> Fragment:
         assert fragment.elements is not None
         table = fragment.elements.copy()
         rule = instruction.sparsity
-        assert rule is not None
         order = np.lexsort((np.arange(len(table)), table["col"], table["row"]))
         stored = rule.fields * rule.group
         place = np.arange(len(table)) % (instruction.dimensions[2] // rule.width * stored)
@@ -86,7 +86,6 @@ def _fragment(instruction: Form, role: str) -> Fragment:
 
 def _metadata(instruction: Form, selector: int) -> Fragment:
     operand, rule = instruction.operand("E"), instruction.sparsity
-    assert rule is not None
     lanes = WARP // len(instruction.selectors)
     lane = np.arange(WARP).reshape(-1, 4)[:, np.arange(4) * len(instruction.selectors) // 4 == selector].ravel()
     assert len(lane) == lanes

@@ -11,11 +11,11 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from lanemap.capture import memory, values
+from lanemap.capture import values
 from lanemap.capture.device import Probes
 from lanemap.capture.kernels import in_registers, kernels
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.db.forms import Move, every
+from lanemap.capture.verify import SimulatedGroup
+from lanemap.db.isa.forms import every
 
 FORMS = {each.mnemonic: each for each in every()}
 IGNORED = ("bar.sync", "fence.proxy", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
@@ -136,11 +136,11 @@ class Run:
             pattern, numbers = patterns[port.name], {}
             picks[:, number] = [numbers.setdefault(each.tobytes(), len(numbers)) for each in pattern]
             distinct[port.name] = pattern[np.unique(picks[:, number], return_index=True)[1]]
-        return self.group.run(kernel, Probes(distinct, picks)).words
+        return self.group.run(kernel, Probes(distinct, picks)).data
 
     def tensor(self, operation, operands):
         form = FORMS[operation]
-        if isinstance(form, Move):
+        if form.role:
             self.matrices(form, operands)
         elif form.name.startswith("wgmma"):
             self.warpgroup(form, operands)
@@ -155,7 +155,7 @@ class Run:
         d, a, b, *rest = operands
         source, (first, *_) = None, form.selectors
         patterns = {
-            "shared_A": np.zeros((self.blocks, memory.size(form, "A")), np.uint8),
+            "shared_A": np.zeros((self.blocks, values.memory_size(form, "A")), np.uint8),
             "shared_B": self.described(form, "B", b),
         }
         empty = np.zeros((self.blocks, form.operand("A").registers, self.threads), np.uint32)
@@ -174,19 +174,19 @@ class Run:
         scales = ["1", "1"] if form.d != "s32" else []
         turns = (["0"] if source else ["0", "0"]) if form.a in ("f16", "bf16") else []
         assert rest[1:] == scales + turns
-        result = values.read(form.operand("D"), self.simulate(form, patterns))
+        result = values.read_registers(form.operand("D"), self.simulate(form, patterns))
         (adds,) = set(self.registers[rest[0]].tolist())
         if adds:
-            result = result + values.read(form.operand("D"), self.words(d))
-        self.put(d, values.write(form.operand("D"), result))
+            result = result + values.read_registers(form.operand("D"), self.words(d))
+        self.put(d, values.write_registers(form.operand("D"), result))
 
     def described(self, form, role, register):
         """The bytes that a matrix descriptor names, core matrix by core matrix."""
         (descriptor,) = set(self.registers[register].tolist())
         start, along, across = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
         assert descriptor == start >> 4 | along >> 4 << 16 | across >> 4 << 32
-        group, core, byte = np.indices((memory.extents(form, role)[0] // 8, memory.size(form, role) // 16, 128))
-        cores = memory.size(form, role) // memory.extents(form, role)[0] // 16
+        group, core, byte = np.indices((values.extents(form, role)[0] // 8, values.memory_size(form, role) // 16, 128))
+        cores = values.memory_size(form, role) // values.extents(form, role)[0] // 16
         group, core, byte = group[:, :cores], core[:, :cores], byte[:, :cores]
         return self.shared[:, (start + group * across + core * along + byte).ravel()]
 
@@ -196,16 +196,16 @@ class Run:
             assert np.array_equal(self.words(operands[1]), both[:, :1])
             self.put(operands[0], both[:, 1:])
         elif form.stores:
-            wide = np.uint64 if form.type == "f64" else np.uint32
+            wide = np.uint64 if form.a == "f64" else np.uint32
             found = self.simulate(form, self.given(form, operands[0]) | {"r": self.words(operands[1], wide)})
             self.shared[:, self.start : self.start + found.shape[1]] = found
             if form.name == "wmma":
-                assert operands[2] == str(memory.stride(form))
+                assert operands[2] == str(values.extents(form, form.role)[1])
         else:
             if form.name == "wmma":
-                assert operands[2] == str(memory.stride(form))
+                assert operands[2] == str(values.extents(form, form.role)[1])
             given = self.given(form, operands[1])
-            size = memory.size(form, form.role)
+            size = values.memory_size(form, form.role)
             self.taken = np.array(self.shared[:, self.start : self.start + size])
             self.put(operands[0], self.simulate(form, given | {"memory": self.taken}))
 
@@ -230,6 +230,7 @@ class StandIn(ModuleType):
         self.group = SimulatedGroup(table)
         self.memory = np.zeros(1 << 24, np.uint8)
         self.free_from = 4096
+        self.allocated: list[range] = []
         self.contexts = 0
         self.open_contexts = 0
         self.loads: list[list[str]] = []
@@ -302,19 +303,21 @@ class StandIn(ModuleType):
         start, self.free_from = self.free_from, self.free_from + -(-size // 256) * 256
         if self.free_from > len(self.memory):
             self.memory = np.concatenate([self.memory, np.zeros(self.free_from, np.uint8)])
+        self.allocated.append(range(start, start + size))
         return start
 
-    def memcpy_htod(self, address, array):
+    def check_place(self, address, size):
         self.check()
+        assert any(address in each and address + size - 1 in each for each in self.allocated)
+
+    def memcpy_htod(self, address, array):
+        self.check_place(address, array.nbytes)
         self.memory[address : address + array.nbytes] = array.view(np.uint8)
 
     def memset_d32(self, address, value, count):
+        self.check_place(address, 4 * count)
         self.memory[address : address + 4 * count].view(np.uint32)[:] = value
-
-    def pagelocked_empty(self, shape, of_type):
-        self.check()
-        return np.empty(shape, of_type)
 
     def memcpy_dtoh(self, array, address):
         self.check()
-        array[:] = self.memory[address : address + array.nbytes]
+        array.reshape(-1)[:] = self.memory[address : address + array.nbytes]

@@ -9,14 +9,14 @@ from zlib import crc32
 
 import numpy as np
 
-from lanemap.db.forms import Move
-from lanemap.db.fragment import Fragment, elements
-from lanemap.db.instructions import Form, Key, copies, dimensions, operand, sparsity
+from lanemap.db.isa.forms import Form
+from lanemap.db.isa.instructions import Key, copies, dimensions, operand, sparsity
+from lanemap.db.layout.fragment import Fragment, elements
 
 Table = dict[Key, Fragment]
 
 
-def at_random(forms: Iterable[Form | Move], seed: int = 0) -> Table:
+def at_random(forms: Iterable[Form], seed: int = 0) -> Table:
     """A table with every fragment of forms of wgmma, wmma and matrix moves."""
     table: Table = {}
     for form in forms:
@@ -38,11 +38,10 @@ def at_random(forms: Iterable[Form | Move], seed: int = 0) -> Table:
     return table
 
 
-def keys(form: Form | Move) -> list[Key]:
+def keys(form: Form) -> list[Key]:
     """The fragments of a form."""
-    if isinstance(form, Move):
-        roles = {"wmma": form.role, "movmatrix": "AD"}.get(form.name, "rp")
-        return [form.key(role) for role in roles]
+    if form.role:
+        return [form.key(role) for role in form.types]
     selectors = [each for each in form.selectors if each is not None]
     return [*(form.key(role) for role in form.roles), *(form.key("E", each) for each in selectors)]
 

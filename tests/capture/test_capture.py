@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture import probe
-from lanemap.capture.bench import Bench
-from lanemap.capture.device import LaunchFailed, NotLoaded, Output
-from lanemap.capture.ptx import POISON
+from lanemap.capture import product
+from lanemap.capture.device import Bench, LaunchFailed, NotLoaded, Output
+from lanemap.capture.kernels import POISON
 from lanemap.capture.relations import Contradiction
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
-from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
+from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
+from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
 
 SMALL = [each for each in (*DENSE_FORMS, *SPARSE_FORMS) if each.a != "b1" and each.dimensions[2] <= 128]
 DENSE_SMALL = [each for each in SMALL if not each.sparse]
@@ -33,7 +31,7 @@ class Tampered(SimulatedGroup):
 
     def run(self, kernel, probes):
         output = super().run(kernel, probes)
-        return Output(self._change(kernel, output.words.copy()), output.gpu_seconds)
+        return Output(self._change(kernel, output.data.copy()), output.gpu_seconds)
 
 
 def permuted(fragment, order):
@@ -425,9 +423,9 @@ class Mixed(SimulatedGroup):
         self._other, self._slots, self._when = SimulatedGroup(other), slots, when
 
     def run(self, kernel, probes):
-        words = super().run(kernel, probes).words
+        words = super().run(kernel, probes).data
         if self._when(probes):
-            words = np.where(self._slots, self._other.run(kernel, probes).words, words)
+            words = np.where(self._slots, self._other.run(kernel, probes).data, words)
         return Output(words, 0.0)
 
 
@@ -498,7 +496,7 @@ def test_a_capture_says_where_it_is_from(documented, complete):
 @pytest.mark.parametrize(
     ("steps", "lost", "said"),
     [
-        ([0, 1], 0, "selector 1 pairs other slots of A and B than selector 0"),
+        ([0, 1], 0, "with selector 1 numbered metadata places slots of A differently from uniform metadata"),
         ([0, 0], None, "two fields of metadata govern"),
         ([0], None, "no field of metadata governs"),
         ([0, 1], None, None),
@@ -508,20 +506,20 @@ def test_a_capture_says_where_it_is_from(documented, complete):
 def test_probes_of_metadata_that_contradict_others_are_refused(complete, monkeypatch, steps, lost, said):
     """Each index moves slots of its own, all of them together every slot, and which slots meet stays as measured."""
     form = next(each for each in SPARSE_SMALL if each.sparsity.fields == 2)
-    rule, fields = form.sparsity, probe._fields
+    rule, fields = form.sparsity, product.governing_fields
     probed = SimpleNamespace(indices=rule.indices, fields=rule.fields, slots=rule.slots)
     probed.steps = [rule.steps[each] for each in steps]
 
-    def contradicted(bench, form, patterns, meets, rule, selector):
+    def contradicted(form, rule, selector, stored, show):
         if lost is not None and selector == 1:
-            meets = meets.copy()
-            meets[0].flat[np.flatnonzero(meets[0] >= 0)[lost]] = -1
-        return fields(bench, form, patterns, meets, probed, selector)
+            stored = stored.copy()
+            stored[0, np.flatnonzero(stored[0] >= 0)[lost]] = -1
+        return fields(form, probed, selector, stored, show)
 
-    monkeypatch.setattr(probe, "_fields", contradicted)
+    monkeypatch.setattr(product, "governing_fields", contradicted)
     bench = Bench(SimulatedGroup(complete, "sm_120a"), form)
     if said is None:
-        assert probe.measure(bench, form).governs.keys() == {*form.selectors}
+        assert product.measure(bench, form).governs.keys() == {*form.selectors}
         return
     with pytest.raises(Contradiction, match=said):
-        probe.measure(bench, form)
+        product.measure(bench, form)

@@ -6,18 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lanemap.capture import moves, warpgroup
-from lanemap.capture.bench import Bench
-from lanemap.capture.device import Output
+from lanemap.capture import from_memory
+from lanemap.capture.device import Bench, Output
 from lanemap.capture.relations import Contradiction
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.db import forms
+from lanemap.capture.verify import SimulatedGroup
+from lanemap.db.isa.names import select
 
 from .tables import at_random
 
 
 def form(pattern):
-    (found,) = forms.select(pattern)
+    (found,) = select(pattern)
     return found
 
 
@@ -35,11 +34,11 @@ class Sometimes(SimulatedGroup):
         self._when, self._change = when, change
 
     def run(self, kernel, probes):
-        words = super().run(kernel, probes).words
+        words = super().run(kernel, probes).data
         if self._when is not None:
             taken = {port.name: probes.picks[:, number] for number, port in enumerate(kernel.inputs)}
             chosen = self._when(probes.patterns, taken)
-            words = np.where(np.reshape(chosen, (-1, 1, 1)), self._other.run(kernel, probes).words, words)
+            words = np.where(np.reshape(chosen, (-1, 1, 1)), self._other.run(kernel, probes).data, words)
         return Output(self._change(words.copy()), 0.0)
 
 
@@ -73,16 +72,18 @@ def refused(measure, form, device, *known, said):
 @pytest.mark.parametrize("form", [DENSE, SPARSE], ids=str)
 def test_a_d_or_an_a_that_holds_an_element_twice(form):
     table = at_random([form])
-    assert warpgroup.measure(Bench(SimulatedGroup(table), form), form, {})
+    assert from_memory.measure_warpgroup(Bench(SimulatedGroup(table), form), form, {})
     twice = SimulatedGroup(doubled(table, form.key("D")))
-    refused(warpgroup.measure, form, twice, {}, said=r"row \d+, column \d+ of D comes out [02] times")
+    refused(from_memory.measure_warpgroup, form, twice, {}, said=r"row \d+, column \d+ of D comes out [02] times")
     twice = SimulatedGroup(doubled(table, form.key("A")))
-    refused(warpgroup.measure, form, twice, {}, said=r"A lane \d+, reg \d, slot \d does not come out in D once")
+    refused(
+        from_memory.measure_warpgroup, form, twice, {}, said=r"A lane \d+, reg \d, slot \d does not come out in D once"
+    )
 
 
 def test_a_d_that_gets_nothing():
     device = Sometimes(at_random([DENSE]), change=lost)
-    refused(warpgroup.measure, DENSE, device, {}, said="nothing comes out in D lane 3, reg 0, slot 0")
+    refused(from_memory.measure_warpgroup, DENSE, device, {}, said="nothing comes out in D lane 3, reg 0, slot 0")
 
 
 def test_selectors_that_place_a_differently():
@@ -90,7 +91,7 @@ def test_selectors_that_place_a_differently():
     other = {**table, SPARSE.key("A"): at_random([SPARSE], 1)[SPARSE.key("A")]}
     device = Sometimes(table, other, lambda _, taken: taken["A_1_"] > 0)
     said = "selector 1 places slots of A differently from selector 0"
-    refused(warpgroup.measure, SPARSE, device, {}, said=said)
+    refused(from_memory.measure_warpgroup, SPARSE, device, {}, said=said)
 
 
 def test_metadata_that_moves_rows():
@@ -101,7 +102,7 @@ def test_metadata_that_moves_rows():
         return (patterns["E"][taken["E"], 0] == 0x11111111 * vector).all(axis=1)
 
     device = Sometimes(table, turned(table, SPARSE.key("D"), "row"), chosen)
-    refused(warpgroup.measure, SPARSE, device, {}, said="metadata moves a slot of A to another row")
+    refused(from_memory.measure_warpgroup, SPARSE, device, {}, said="metadata moves a slot of A to another row")
 
 
 def test_numbered_metadata_that_does_what_no_other_does():
@@ -112,16 +113,16 @@ def test_numbered_metadata_that_does_what_no_other_does():
 
     device = Sometimes(table, turned(table, SPARSE.key("D"), "col", "col_last"), chosen)
     said = "numbered metadata places slots of A differently from uniform metadata"
-    refused(warpgroup.measure, SPARSE, device, {}, said=said)
+    refused(from_memory.measure_warpgroup, SPARSE, device, {}, said=said)
 
 
 @pytest.mark.parametrize(("steps", "said"), [([0, 0], "two fields"), ([0], "no field of metadata governs A lane")])
 def test_fields_of_metadata_of_which_not_one_governs_each_slot(monkeypatch, steps, said):
-    rule, fields = SPARSE.sparsity, warpgroup._fields
+    rule, fields = SPARSE.sparsity, from_memory.governing_fields
     probed = SimpleNamespace(indices=rule.indices, fields=rule.fields, slots=rule.slots)
     probed.steps = [rule.steps[each] for each in steps]
-    monkeypatch.setattr(warpgroup, "_fields", lambda form, _, *rest: fields(form, probed, *rest))
-    refused(warpgroup.measure, SPARSE, SimulatedGroup(at_random([SPARSE])), {}, said=said)
+    monkeypatch.setattr(from_memory, "governing_fields", lambda form, _, *rest: fields(form, probed, *rest))
+    refused(from_memory.measure_warpgroup, SPARSE, SimulatedGroup(at_random([SPARSE])), {}, said=said)
 
 
 def with_one_lane_twice(form):
@@ -133,17 +134,17 @@ def with_one_lane_twice(form):
 
 
 def test_a_load_that_takes_fewer_addresses_than_rows():
-    refused(moves.measure, LOAD, with_one_lane_twice(LOAD), said="15 lanes give addresses of rows")
+    refused(from_memory.measure_move, LOAD, with_one_lane_twice(LOAD), said="15 lanes give addresses of rows")
 
 
 def test_a_load_that_does_not_give_what_is_in_memory():
     device = Sometimes(at_random([LOAD]), change=lost)
-    refused(moves.measure, LOAD, device, said="r lane 3, reg 0, slot 0 does not hold what is in memory")
+    refused(from_memory.measure_move, LOAD, device, said="r lane 3, reg 0, slot 0 does not hold what is in memory")
 
 
 def test_a_store_of_which_one_slot_overwrites_another():
     said = r"r lane \d+, reg \d, slot \d does not come out in memory once"
-    refused(moves.measure, STORE, with_one_lane_twice(STORE), said=said)
+    refused(from_memory.measure_move, STORE, with_one_lane_twice(STORE), said=said)
 
 
 def test_a_store_that_changes_numbers():
@@ -152,4 +153,4 @@ def test_a_store_that_changes_numbers():
         return words
 
     device = Sometimes(at_random([STORE]), change=seven)
-    refused(moves.measure, STORE, device, said="memory holds other numbers than the registers")
+    refused(from_memory.measure_move, STORE, device, said="memory holds other numbers than the registers")

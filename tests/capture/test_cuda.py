@@ -9,8 +9,7 @@ from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.db.errors import LanemapError
-from lanemap.db.forms import moves, warpgroup, wmma
-from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves, warpgroup, wmma
 
 from .stand_in import Error, StandIn
 from .tables import at_random

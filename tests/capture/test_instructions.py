@@ -3,8 +3,7 @@ from itertools import chain, product
 
 import pytest
 
-from lanemap.db.forms import mixed
-from lanemap.db.instructions import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
+from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, mixed
 
 #: Table 36 of 9.7.14.3: kind, types of A and B, type of the scales, and how many of them a row of A has.
 SCALED = [

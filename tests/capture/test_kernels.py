@@ -7,18 +7,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lanemap.capture import ptx
-from lanemap.capture.kernels import kernels
+from lanemap.capture.kernels import kernels, text
 from lanemap.capture.run import _modules
-from lanemap.db.forms import every, moves, warpgroup
-from lanemap.db.instructions import NARROW_FORMS
+from lanemap.db.isa.forms import NARROW_FORMS, every, moves, warpgroup
 
 SCALED = [each for each in every() if getattr(each, "scale", None) is not None]
 
 
 def operations(kernel):
     """The operations of a kernel in their order, with their qualifiers."""
-    return re.findall(r"^    (?!\.)(\S+)", ptx.text(kernel), re.MULTILINE)
+    return re.findall(r"^    (?!\.)(\S+)", text(kernel), re.MULTILINE)
 
 
 def places(done, begins):

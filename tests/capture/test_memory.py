@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from lanemap.capture import memory, values
-from lanemap.db.forms import moves, warpgroup
-from lanemap.db.instructions import DENSE
+from lanemap.capture import values
+from lanemap.db.isa.forms import moves, warpgroup
+from lanemap.db.isa.instructions import DENSE
 
 #: Of each type and sparsity of wgmma the widths 24 and 64.
 WARPGROUP = [each for each in warpgroup() if each.dimensions[1] in (24, 64) and each.d != "f16"]
@@ -18,12 +18,12 @@ WMMA = [each for each in moves() if each.name == "wmma"]
 def numbers(form, type_, role):
     """Small numbers of a type for each place of a matrix."""
     low, high = values.integers(type_)
-    return np.random.default_rng(0).integers(low, high, (3, *memory.extents(form, role)), endpoint=True)
+    return np.random.default_rng(0).integers(low, high, (3, *values.extents(form, role)), endpoint=True)
 
 
 def packed(form, type_, lines):
     """The bytes of each line (patterns, lines, bytes), its elements one after the other."""
-    width = memory.bits(form)
+    width = values.memory_bits(form)
     return values.to_bytes(values.encode(type_, width, lines), width)
 
 
@@ -32,37 +32,37 @@ def packed(form, type_, lines):
 def test_an_operand_of_a_warpgroup_is_where_its_descriptor_says(form, role):
     """Without swizzle and with K innermost, 8 rows by 16 bytes follow each other (9.7.15.5.1.2)."""
     lines = numbers(form, form.a, role)
-    data, expected = memory.write(form, role, lines), packed(form, form.a, lines)
-    offsets = memory.descriptor_offsets(form, role)
+    data, expected = values.write_memory(form, role, lines), packed(form, form.a, lines)
+    offsets = values.descriptor_offsets(form, role)
     along, across = (offsets >> shift & 0x3FFF for shift in (16, 32))
     for line, byte in product(*map(range, expected.shape[1:])):
         address = line // 8 * 16 * across + line % 8 * 16 + byte // 16 * 16 * along + byte % 16
         assert (data[:, address] == expected[:, line, byte]).all()
-    assert data.shape[1] == expected[0].size == memory.size(form, role)
-    assert np.array_equal(memory.read(form, role, data), lines)
+    assert data.shape[1] == expected[0].size == values.memory_size(form, role)
+    assert np.array_equal(values.read_memory(form, role, data), lines)
 
 
 @pytest.mark.parametrize("form", WMMA, ids=str)
 def test_a_matrix_of_wmma_lies_as_its_layout_and_stride_say(form):
     m, n, k = map(int, re.findall(r"\d+", form.shape))
     rows, columns = {"A": (m, k), "B": (k, n)}.get(form.role, (m, n))
-    assert memory.stride(form) == (columns if form.layout == "row" else rows)
-    lines = numbers(form, form.type, form.role)
-    data = memory.write(form, form.role, lines)
+    assert values.extents(form, form.role)[1] == (columns if form.layout == "row" else rows)
+    lines = numbers(form, form.a, form.role)
+    data = values.write_memory(form, form.role, lines)
     matrix = lines if form.layout == "row" else lines.swapaxes(1, 2)
     assert matrix.shape[1:] == (rows, columns)
-    codes = values.encode(form.type, memory.bits(form), matrix)
-    held = values.from_bytes(data, memory.bits(form))
+    codes = values.encode(form.a, values.memory_bits(form), matrix)
+    held = values.from_bytes(data, values.memory_bits(form))
     for row, column in product(range(rows), range(columns)):
         line, place = (row, column) if form.layout == "row" else (column, row)
-        assert (held[:, line * memory.stride(form) + place] == codes[:, row, column]).all()
-    assert np.array_equal(memory.read(form, form.role, data), lines)
+        assert (held[:, line * values.extents(form, form.role)[1] + place] == codes[:, row, column]).all()
+    assert np.array_equal(values.read_memory(form, form.role, data), lines)
 
 
 @pytest.mark.parametrize("form", {each.a: each for each in WARPGROUP if each.sparse}.values(), ids=str)
 def test_what_is_stored_of_a_row_has_the_window_that_metadata_chooses_from(form):
     rule = form.sparsity
-    stored = memory.stored_a(form).records()
+    stored = values.stored_a(form).records()
     assert len(stored) == 64 * form.dimensions[2] // 2
     for each in stored:
         chunk, place = divmod(each.reg, rule.fields * rule.group)
@@ -76,5 +76,5 @@ def test_what_is_stored_of_a_row_has_the_window_that_metadata_chooses_from(form)
 def test_a_dense_a_in_memory_has_no_windows():
     for form in WARPGROUP:
         if not form.sparse:
-            assert form.sparsity in (None, DENSE)
-            assert all(each.col == each.col_last == each.reg for each in memory.stored_a(form).records())
+            assert form.sparsity is DENSE
+            assert all(each.col == each.col_last == each.reg for each in values.stored_a(form).records())

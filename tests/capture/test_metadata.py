@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap.db.errors import LanemapError
-from lanemap.db.forms import warpgroup
-from lanemap.db.instructions import DENSE, ONE_OF_TWO, PAIRWISE, SPARSE_FORMS, TWO_OF_FOUR, sparsity
-from lanemap.db.metadata import decode, encode, pack_vectors
+from lanemap.db.flow.metadata import decode, encode, pack_vectors
+from lanemap.db.isa.forms import SPARSE_FORMS, warpgroup
+from lanemap.db.isa.instructions import DENSE, ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR, sparsity
 
 from .tables import at_random
 

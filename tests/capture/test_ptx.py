@@ -1,24 +1,19 @@
-import importlib.util
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from lanemap.capture import ptx
-from lanemap.capture.kernels import kernels
-from lanemap.db.forms import every
-from lanemap.db.instructions import DENSE_FORMS, NARROW_FORMS, VERSION
+from lanemap.capture.kernels import kernels, module_text
+from lanemap.db.isa.forms import DENSE_FORMS, NARROW_FORMS, VERSION, every
+
+from ..toolchain import program
 
 
 def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Assembles PTX with the assembler of the package nvidia-cuda-nvcc."""
-    packages = importlib.util.find_spec("nvidia")
-    assert packages is not None
-    folders = packages.submodule_search_locations or []
-    program = next(chosen for each in folders for chosen in sorted(Path(each).glob("*/bin/ptxas")))
     source = folder / "kernels.ptx"
     source.write_text(text)
-    command = [program, "-O0", "-arch", target, source, "-o", folder / "kernels.cubin"]
+    command = [program("ptxas"), "-O0", "-arch", target, source, "-o", folder / "kernels.cubin"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -29,7 +24,7 @@ def test_every_kernel_assembles_where_its_form_is_supported(target, tmp_path):
     some = [
         each for each in forms if each.target != "sm_90a" or each.dimensions[1] in (8, 248, 256, each.dimensions[2])
     ]
-    text = ptx.module((kernel for each in some for kernel in kernels(each)), target)
+    text = module_text((kernel for each in some for kernel in kernels(each)), target)
     done = ptxas(text, target, tmp_path)
     assert done.returncode == 0, done.stderr[:2000]
 
@@ -39,13 +34,13 @@ def test_every_kernel_assembles_where_its_form_is_supported(target, tmp_path):
 )
 def test_the_assembler_refuses_what_is_not_supported(form, target, tmp_path):
     assert not form.supports(target)
-    assert ptxas(ptx.module(kernels(form), target), target, tmp_path).returncode != 0
+    assert ptxas(module_text(kernels(form), target), target, tmp_path).returncode != 0
 
 
 @pytest.mark.parametrize("form", [each for each in every() if each.version > VERSION], ids=str)
 def test_no_earlier_version_has_a_form_that_needs_a_later_one(form, tmp_path):
     major, minor = form.version
-    text = ptx.module(kernels(form), form.target)
+    text = module_text(kernels(form), form.target)
     assert text.startswith(f".version {major}.{minor}\n")
     assert ptxas(text, form.target, tmp_path).returncode == 0
     earlier = text.replace(f".version {major}.{minor}\n", f".version {major}.{minor - 1}\n")

@@ -9,10 +9,11 @@ import pytest
 
 from lanemap.capture import recording
 from lanemap.capture.run import capture
-from lanemap.capture.simulate import SimulatedGroup
+from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import Element
-from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS
+from lanemap.db.layout.fragment import Element
+from lanemap.db.store.export import DIGEST_KEY
 
 
 @pytest.fixture(scope="module")
@@ -20,24 +21,42 @@ def source(documented, complete):
     return capture(SimulatedGroup(complete), documented, [*DENSE_FORMS[:4], *SPARSE_FORMS[:2]])
 
 
-@pytest.fixture
-def path(source, tmp_path):
+@pytest.fixture(params=["now", "earlier"])
+def path(source, tmp_path, request):
+    """A capture file, also as earlier versions wrote them: another key, and the digest in the header."""
     file = tmp_path / "capture.parquet"
     recording.write(source, file)
+    if request.param == "earlier":
+        read = pyarrow.parquet.ParquetFile(file)
+        header = json.loads(read.metadata.metadata[b"lanemap"])
+        del header["kind"]
+        finish(file, read.read(), header, b"lanemap.capture", fits=True)
     return file
+
+
+def finish(path, table, header, key, *, fits):
+    """Write a table with a header, and a digest that fits both, or the one that is there."""
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    if key == b"lanemap.capture":
+        if fits:
+            header.pop("digest", None)
+            header["digest"] = recording._earlier_digest(header, columns)
+        metadata = {key: json.dumps(header).encode()}
+    else:
+        text = json.dumps(header).encode()
+        old = pyarrow.parquet.read_metadata(path).metadata.get(DIGEST_KEY, b"")
+        metadata = {key: text, DIGEST_KEY: recording._digest(text, columns).encode() if fits else old}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
 
 
 def rewritten(path, change=lambda table: table, header=lambda header: None, digest=True):
     """The file with other columns or another header; with a digest that fits them, unless told otherwise."""
     read = pyarrow.parquet.ParquetFile(path)
-    table, described = change(read.read()), json.loads(read.metadata.metadata[b"lanemap.capture"])
+    metadata = read.metadata.metadata
+    key = b"lanemap.capture" if b"lanemap.capture" in metadata else b"lanemap"
+    described = json.loads(metadata[key])
     header(described)
-    if digest:
-        described.pop("digest", None)
-        columns = {name: table[name].to_numpy() for name in table.column_names}
-        described["digest"] = recording._digest(described, columns)
-    text = json.dumps(described).encode()
-    pyarrow.parquet.write_table(table.replace_schema_metadata({b"lanemap.capture": text}), path)
+    finish(path, change(read.read()), described, key, fits=digest)
     return path
 
 
@@ -201,8 +220,10 @@ def test_what_was_changed_is_not_read(path):
 
 @pytest.mark.parametrize("gone", ["name", "title", "provenance", "fragments", "digest"])
 def test_a_broken_provenance(path, gone):
+    if gone == "digest" and b"lanemap.capture" not in pyarrow.parquet.read_metadata(path).metadata:
+        pytest.skip("it is not in the header")
     with pytest.raises(LanemapError, match="its provenance is not as lanemap writes it"):
-        recording.read(rewritten(path, header=lambda header: header.pop(gone), digest=False))
+        recording.read(rewritten(path, header=lambda header: header.pop(gone, None), digest=False))
 
 
 def test_a_capture_of_nothing_is_still_a_capture(documented, complete, tmp_path):
@@ -224,6 +245,10 @@ def test_a_capture_of_nothing_is_still_a_capture(documented, complete, tmp_path)
         lambda header: header["fragments"][0][0].__setitem__(6, 1),
         lambda header: header["fragments"][0].__setitem__(1, "4"),
         lambda header: header["fragments"][0].__setitem__(3, True),
+        lambda header: header["fragments"][0].__setitem__(1, 0),
+        lambda header: header["fragments"][0].__setitem__(2, 257),
+        lambda header: header["fragments"][0][0].__setitem__(2, "x" * 257),
+        lambda header: header.update(kind="import"),
     ],
 )
 def test_metadata_of_other_types_is_refused(path, header):
@@ -236,4 +261,14 @@ def test_a_file_of_too_many_rows_is_not_read(path, monkeypatch):
     monkeypatch.setattr(recording, "_MOST", 10)
     monkeypatch.setattr(pyarrow.parquet.ParquetFile, "read", lambda _: pytest.fail("was read"))
     with pytest.raises(LanemapError, match="no capture has more than 10"):
+        recording.read(path)
+
+
+def test_a_capture_without_a_digest_is_not_read(path):
+    whole = pyarrow.parquet.ParquetFile(path)
+    metadata = {name: text for name, text in whole.metadata.metadata.items() if name != DIGEST_KEY}
+    if b"lanemap.capture" in metadata:
+        pytest.skip("it is in the header")
+    pyarrow.parquet.write_table(whole.read().replace_schema_metadata(metadata), path)
+    with pytest.raises(LanemapError, match="its digest does not match"):
         recording.read(path)

@@ -10,10 +10,8 @@ import lanemap
 from lanemap.capture import recording
 from lanemap.capture.kernels import kernels
 from lanemap.capture.run import capture
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.capture.verify import keys
-from lanemap.db.forms import every
-from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
+from lanemap.capture.verify import SimulatedGroup, keys
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def test_it_is_small():
 
 
 def test_files_are_named_after_their_sources(recordings):
-    assert recording.shipped() == {source.name for source in recordings}
+    assert [path.stem for path in lanemap._recordings()] == [source.name for source in recordings]
 
 
 def test_it_was_made_on_the_card(h200):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lanemap.capture import values
-from lanemap.db.instructions import FORMS
+from lanemap.db.isa.forms import FORMS
 
 OPERANDS = {(each.operand(role).type, each.operand(role).slots): each.operand(role) for each in FORMS for role in "ABC"}
 
@@ -34,17 +34,20 @@ def test_one_is_written_as_the_type_writes_it(of_type, bits, one):
 def test_small_integers_survive_registers(operand):
     low, high = values.integers(operand.type)
     held = np.random.default_rng(0).integers(low, high, (5, operand.size), endpoint=True)
-    words = values.pack(values.encode(operand.type, operand.slot_bits, held), operand)
+    words = values.write_registers(operand, held)
     assert words.shape == (5, operand.registers, 32)
-    assert (values.decode(operand.type, operand.slot_bits, values.unpack(words, operand.slots)) == held).all()
+    assert words.dtype.itemsize * 8 == operand.register_bits
+    assert (values.read_registers(operand, words) == held).all()
 
 
 @pytest.mark.parametrize("operand", OPERANDS.values(), ids=lambda operand: f"{operand.type}-{operand.slots}")
-def test_ones_are_where_they_are_asked_for(operand):
+def test_a_slot_is_in_the_lane_and_the_bits_of_a_register_that_its_number_says(operand):
     slot = np.arange(operand.size)
-    words = values.ones(operand, operand.size, slot, slot)
-    found = values.decode(operand.type, operand.slot_bits, values.unpack(words, operand.slots))
-    assert (found == np.eye(operand.size)).all()
+    words = values.write_registers(operand, np.eye(operand.size, dtype=np.int8))
+    lane, reg, place = values.coordinates(operand, slot)
+    assert [each.tolist() for each in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
+    one = int(values.encode(operand.type, operand.slot_bits, np.array([1]))[0])
+    assert words[slot, reg, lane].tolist() == [one << int(each) * operand.slot_bits for each in place]
 
 
 def test_negative_numbers_and_fractions():

@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lanemap.capture.bench import Bench
-from lanemap.capture.device import Probes
+from lanemap.capture.device import Bench, Probes
 from lanemap.capture.kernels import kernels
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, keys, verify
-from lanemap.db import forms
-from lanemap.db.fragment import elements
+from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup, keys, verify
+from lanemap.db.isa.names import select
+from lanemap.db.layout.fragment import elements
 
 from .tables import at_random
 
 
 def form(pattern):
-    return forms.select(pattern)[0]
+    return select(pattern)[0]
 
 
 MMA = [form("mma.*.m16n8k16.*.f16.f16.f32"), form("mma.*.m8n8k4.*.f16"), form("mma.sp*.m16n8k32.*.f16.f16.f32")]

@@ -15,6 +15,8 @@ import pytest
         (("find", "m16n8k17", "f16", "A", "-r", "0"), ("no shape m16n8k17", "did you mean m16n8k16?")),
         (("find", "m16n8k16", "f17", "A", "-r", "0"), ("no type f17 in m16n8k16", "f16")),
         (("show", "m16n8k16", "f16", "X"), ("no role X", "A, B, C, D")),
+        (("show", f"m{'9' * 5000}n8k16", "f16", "A"), ("invalid shape m999", "...: each dimension is 1 to 32767")),
+        (("show", f"{'9' * 5000}x8x16", "f16", "A"), ("invalid shape 999", "...: each dimension is 1 to 32767")),
         (("show", "m16n8k16", "f16", "A", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
         (("find", "m16n8k16", "f16", "A"), ("say where to look", "--row")),
         (
@@ -154,7 +156,7 @@ sys.meta_path.insert(0, Interrupt())
 
 
 @pytest.mark.parametrize(
-    "module", ["lanemap.db.errors", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.list_"]
+    "module", ["lanemap.db.errors", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.look"]
 )
 def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
     """Wherever it comes while the command is being loaded; in Python it is a KeyboardInterrupt."""
@@ -165,7 +167,7 @@ def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
     for command in ([sys.executable, "-m", "lanemap", "list"], [script, "list"]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-    if module != "lanemap.cli.list_":
+    if module != "lanemap.cli.look":
         code = f"import lanemap, {module}"
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert "KeyboardInterrupt" in done.stderr

@@ -16,9 +16,8 @@ import pytest
 
 import lanemap
 from lanemap.capture import cuda, recording
-from lanemap.capture.simulate import SimulatedGroup
-from lanemap.db.forms import every
-from lanemap.db.instructions import DENSE_FORMS, SPARSE_FORMS
+from lanemap.capture.verify import SimulatedGroup
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every
 from lanemap.db.lookup import Query, read_fragments
 
 from ..conftest import SHIPPED
@@ -78,7 +77,7 @@ def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
 
 
 def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file, monkeypatch):
-    monkeypatch.setattr("lanemap.capture.run.source_name", lambda _description: "h200-sm_90a")
+    monkeypatch.setattr("lanemap.capture.run.source_name", lambda *_: "h200-sm_90a")
     said = run("capture", "--shape", "m8n8k16", db=file).out
     assert f"stored as h200-sm_90a-own in {file}" in " ".join(said.split())
     assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
@@ -259,7 +258,7 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     """E of the others has its rows upside down, so that it shows which one was used."""
     from dataclasses import replace
 
-    from lanemap.db.fragment import Source
+    from lanemap.db.layout.fragment import Source
 
     key = ("mma.sp", "m16n8k16", "f16", "E", None, 0, None)
     table = measured[key].elements.copy()

@@ -1,13 +1,17 @@
 """What ``chain`` prints, and its exit codes."""
 
 import csv
+import html
 import io
 import re
 from itertools import product
 
 import pytest
 
-from lanemap.db.chain import Transfer
+import lanemap
+from lanemap.db import lookup
+from lanemap.db.flow import recipe
+from lanemap.db.flow.chain import Transfer
 
 
 @pytest.mark.parametrize(
@@ -162,13 +166,30 @@ def listed(run, *words):
     return result, {tuple(row[name] for name in ("instruction", "shape", "type", "role", "transposed")) for row in rows}
 
 
+def test_what_costs_no_more_than_an_order_of_k_is_listed_apart(run):
+    """As if --relabel had been said, and not among what needs nothing."""
+    above, below = run("chain", *"m16n8k16 f32 D".split()).out.split(
+        "With relabel, which renumbers K and costs nothing:"
+    )
+    assert "e4m3 e5m2" in " ".join(below.split())
+    assert ("tf32" in above, "tf32" in below) == (False, True)
+
+
+def test_a_d_is_the_c_of_the_next(run):
+    result = run("chain", *"m16n16k16 f32 D m32n8k16 f32 C --first wmma --second wmma --source h200-sm_90a".split())
+    assert result.code == 0
+    assert "2 x 1 D make 1 x 2 C" in result.out
+    assert "registers: taken as they are" in result.out
+    assert "D of mma m16n8k4 m16n8k8" in run("chain", *"m16n8k16 f32 C".split()).out
+
+
 @pytest.mark.parametrize("words", ["m16n8k16 f16 A", "HMMA.16816.F32 B", "m8n8k4 f64 A --relabel", "m64n8k16 f16 A"])
 def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
     """Those, and no others, of which the chain from a D to it says so."""
     operand, *more = words.split(" --")
     result, found = listed(run, *words.split())
     assert (result.code, len(found) > 3) == (0, True)
-    assert "these D can be it. Write ldmatrix before it" in result.err
+    assert "every D that can feed this operand without moving data. Put ldmatrix first" in result.err
     assert {row[3] for row in found} == {"D"}
     threads = (
         "m64n16k16 f16 D",
@@ -212,9 +233,12 @@ def test_the_default_source_may_be_in_capitals(run, operand):
 
 
 def test_where_nothing_is_to_be_listed_it_says_so(run):
-    result = run("chain", *"m16n8k8 tf32 A".split())
+    result = run("chain", *"mma.sp m16n8k16 tf32 B".split())
     assert (result.code, result.out) == (1, "")
-    assert "nothing is without a move between lanes: name a second operand" in result.err
+    assert "no D can feed this operand without moving data between lanes: name a second operand" in result.err
+    result = run("chain", *"m16n8k8 tf32 A".split())
+    assert (result.code, result.out[:13]) == (1, "With relabel,")
+    assert "no D can feed this operand without moving data between lanes or an order of K" in result.err
 
 
 @pytest.mark.parametrize(
@@ -261,10 +285,10 @@ def test_the_name_of_the_move_is_enough(run, short, long):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("m16n8k16 f16 A m16n8k16 f16 A", ("A", "from D", "A or B")),
-        ("m16n8k16 f32 C", ("C of mma m16n8k16 f32", "neither a D nor an A or B")),
+        ("m16n8k16 f16 A m16n8k16 f16 A", ("A", "from D", "A, B or C")),
+        ("mma.sp.m16n8k64.s8 E --source h200-sm_90a", ("E of mma.sp m16n8k64 s8", "neither a D nor an A, B or C")),
         ("mma.sp m16n8k32 f16 A", ("metadata", "dense A")),
-        ("m16n8k16 f16 D m16n8k16 f16 C", ("C", "A or B")),
+        ("m16n8k16 f16 C m16n8k16 f16 D", ("C", "from D", "A, B or C")),
         ("m16n8k16 f17 D m16n8k16 f16 A", ("no type f17", "f16")),
         ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
         ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
@@ -273,6 +297,10 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f32 D m64n8k16 f16 A --major row", ("A of wgmma m64n8k16 f16 has no major row (--major)",)),
         ("m16n8k16 f32 D m16n8k16 f16 A --major col", ("no major col", "it has row")),
         ("ldmatrix m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
+        (
+            "ldmatrix m16n8k32 e4m3 B --major row",
+            ("2 elements", "m16n16.x1.trans.shared.b8 (sm_100a) transposes 8 bits"),
+        ),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "32 bits of each row", "an element has 64")),
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),
         ("ldmatrix.x4.trans m16n8k16 f16 A --major row", ("m8n8 b16 x4.trans cannot", "row-major", "side by side")),
@@ -305,3 +333,44 @@ def test_the_name_of_the_move_is_enough(run, short, long):
 )
 def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):
     refused("chain", *arguments.split(), words=words)
+
+
+@pytest.mark.parametrize(("type_", "bits"), [("e2m1", "2-5"), ("e3m2", "0-5"), ("e4m3", "")])
+def test_elements_that_do_not_fill_their_slot_are_said_to(run, type_, bits):
+    """What converts its own values, and what lies in memory as in registers, must know where in a byte they go."""
+    packs = run("chain", *f"m16n8k32 f32 D m16n8k32 {type_} A --relabel".split()).out
+    loads = run("chain", *f"ldmatrix m16n8k32 {type_} A".split()).out
+    shows = run("show", *f"m16n8k32 {type_} A".split()).out
+    assert (f"{type_} into bits {bits} of each 8" in " ".join(packs.split())) == bool(bits)
+    assert (f"{type_} in bits {bits} of each byte, as in the registers" in " ".join(loads.split())) == bool(bits)
+    assert (f"in each, of which {type_} has bits {bits}" in " ".join(shows.split())) == bool(bits)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ("m16n8k16 f32 D m16n8k16 f16 B", lambda db: db.chain("m16n8k16 f32 D", "m16n8k16 f16 B")),
+        ("m16n8k16 f32 D", lambda db: db.chains("m16n8k16 f32 D").still()),
+        ("m16n8k16 f16 A --relabel", lambda db: db.chains("m16n8k16 f16 A").still(relabel=True)),
+        ("ldmatrix m16n8k32 e4m3 A", lambda db: db.recipes("ldmatrix r", "m16n8k32 e4m3 A")),
+        ("ldmatrix m16n8k16 f16 A", lambda db: db.recipes("ldmatrix r", "m16n8k16 f16 A")),
+        ("ldmatrix m16n8k8 f16 B --major col", lambda db: db.recipe("ldmatrix r", "m16n8k8 f16 B", major="col")),
+    ],
+)
+def test_in_python_and_in_a_notebook_an_answer_says_the_same(run, database, arguments, answer):
+    found = answer(database)
+    assert run("chain", *arguments.split()).out == found.text(80) + "\n"
+    assert html.unescape(found._repr_html_()) == f"<pre>{found}</pre>"
+    assert len(found.frame()) == len(found.rows().rows) > 0
+
+
+def test_a_database_that_fails_is_no_reason_against_a_recipe(database, monkeypatch):
+    """It is raised as it is, and read before any major is tried: no recipe is left out because of it."""
+
+    def fails(*_):
+        raise lanemap.UnavailableError("the server went away")
+
+    for module, name in (recipe, "pairs"), (lookup, "operand_with_rows"):
+        with monkeypatch.context() as patched, pytest.raises(lanemap.UnavailableError, match="went away"):
+            patched.setattr(module, name, fails)
+            database.recipes("ldmatrix r", "m16n8k16 f16 A")

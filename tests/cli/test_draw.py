@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import lanemap
-from lanemap.db.picture.palette import BLACK, WHITE, ink, shade
+from lanemap.db.render.picture.formats import BLACK, WHITE, ink, shade
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -166,8 +166,8 @@ def test_every_label_is_legible_on_its_colour():
         return 0.05 + 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     for ground in (WHITE, "1b1b1f"):
-        fills = [shade(lane, ground) for lane in range(32)]
-        assert len(set(fills)) == 32
+        fills = [shade(lane, ground) for lane in range(128)]
+        assert len(set(fills)) == 128
         for fill in fills:
             pair = sorted((light(fill), light(ink(fill))))
             assert pair[1] / pair[0] > 4.5, (fill, ground)
@@ -216,6 +216,38 @@ def test_pdf_has_every_label_and_line_where_svg_has_it(run, arguments):
     marks = re.findall(r'class="(?:window|frame)" d="M([^"]*)"', svg)
     expected = sorted(points(line) for mark in marks for line in mark.split("M"))
     assert sorted(map(points, re.findall(r"\bn ((?:[\d.]+ [\d.]+ [ml]\s)+)S", drawn))) == expected != []
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        (("m16n8k16", "f16"), {}),
+        (("m16n8k32", "f16", "A"), {"instruction": "mma.sp"}),
+        (("m16n8k32", "f16", "A"), {"instruction": "mma.sp", "ptx": True}),
+        (("m8n8k4", "f16", "A"), {"lanes": [3]}),
+        (("m16n16k16", "f16", "A"), {"instruction": "wmma", "qualifiers": "row"}),
+        (("m64n64k16", "f16", "D"), {"instruction": "wgmma", "whole": True}),
+    ],
+)
+def test_png_has_the_dots_that_pillow_draws(database, words, how):
+    """Labels are put together from parts, and the file is written in bands: nobody can see it."""
+    from PIL import Image, ImageChops, ImageDraw, ImageFont
+
+    picture = database.draw(*words, **how)
+    drawn = Image.open(io.BytesIO(picture.png()))
+    assert drawn.info["Title"] == picture.title
+    assert tuple(map(round, drawn.info["dpi"])) == (192, 192)
+    plain = Image.new("RGB", drawn.size, "#ffffff")
+    draw, font = ImageDraw.Draw(plain), ImageFont.load_default(24)
+    for box in picture.body.boxes:
+        fill, edge = ("ffffff", "555555") if box.cell.lane is None else (shade(box.cell.lane), WHITE)
+        edges = (box.x, box.y, box.x + box.width, box.y + box.height)
+        draw.rectangle([round(each * 2) for each in edges], f"#{fill}", f"#{edge}")
+        colour = "555555" if box.cell.lane is None else ink(fill)
+        draw.text((2 * box.x + box.width, 2 * box.baseline), box.cell.label, f"#{colour}", font, "ms")
+        inside = (edges[0] * 2 + 16, edges[1] * 2 + 4, edges[2] * 2 - 16, edges[3] * 2 - 4)  # between its brackets
+        area = tuple(map(round, inside))
+        assert ImageChops.difference(drawn.crop(area), plain.crop(area)).getbbox() is None, box.cell.label
 
 
 @pytest.mark.parametrize(("ending", "module"), [("png", "PIL"), ("pdf", "reportlab.pdfgen.canvas")])

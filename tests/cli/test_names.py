@@ -118,7 +118,7 @@ def test_lines_fit_a_terminal_unless_they_are_one_word(run, words, database):
     assert all(len(line) <= 80 or len(line.split()) == 1 for line in shown.splitlines())
     formula = shown.split("\n\n")[1]
     fragment = database.fragment(*words.split()) if words.endswith(" A") else None
-    assert fragment is None or formula.split() == fragment.formula.split()
+    assert fragment is None or formula.split() == fragment.citation.formula.split()
 
 
 def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
@@ -136,7 +136,8 @@ def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
             "tcgen05.ld.sync.aligned.16x256b.x1.b32 r",
             "figure 186: lanemap import cute PATH adds them, from a CUTLASS",
         ),
-        ("stmatrix m16n8 x4.trans b8 r", "figure 108, and no import has them\n"),
+        ("stmatrix m16n8 x4.trans b8 r", "figure 108: lanemap import cute PATH adds them, from a CUTLASS"),
+        ("ldmatrix m16n16 x1.trans b8x16 r", "figure 105, and no import has them\n"),
     ],
 )
 def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_said(run, words, advice):

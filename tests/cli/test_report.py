@@ -1,6 +1,7 @@
 """``lanemap report``: what is wrong in a document that ships, as each format, and what it refuses."""
 
 import json
+import re
 
 import lanemap
 
@@ -8,8 +9,12 @@ import lanemap
 def test_the_defects_of_the_printed_document(run):
     result = run("report", "ptx-isa-9.1")
     assert result.code == 1
-    headings = [line.rpartition(": ")[2] for line in result.out.splitlines() if line.startswith("## ")]
-    assert headings == ["A of mma m16n8k16 f64", "A of mma m16n8k256 b1", "D of movmatrix m8n8 b16 trans"]
+    assert re.findall(r"^\| Parallel[^|]* \| ([^|]*) \| ([^|]*) \|", result.out, re.MULTILINE) == [
+        ("A of mma m16n8k256 b1", "wrong product"),
+        ("A of mma m16n8k16 f64", "editorial"),
+        ("D of movmatrix m8n8 b16 trans", "editorial"),
+    ]
+    assert len([line for line in result.out.splitlines() if line.startswith("## ")]) == 3
     assert "- **effect**: 64 of 128 elements of D are wrong, in rows 8-15\n" in result.out
     assert "added the closing bracket" in result.out
 
@@ -31,6 +36,15 @@ def test_one_operand_to_a_file(run, tmp_path):
     assert (result.code, result.out) == (1, "")
     page = file.read_text()
     assert page.count("<h2>") == page.count("<img") == 1
+
+
+def test_an_issue_for_each_defect(run):
+    result = run("report", "ptx-isa-9.1", "--format", "issue")
+    issues = result.out.split("\n---\n")
+    assert (result.code, len(issues)) == (1, 3)
+    assert all(text.lstrip().startswith("# ") and "- **where**: " in text for text in issues)
+    (one,) = run("report", "ptx-isa-9.1", "--fragment", "m16n8k256 b1 A", "--format", "issue").out.split("\n---\n")
+    assert one.strip() == issues[0].strip()
 
 
 def test_database_reports_the_same(run, built):

@@ -1,5 +1,6 @@
 """What an instruction computes through given layouts: it judges verdicts, and knows nothing of how they are found."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -85,3 +86,50 @@ def computes_the_same(left, right, forms):
         if e.type == a.type and not np.array_equal(governed(e, a), governed(theirs[e.key], theirs[a.key])):
             return False
     return True
+
+
+def placed(operand, bits, seed):
+    """The matrices, one for each computation, that random numbers in the slots of an operand make."""
+    table = operand.elements
+    numbers = np.random.default_rng(seed).integers(1, 1 << bits, 128 * operand.registers * operand.slots)
+    held = np.zeros((int(table["computation"].max(initial=1)) + 4, *operand.dimensions), np.int64)
+    np.add.at(held, (table["computation"], table["row"], table["col"]), numbers[slots(operand)])
+    return held[:5]
+
+
+def taken(operand, whole):
+    """What each slot of an operand holds of matrices."""
+    table = operand.elements
+    held = np.full(128 * operand.registers * operand.slots, -1)
+    held[slots(operand)] = whole[table["computation"], table["row"], table["col"]]
+    return held
+
+
+def computed(operands):
+    """What an instruction gives in every slot, through layouts by role; what no layout is of lies in memory, or is 0.
+
+    Yields arrays: of a product what D holds for every index that metadata can have, and what metadata is about; of a
+    matrix that is loaded or transposed the registers.
+    """
+    of = operands.get
+    if "r" in operands:  # an address stands for what lies there: each column of its row
+        yield taken(of("r"), placed(of("p"), 16, 0) * 1000 + np.arange(of("r").dimensions[1]))
+        return
+    a, d, b = of("A"), of("D") or of("C"), of("B")
+    if a.instruction == "movmatrix":
+        yield taken(d, placed(a, 16, 0).transpose(0, 2, 1))
+        return
+    depth = a.dimensions[1]
+    memory = np.random.default_rng(9).integers(1, 1 << 16, (5, depth, d.dimensions[1]))
+    right = placed(b, 16, 1) if b else memory
+    if scale := of("SFB"):
+        right = right * np.repeat(placed(scale, 8, 4), depth // scale.dimensions[0], axis=1)
+    for index in range(int((a.elements["col_last"] - a.elements["col"]).max(initial=0)) + 1):
+        table = a.elements.copy()
+        table["col"] = np.minimum(table["col"] + index, table["col_last"])
+        left = placed(replace(a, elements=table), 16, 0)
+        if scale := of("SFA"):
+            left = left * np.repeat(placed(scale, 8, 3), depth // scale.dimensions[1], axis=2)
+        yield taken(d, left @ right + (placed(of("C"), 16, 2) if of("C") and of("D") else 0))
+    if e := of("E"):
+        yield governed(e, a)

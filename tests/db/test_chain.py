@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.chain import Movement, chain, chains, operand, relabelled
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import elements
+from lanemap.db.flow.chain import Movement, chain, chains, operand, relabelled, through_movmatrix
+from lanemap.db.flow.recipe import pairs, recipe
+from lanemap.db.layout.fragment import Fragment, by_rule, elements
 from lanemap.db.lookup import Query, read_fragments
 
 SOURCE = lanemap.DEFAULT_SOURCE
@@ -52,7 +53,13 @@ def simulated(found):
 
 
 def registers_are_those_of_d(found, right, held):
-    """Whether each register of the operand holds, slot by slot, what some register of D in the same lane holds."""
+    """Whether each register of the operand holds, slot by slot, what some register of D in the same lane holds.
+
+    The bits of a value are those of its type: an f32 may be taken as a tf32, and b16 are the bits of any type.
+    """
+    types = {found.first.type, found.second.type}
+    if len(types) > 1 and types != {"f32", "tf32"} and "b16" not in types:
+        return False
     if found.first.slots != found.second.slots or found.first.register_bits != found.second.register_bits:
         return False
     sides = []
@@ -135,19 +142,32 @@ def test_what_cannot_be_chained_is_left_out(database):
     [
         ("m16n8k16 f32 D", "m16n8k16 f16 A", False, Movement.NONE, False),
         ("m16n8k16 f16 D", "m16n8k16 f16 A", False, Movement.NONE, True),
-        ("m16n8k16 f16 D", "m16n8k16 bf16 B", True, Movement.NONE, True),
-        ("m16n8k16 f16 D", "m16n8k16 f16 B", False, Movement.WARP, False),
-        ("m16n8k32 f32 D", "m16n8k32 e4m3 A", False, Movement.QUAD, False),
-        ("m16n8k8 f32 D", "m16n8k8 tf32 A", False, Movement.QUAD, False),
+        ("m16n8k16 f16 D", "m16n8k16 f16 B", True, Movement.NONE, True),
+        ("m16n8k16 f16 D", "m16n8k16 bf16 B", True, Movement.NONE, False),
+        ("m16n8k16 f16 D", "m16n8k16 f16 B", False, Movement.FAR, False),
+        ("m16n8k32 f32 D", "m16n8k32 e4m3 A", False, Movement.NEAR, False),
+        ("m16n8k8 f32 D", "m16n8k8 tf32 A", False, Movement.NEAR, False),
         ("m64n64k16 f32 D", "m64n64k16 f16 A", False, Movement.NONE, False),
         ("m64n128k16 f16 D", "m64n64k16 f16 A", False, Movement.NONE, True),
-        ("m64n64k32 f32 D", "m64n64k32 e4m3 A", False, Movement.QUAD, False),
+        ("m64n64k32 f32 D", "m64n64k32 e4m3 A", False, Movement.NEAR, False),
     ],
 )
 def test_what_is_known(database, first, second, transposed, verdict, as_they_are):
     """Among them those that fused attention kernels rest on: P as A in 16 bits as it stands, and not in 8 bits."""
     told = found(database, first, second, transposed)
     assert (told.movement, told.registers_stay) == (verdict, as_they_are)
+
+
+def test_those_that_renumber_k_are_apart_unless_asked_for(database):
+    every = database.chains("m16n8k16 f32 D")
+    plain, asked = every.still(), every.still(relabel=True)
+    assert all(each.order is None and not each.moves_values for each in plain)
+    assert all(each.order and not each.moves_values for each in plain.renumbered)
+    assert {(each.second.key, each.transposed) for each in [*plain, *plain.renumbered]} == {
+        (each.second.key, each.transposed) for each in asked
+    }
+    assert plain.renumbered
+    assert asked.renumbered == []
 
 
 @pytest.mark.parametrize("shape", ["m16n8k32", "m64n64k32"])
@@ -282,3 +302,106 @@ def outside(table, name, place):
     moved[name][0] = place
     moved["col_last"] = moved["col"]
     return moved
+
+
+def matrix_core(name, shape, type_, role, blocks=1):
+    """An operand of AMD's matrix cores: 64 lanes, of which each block of the shape has as many as it has rows of A.
+
+    A and B have four elements of K in each lane, D groups of four rows.
+    """
+    m, n, _ = (int(each) for each in shape[1:].replace("n", " ").replace("k", " ").split())
+    size = m if role == "A" else n
+    lanes, registers = np.arange(64)[:, None], 2 if role != "D" else m * n * blocks // 64
+    slots = 1 if role == "D" else 2
+    element = np.arange(registers * slots)[None]
+    group = lanes // size
+    block, part = (group % blocks, group // blocks) if blocks > 1 else (0 * group, group)
+    if role == "D":
+        row, col = element // 4 * 4 * (64 // size // blocks) + part * 4 + element % 4, lanes % size + 0 * element
+    else:
+        row, col = lanes % size + 0 * element, part * 4 + element
+        row, col = (row, col) if role == "A" else (col, row)
+    table = by_rule(slots, row, col, computation=block + 1)
+    return Fragment(name, shape, type_, role, registers, slots, table, threads=64)
+
+
+@pytest.mark.parametrize("name", ["v_mfma_f32_f16", "somebodys_product"])
+@pytest.mark.parametrize(("shape", "blocks"), [("m32n32k8", 1), ("m16n16k16", 1), ("m4n4k4", 16)])
+def test_a_product_of_64_lanes_that_nobody_has_heard_of_is_chained_with_itself(name, shape, blocks):
+    """D is B of the next as it stands, and transposed A; every move is right whatever the layout."""
+    d, a, b = (
+        matrix_core(name, shape, type_, role, blocks) for type_, role in (("f32", "D"), ("f16", "A"), ("f16", "B"))
+    )
+    assert max(each.lane for each in d.records()) == 63
+    verdicts = {(each.second.role, each.transposed): each.movement for each in chains(d, [a, b])}
+    exchanged = Movement.NEAR if (name, blocks) == ("v_mfma_f32_f16", 16) else Movement.FAR
+    assert verdicts == {
+        ("B", False): Movement.NONE,
+        ("A", True): Movement.NONE,
+        ("A", False): exchanged,
+        ("B", True): exchanged,
+    }
+    for told in chains(d, [a, b]):
+        moved, right, _ = simulated(told)
+        assert moved == right
+        assert len(moved) == 64 * 4 * told.tiles[1][0] * told.tiles[1][1]
+
+
+def lanes_renumbered(fragment, lanes):
+    columns = {name: fragment.elements[name] for name in fragment.elements.dtype.names}
+    return replace(fragment, elements=elements(columns | {"lane": np.asarray(lanes)[columns["lane"]]}))
+
+
+@pytest.mark.parametrize(
+    ("name", "swapped", "movement", "verdict"),
+    [
+        ("v_mfma_f32_f16", 15, Movement.NEAR, "data movement within the row"),
+        ("v_mfma_f32_f16", 16, Movement.FAR, "data movement across the wavefront"),
+        ("somebodys_product", 1, Movement.FAR, "data movement across the group"),
+        ("somebodys_product", 32, Movement.FAR, "data movement across the group"),
+    ],
+)
+def test_lanes_that_exchange_cheaply_are_those_of_the_vendor(name, swapped, movement, verdict):
+    """A row of 16 lanes for AMD; of an unknown one nothing is said to be near."""
+    d, b = (matrix_core(name, "m32n32k8", type_, role) for type_, role in (("f32", "D"), ("f16", "B")))
+    told = chain(d, lanes_renumbered(b, np.arange(64) ^ swapped))
+    assert (told.movement, told.verdict) == (movement, verdict)
+    moved, right, _ = simulated(told)
+    assert moved == right
+    assert verdict in told.text(200)
+
+
+@given(st.permutations(range(64)), st.sampled_from(["A", "B"]), st.booleans())
+def test_64_lanes_in_any_order_move_to_where_they_are_taken(order, role, transposed):
+    d, other = (
+        matrix_core("somebodys_product", "m16n16k16", "f32", "D"),
+        matrix_core("somebodys_product", "m16n16k16", "f16", role),
+    )
+    told = chain(d, lanes_renumbered(other, order), transposed=transposed)
+    for each in filter(None, (told, relabelled(told))):
+        moved, right, _ = simulated(each)
+        assert moved == right
+
+
+def test_values_that_leave_their_warp_are_said_to(database):
+    """A warpgroup is four warps, of which no two exchange values by shuffles."""
+    first = operand(database.reader, Query("m64n64k16", "f16", "D", source=SOURCE))
+    second = operand(database.reader, Query("m64n64k16", "f16", "A", source=SOURCE))
+    assert chain(first, lanes_renumbered(second, np.arange(128) ^ 32)).verdict == "data movement between warps"
+    assert chain(first, lanes_renumbered(second, np.arange(128) ^ 16)).verdict == "data movement across the warp"
+    assert chain(first, lanes_renumbered(second, np.arange(128) ^ 3)).verdict == "data movement within the quad"
+
+
+def test_what_moves_registers_of_a_warp_is_not_offered_to_other_vendors(database):
+    """Neither movmatrix for a chain, nor ldmatrix for an operand."""
+    moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
+    d, a = database.fragment("m16n8k16", "f16", "D"), database.fragment("m16n8k16", "f16", "B")
+    told = replace(chain(d, a), movmatrix=moved)
+    assert through_movmatrix(told)
+    assert not through_movmatrix(replace(told, second=replace(a, instruction="v_mfma_f32_f16")))
+    known = pairs(database.reader, Query("ldmatrix", role="r"))
+    for name, words in (("v_mfma_f32_f16", "is AMD's, and ldmatrix"), ("somebodys_product", "cannot move")):
+        with pytest.raises(LanemapError, match=words):
+            recipe(known, matrix_core(name, "m32n32k8", "f16", "A"), "row")
+    with pytest.raises(LanemapError, match="is held by 48 lanes"):
+        recipe(known, replace(matrix_core("somebodys_product", "m32n32k8", "f16", "A"), threads=48), "row")

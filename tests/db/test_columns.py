@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.reader import Rows
-from lanemap.db.report.columns import table
+from lanemap.db.store.columns import table
+from lanemap.db.store.reader import Rows
 
 words = st.lists(st.text("abcdefgh-", min_size=1, max_size=12), max_size=9).map(" ".join)
 

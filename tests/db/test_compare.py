@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE
-from lanemap.db.compare import Verdict, compare
-from lanemap.db.fragment import elements
+from lanemap.db.compare.verdict import Verdict, compare
+from lanemap.db.layout.fragment import elements
 
 from ..modes import examples
 from ..shipped import corrected, documents, printed, recorded
@@ -143,7 +143,13 @@ def verdicts(left, right):
 
 def whole(fragments, every):
     """The keys of all fragments that an instruction can be made with, and of the metadata of these."""
-    operands = {each.key for operands in instructions(fragments, every) for each in operands}
+    metadata = {each.type for each in fragments if each.role == "E"}
+    operands = {
+        each.key
+        for operands in instructions(fragments, every)
+        if operands[0].instruction == "mma" or operands[0].type in metadata
+        for each in operands
+    }
     types = {key.type for key in operands if key.role == "A"}
     return operands | {each.key for each in fragments if each.role == "E" and each.type in types}
 
@@ -234,7 +240,7 @@ def narrowings(draw):
     """A sparse instruction with windows made narrower, here or there, and whole chunks renumbered in some operands."""
     _, name, shape, every = draw(st.sampled_from(FAMILIES[4:]))
     form = draw(st.sampled_from(every))
-    wanted = {*zip("ABCD", form, strict=True)}
+    wanted = {*zip("ABCD", form, strict=True), ("E", form[0])}
     left = [
         each
         for each in CAPTURED
@@ -244,7 +250,7 @@ def narrowings(draw):
     if draw(st.booleans()):
         extent, step = sizes(left)[axis]
         chunks = draw(st.permutations(range(extent // step)))
-        roles = draw(st.sampled_from(["AB", "A", "B"]))
+        roles = draw(st.sampled_from(["ABE", "A", "B"]))
         permutation = tuple(chunks[i // step] * step + i % step for i in range(extent))
         right = [renumbered(each, {axis: permutation}) if each.role in roles else each for each in left]
     sides = [left, right]
@@ -291,7 +297,7 @@ def of(name, shape, *types, source=CAPTURED):
 
 
 def test_narrower_windows_with_chunks_renumbered_alike_are_relabelled():
-    left = of("mma.sp", "m16n8k32", *zip("ABCD", ("f16", "f16", "f32", "f32"), strict=True))
+    left = of("mma.sp", "m16n8k32", *zip("ABCDE", ("f16", "f16", "f32", "f32", "f16"), strict=True))
     chunks = (3, 1, 0, 2, 7, 6, 5, 4)
     to = tuple(chunks[i // 4] * 4 + i % 4 for i in range(32))
     right = [renumbered(each, {("f16",): to}) for each in left]
@@ -299,7 +305,7 @@ def test_narrower_windows_with_chunks_renumbered_alike_are_relabelled():
     for sides, narrower in (((left, right), "right"), ((right, left), "left")):
         found = {each.key.role: each for each in compare(*sides)}
         assert {role: str(each.verdict) for role, each in found.items()} == {
-            **dict.fromkeys("AB", "relabelled"),
+            **dict.fromkeys("ABE", "relabelled"),
             **dict.fromkeys("CD", "identical"),
         }
         assert found["A"].narrower == narrower
@@ -384,6 +390,14 @@ def test_what_is_taken_from_elsewhere_is_named():
         assert found.words == f"it is {right} of the right; {found.difference.words}"
     found = verdicts([replace(a, elements=small.elements)], pool)[a.key]
     assert found.words.startswith("it is A of mma m16n8k8 f16 of the right; ")
+
+
+def test_windows_of_another_product_or_row_are_not_refined():
+    a = next(each for each in CAPTURED if each.key[:4] == ("mma.sp", "m16n8k32", "f16", "A"))
+    for name in ("computation", "row"):
+        table = a.elements.copy()
+        table[name] += 1
+        assert compare([replace(a, elements=table)], [a])[0].verdict is Verdict.DIFFERENT
 
 
 def test_a_dense_operand_is_never_refined():

@@ -15,13 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lanemap
-from lanemap.db import files
-from lanemap.db.dataset import write_dataset
-from lanemap.db.export import METADATA_KEY
-from lanemap.db.files import MANIFEST, folder_atomically
 from lanemap.db.lookup import COLUMNS, Query, read_fragments, with_rows
+from lanemap.db.store.export import METADATA_KEY, write_dataset
+from lanemap.db.store.files import MANIFEST, folder_atomically
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+GUIDE = (Path(lanemap.__file__).parent / "cli" / "web" / "guide" / "export.md").read_text()
 
 
 def export(database, query, folder):
@@ -54,9 +52,9 @@ def fleet(database, built, tmp_path_factory):
 
 
 def answer(engine, folder, **variables):
-    """What the query of the README finds in a dataset."""
-    (query,) = re.findall(r"^```sql\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    blocks = re.findall(r"^```py\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    """What the query of the guide finds in a dataset."""
+    (query,) = re.findall(r"^```sql\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```py\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     lines = next(block for block in blocks if engine in block).replace("layouts", str(folder))
     program = f"import json\nquery = {query!r}\n{lines}\nprint('found', json.dumps([list(row) for row in found]))\n"
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -98,7 +96,7 @@ def test_duckdb_finds_what_differs_in_a_fleet(fleet):
 @pytest.mark.skipif(not shutil.which("java"), reason="Spark needs Java, which is not on this machine")
 def test_spark_finds_the_same(fleet):
     """With as little of Spark and its compilers as the query needs: most of the time goes into starting it."""
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs lanemap[test-toolchains]")
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -189,7 +187,6 @@ def test_half_a_dataset_is_never_there(tmp_path, failure):
     assert content(folder) == {"old": "old"}
 
 
-@pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize(
     "change",
     [
@@ -201,9 +198,7 @@ def test_half_a_dataset_is_never_there(tmp_path, failure):
         lambda folder: ((folder / "old").unlink(), (folder / "old").symlink_to("/etc/hostname")),
     ],
 )
-def test_what_somebody_put_into_it_stays(tmp_path, monkeypatch, change, exchange):
-    if not exchange:
-        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+def test_what_somebody_put_into_it_stays(tmp_path, change):
     folder = tmp_path / "layouts"
     fill(folder, old="old", older="older")
     fill(folder, old="old")

@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lanemap.db.crosscheck import Finding
-from lanemap.db.defect import Report, defects
+from lanemap.db.compare.crosscheck import Finding
+from lanemap.db.compare.defect import Report, defects
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import Source
+from lanemap.db.layout.fragment import Citation, Source
+from lanemap.db.layout.structure import check
 from lanemap.db.lookup import Query
-from lanemap.db.structure import check
+from lanemap.db.render.report import corrected
 
 KEYS = [("m16n8k16", "f16", role) for role in "AB"] + [("m16n8k16", "f32", role) for role in "CD"]
 
@@ -27,7 +28,7 @@ def library(trusted):
 
     def library(version="2", set_="maps", changes=None, **provenance):
         kept = [
-            replace(each, source=None, section=None, anchor=None, origin=f"mine/maps.py:{line} map_{each.role.lower()}")
+            replace(each, source=None, citation=Citation(origin=f"mine/maps.py:{line} map_{each.role.lower()}"))
             for line, each in enumerate(trusted.fragments)
             if each.instruction == "mma" and (each.shape, each.type, each.role) in KEYS
         ]
@@ -115,9 +116,20 @@ def test_the_effect_names_the_rows(library, trusted):
 
 def test_what_is_renumbered_in_one_operand_alone(library, trusted):
     (found,) = reported(library(changes={"A": exchange("col", 1, 6)}), trusted=trusted)
-    assert dict(found.facts)["not a renumbering"] == (
-        "by itself it may be one, but B of mma m16n8k16 f16 is not renumbered alike"
-    )
+    assert dict(found.facts)["agreement"] == "K is renumbered, and not alike in B of mma m16n8k16 f16"
+    assert "not a renumbering" not in dict(found.facts)
+
+
+def test_only_operands_of_the_same_instruction_agree_or_not(library, trusted):
+    """K alike in A and B, C renumbered: what else the library has of another shape is another product."""
+    changes = {"A": exchange("col", 1, 6), "B": exchange("row", 1, 6), "C": exchange("row", 1, 9)}
+    source = library(changes=changes)
+    other = next(each for each in trusted.fragments if each.key[:4] == ("mma", "m16n8k8", "f16", "A"))
+    source = replace(source, fragments=[*source.fragments, replace(other, source=None)])
+    (found,) = reported(source, trusted=trusted)
+    assert found.name == "C of mma m16n8k16 f32"
+    others = "A of mma m16n8k16 f16, D of mma m16n8k16 f32"
+    assert found.agreement == f"M is renumbered, and not alike in {others}"
 
 
 def test_slots_that_hold_nothing(library, trusted):
@@ -128,7 +140,7 @@ def test_slots_that_hold_nothing(library, trusted):
     facts = dict(found.facts)
     assert facts["wrong"] == "absent in the claim: reg 3"
     assert facts["in detail"] == (
-        "64 slots stand for no cell, first lane 0 reg 3 slot 0; 64 cells are held never: rows 8-15 cols 8-15"
+        "64 slots hold nothing, first lane 0 reg 3 slot 0; 64 cells are never held: rows 8-15 cols 8-15"
     )
     assert facts["example"].endswith("register 3, slot 0 is said to hold nothing, and holds row 8, column 8")
     assert facts["not a renumbering"] == "a renumbering moves cells, and here slots hold none"
@@ -169,11 +181,9 @@ def test_versions_are_those_in_the_database(library, trusted):
 
 
 def test_what_nothing_depends_on_is_said_to_be_so(library, trusted):
-    of_c = {"unreached": {"C of mma m16n8k16 f32": "no kernel reads it"}, "confirmed": {"C of mma m16n8k16 f32": "yes"}}
-    source = library(changes={"C": exchange("col", 0, 5)}, **of_c)
+    source = library(changes={"C": exchange("col", 0, 5)}, unreached={"C of mma m16n8k16 f32": "no kernel reads it"})
     (found,) = reported(source, trusted=trusted)
     assert dict(found.facts)["use"] == "no kernel reads it"
-    assert dict(found.facts)["confirmed"] == "yes"
 
 
 def test_only_the_operand_that_is_asked_for(library, trusted):
@@ -190,11 +200,11 @@ def test_only_the_operand_that_is_asked_for(library, trusted):
 def test_the_true_layout_is_in_the_notation_of_the_library(library, trusted):
     wrong = {"C": exchange("col", 0, 5)}
     (found,) = reported(library(changes=wrong), trusted=trusted)
-    name, text = found.corrected
+    name, text = corrected(found)
     assert name == "cute"
     assert "Stride<Stride<_32,_1>,Stride<_16,_8>>" in text
     (found,) = reported(library(changes=wrong, notation="python"), trusted=trusted)
-    name, text = found.corrected
+    name, text = corrected(found)
     assert name == "python"
     functions = {}
     exec(text, functions)
@@ -206,7 +216,7 @@ def test_the_true_layout_is_in_the_notation_of_the_library(library, trusted):
 def test_alike_in_two_types_is_one_defect(trusted):
     kept = [each for each in trusted.fragments if (each.instruction, each.shape, each.role) == ("mma", "m16n8k16", "A")]
     kept = [
-        replace(changed(each, exchange("row", 1, 9)), source=None, origin="mine.py:1 map_a")
+        replace(changed(each, exchange("row", 1, 9)), source=None, citation=Citation(origin="mine.py:1 map_a"))
         for each in kept
         if each.type in ("f16", "bf16")
     ]
@@ -218,7 +228,7 @@ def test_the_formats(library, trusted):
     (found,) = reported(library(changes={"C": exchange("col", 0, 5)}), trusted=trusted)
     report = Report([found], {"Made by": "a <test>"})
     text = report.report()
-    assert "Made by: a &lt;test&gt;" in text
+    assert "- **Made by**: a &lt;test&gt;" in text
     assert "| Mine 2 maps | C of mma m16n8k16 f32 |" in text
     assert "## Mine 2 maps: C of mma m16n8k16 f32\n" in text
     assert "\n```cpp\nusing mma_m16n8k16_f32_c = Layout<" in text
@@ -232,5 +242,28 @@ def test_the_formats(library, trusted):
     assert record["elements"][0]["claimed"][:2] == [0, 5]
     assert record["elements"][0]["true"][:2] == [0, 0]
     assert report.frame().operand.tolist() == ["C of mma m16n8k16 f32"]
-    with pytest.raises(Exception, match="defects are reported as markdown, html, json, not as 'junit'"):
+    with pytest.raises(Exception, match="defects are reported as markdown, html, json, issue, not as 'junit'"):
         report.report("junit")
+
+
+def test_windows_that_no_renumbering_takes_along_are_told(trusted):
+    """Sparse A whose windows begin where they did, in one row a column longer and in another one shorter."""
+    sparse = next(each for each in trusted.fragments if each.key[:2] == ("mma.sp", "m16n8k16") and each.role == "A")
+    sparse = replace(sparse, source=None)
+
+    def change(table):
+        table["col_last"] += (table["row"] == 3).astype("i2") - (table["row"] == 4)
+
+    source = Source("mine", "import", "Mine", [changed(sparse, change)], {"library": "Mine"})
+    (found,) = reported(source, trusted=trusted)
+    words = "what is K 0-3 is claimed to be K 0-3 in one place and 0-4 in another"
+    assert dict(found.facts)["not a renumbering"] == words
+
+
+def test_of_an_instruction_that_nobody_else_has_ptx_is_not_the_judge(library, trusted):
+    """Another vendor's, a part of which is missing: it is unsound by itself."""
+    a = replace(library().fragments[0], instruction="v_product", type="f32", role="D", shape="m16n16k16")
+    source = Source("theirs", "import", "Theirs", [replace(a, elements=a.elements[:-1])], {"library": "Theirs"})
+    (found,) = reported(source, trusted=trusted)
+    assert found.words == "it is unsound by itself, and no other source can judge it"
+    assert "PTX" not in Report([found]).report()

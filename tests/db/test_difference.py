@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.difference import difference
-from lanemap.db.fragment import elements
+from lanemap.db.compare.difference import difference
+from lanemap.db.layout.fragment import elements
 
 from ..modes import examples
 from ..shipped import corrected
@@ -168,3 +168,12 @@ def test_missing_slots_are_said_of_both_sides():
     found = difference(left, right)
     assert found.words == "absent on the left: regs 0-1, 3, lane 5; absent on the right: reg 2, lanes 0-4, 6-31"
     assert (found.count, found.total) == (6 + 62, 256 - 2)
+
+
+def test_elements_of_another_product_differ():
+    fragment = next(each for each in corrected() if each.computations > 1)
+    table = fragment.elements.copy()
+    table["computation"][:3] = table["computation"][:3] % 4 + 1
+    found = difference(replace(fragment, elements=table), fragment)
+    assert found.count == len(found.elements) == 3
+    assert "computation is " in found.words

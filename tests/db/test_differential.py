@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db import crosscheck, lookup, store
-from lanemap.db.fragment import Element, Source
-from lanemap.db.location import locate
+from lanemap.db import lookup
+from lanemap.db.compare import crosscheck
+from lanemap.db.layout.fragment import Element, Source
 from lanemap.db.lookup import Query
+from lanemap.db.store import store
+from lanemap.db.store.location import locate
 
 LONG = "LANEMAP_LONG" in os.environ
 TEXT = ("shape", "type", "role", "instruction", "major", "source")
@@ -148,7 +150,9 @@ def test_random_corruptions(built, tmp_path, sources, new_database, built_on_ser
                 names = (document.name, "corrupted")
                 left, right = (crosscheck.read_sources(database.reader, name)[0] for name in names)
                 known = {each.key for each in right.fragments}
-                results = [each for each in crosscheck.diff(left, right).comparisons[0].results if each.key in known]
+                results = [
+                    each for each in crosscheck.diff([left], [right]).comparisons[0].results if each.key in known
+                ]
                 findings = database.reader.select("SELECT words FROM finding ORDER BY id", {}).rows
                 said.append(([(each.key, each.verdict, each.words) for each in results], findings))
                 for stored, given in zip(right.fragments, source.fragments, strict=True):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.capture.recording import read
-from lanemap.db.effect import wrong_results
-from lanemap.db.fragment import Fragment
+from lanemap.db.compare.difference import wrong_results
+from lanemap.db.layout.fragment import Fragment
 
 
 def changed(fragment, **columns):

@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pyarrow as pa
@@ -13,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lanemap
-from lanemap.db.export import METADATA_KEY, WRITERS, layout_table
-from lanemap.db.files import atomically
 from lanemap.db.lookup import COLUMNS, Query, read_fragments
+from lanemap.db.render.notation import express
+from lanemap.db.store.export import METADATA_KEY, WRITERS, layout_table
+from lanemap.db.store.files import atomically
 
 
 def written(table, form):
@@ -189,7 +192,7 @@ def test_a_full_disk_leaves_no_file(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "from pathlib import Path\n"
         "from lanemap import LanemapError\n"
-        "from lanemap.db.files import atomically\n"
+        "from lanemap.db.store.files import atomically\n"
         "try:\n"
         "    with atomically(Path('out.csv')) as stream: stream.write(b'x' * 100_000)\n"
         "except LanemapError as error: print(error)\n"
@@ -205,3 +208,18 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
         atomically(tmp_path / "no" / "x.csv"),
     ):
         pass
+
+
+def test_what_the_document_only_draws_is_of_the_most_trusted_source_that_has_it(built, tmp_path):
+    """What was measured, though an import was there first by its name; and what only an import has."""
+    with lanemap.open(shutil.copy(built, tmp_path / "own.db")) as database:
+        (measured,) = database.operand("mma.sp m16n8k32 f16 B")
+        assert measured.source == "h200-sm_90a"
+        table = measured.elements.copy()
+        table["row"] = 31 - table["row"]
+        database.add([lanemap.Source("a", "import", "a", [replace(measured, elements=table, source=None)])])
+        text = database.export(format="cpp", query="mma.sp m16n8k32 f16 B").text
+        with pytest.raises(lanemap.LanemapError, match="has no rows for B of mma.sp m16n8k32 f16: .*ask the source"):
+            database.export(io.BytesIO(), format="jsonl", query="mma.sp m16n8k32 f16 B")
+    assert "// h200-sm_90a, Lanemap" in text
+    assert express("cpp", measured) in text

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 import lanemap
+from lanemap.db.compare.survey import Known
+from lanemap.db.layout.fragment import Source
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,25 @@ def test_where_captures_differ_is_told_with_those_that_agree_together(captured, 
         assert [each.source for each in found.captures] == ["h200-sm_90a", "wrong", "same"]
         assert {each.key for each in found.disagreements} == {each.key for each in wrong.fragments[:2]}
         assert [each.groups for each in found.disagreements] == [[["h200-sm_90a", "same"], ["wrong"]]] * 2
+
+
+def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path):
+    """A of m16n8k256 is wrong as printed, and corrected; of one that nobody else has, the import is all there is."""
+    key = next(each.key for each in captured.fragments if each.key[:4] == ("mma", "m16n8k256", "b1", "A"))
+    right = next(each for each in captured.fragments if each.key == key)
+    table = right.elements.copy()
+    table["row"] = 15 - table["row"]
+    wrong = replace(right, elements=table, source=None)
+    alone = replace(right, type="b2", source=None)
+    with lanemap.open(shutil.copy(built, tmp_path / "own.db")) as database:
+        assert database.survey().known[key] is Known.ERROR
+        database.add([Source("mine", "import", "mine", [wrong, alone])])
+        known = database.survey().known
+    assert known[key] is Known.CONTRADICTED
+    assert known[alone.key] is Known.IMPORTED
+    assert known[key._replace(role="B", major="col")] is Known.AGREED
+    measured = next(each for each in captured.fragments if each.instruction == "wmma")
+    assert known[measured.key] is Known.MEASURED
 
 
 def test_forms_and_cards_are_those_of_the_provenance(captured, built, tmp_path):

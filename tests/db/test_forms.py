@@ -5,11 +5,12 @@ from itertools import combinations, product
 import pytest
 
 from lanemap.db.errors import LanemapError
-from lanemap.db.forms import Move, every, select
+from lanemap.db.isa.forms import every
+from lanemap.db.isa.names import select
 
 
 def type_of(form):
-    return form.type if isinstance(form, Move) else form.a
+    return form.a
 
 
 NAMES = sorted({form.name for form in every()})

@@ -2,16 +2,18 @@
 
 import os
 import random
+import re
 import shutil
 import sqlite3
 
 import pytest
 
 import lanemap
-from lanemap.db import integrity, store
-from lanemap.db.fragment import Source
-from lanemap.db.location import locate
+from lanemap.db import errors
+from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query, by_trust, findings, listed, read_fragments
+from lanemap.db.store import integrity, store
+from lanemap.db.store.location import locate
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def answers(file):
 @pytest.fixture
 def shipped_once(monkeypatch):
     """No database here is that of the package."""
-    monkeypatch.setattr(lanemap, "_fingerprint", lambda: "shipped")
+    monkeypatch.setattr(lanemap, "program_digest", lambda: "shipped")
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once, seed):
@@ -64,6 +66,14 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_on
     assert refused
 
 
+#: Only queries in SQL read rows, instructions and forms.
+ONLY_SQL = re.compile(r"(UPDATE|FROM) (element|instruction|form|operand)\b|UPDATE mapping")
+
+
+def problems(reader):
+    return integrity.problems(lambda each: reader.select(each, {}).rows, file=reader.location.file is not None)
+
+
 def damages():
     """Statements that change one value each, of every table and column that a query can see."""
     where = "WHERE (mapping_id, lane, reg, slot) = (SELECT mapping_id, lane, reg, slot FROM element LIMIT 1)"
@@ -71,9 +81,9 @@ def damages():
     yield f"UPDATE element SET lane = 99 {where}"
     yield f"DELETE FROM element {where}"
     yield "DELETE FROM element WHERE mapping_id = (SELECT MIN(mapping_id) FROM element)"
-    for name in ("role", "type", "shape", "instruction", "section", "formula", "status", "figures"):
+    for name in ("role", "type", "shape", "instruction", "status", "citation"):
         yield f"UPDATE fragment SET {name} = 'x' WHERE id = (SELECT MIN(id) FROM fragment WHERE {name} IS NOT NULL)"
-    for name in ("rows", "cols", "registers", "slots"):
+    for name in ("rows", "cols", "threads", "registers", "slots"):
         yield f"UPDATE fragment SET {name} = {name} + 1 WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE fragment SET mapping_id = (SELECT MAX(id) FROM mapping) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE fragment SET source_id = (SELECT MAX(id) FROM source) WHERE id = (SELECT MIN(id) FROM fragment)"
@@ -83,10 +93,13 @@ def damages():
     yield "UPDATE mapping SET rows_of = NULL WHERE rows_of IS NOT NULL"
     yield "UPDATE element SET row = 'x', col = x'ff'"
     yield "UPDATE element SET computation = CAST(computation AS REAL), col_last = x'' WHERE col_last = 0"
-    yield "UPDATE fragment SET formula = CAST(x'ff' AS TEXT) WHERE id = (SELECT MIN(id) FROM fragment)"
+    yield "UPDATE fragment SET citation = CAST(x'ff' AS TEXT) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE source SET title = 'x'"
     yield "UPDATE source SET provenance = '{}', kind = 'import'"
     yield "UPDATE finding SET words = 'x' WHERE id = (SELECT MIN(id) FROM finding)"
+    yield "UPDATE instruction SET threads = 64 WHERE name = 'mma'"
+    yield "UPDATE form SET target = 'sm_70' WHERE mnemonic = (SELECT MAX(mnemonic) FROM form)"
+    yield "DELETE FROM operand WHERE mnemonic = (SELECT MAX(mnemonic) FROM form)"
     yield "DELETE FROM finding WHERE id = (SELECT MIN(id) FROM finding)"
 
 
@@ -97,7 +110,7 @@ def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damag
         assert connection.execute(damage).rowcount > 0
     with lanemap.open(file) as database:
         asks = [database.findings, lambda: database.diff("card", "card"), lambda: database.sql("SELECT 1")]
-        if "element" in damage.split() or "UPDATE mapping" in damage:  # only queries in SQL read rows
+        if ONLY_SQL.search(damage):
             with lanemap.open(small) as sound:
                 held = [read_fragments(each.reader, Query()) for each in (database, sound)]
             assert [each.records() for each in held[0]] == [each.records() for each in held[1]]
@@ -153,5 +166,30 @@ def test_what_is_sound_stays_so_when_sources_come_and_go(own, sources):
         mine = Source("mine", "import", "mine", [each for each in printed.fragments if each.shape == "m16n8k8"])
         for change in (lambda: database.add([mine]), lambda: database.add([mine]), lambda: database.remove("mine")):
             change()
-            assert list(integrity.problems(database.reader)) == []
+            assert list(problems(database.reader)) == []
             assert len(database.sql("SELECT name FROM source")) in (3, 4)
+
+
+@pytest.mark.parametrize("ask", ["find", "layout", "fragment"])
+def test_a_damaged_layout_of_several_is_not_left_out(small, tmp_path, shipped_once, ask):
+    """Half an answer is none: m8n8k4 with f16 has a layout for each major."""
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        (packed,) = connection.execute(
+            "SELECT elements FROM mapping JOIN fragment ON mapping.id = mapping_id"
+            " WHERE shape = 'm8n8k4' AND role = 'A' AND major = 'row'"
+        ).fetchone()
+        flipped = bytes([packed[0] ^ 1]) + packed[1:]
+        assert connection.execute("UPDATE mapping SET elements = ? WHERE elements = ?", [flipped, packed]).rowcount
+    asked = {"find": {"row": 0, "col": 0}, "layout": {}, "fragment": {"major": "row"}}[ask]
+    with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="restore it from a copy"):
+        found = getattr(database, ask)("m8n8k4", "f16", "A", source="printed", **asked)
+        found.records()
+
+
+def test_a_list_of_sources_verifies_what_it_says(small, tmp_path, shipped_once):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE source SET title = 'x' WHERE name = 'card'")
+    with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="the table source"):
+        database.sources()

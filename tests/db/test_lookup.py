@@ -10,14 +10,14 @@ import pytest
 import lanemap
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
-from lanemap.db.connection import connect
+from lanemap.db.compare.summary import instruction_summary
 from lanemap.db.errors import NoRowsError
-from lanemap.db.forms import later_moves, moves
-from lanemap.db.fragment import Fragment, Source
-from lanemap.db.instructions import FORMS, Key
-from lanemap.db.location import locate
-from lanemap.db.names import Query, operand
-from lanemap.db.summary import instruction_summary
+from lanemap.db.isa.forms import FORMS, later_moves, moves
+from lanemap.db.isa.instructions import Key
+from lanemap.db.isa.names import Query, operand
+from lanemap.db.layout.fragment import Fragment, Source
+from lanemap.db.store.connection import connect
+from lanemap.db.store.location import locate
 
 from ..shipped import recorded
 
@@ -251,8 +251,8 @@ def test_a_dense_instruction_goes_before_a_sparse_one(reader):
 def test_identical_layouts_are_told_without_numpy(built):
     """As every look-up, so that it starts at once."""
     script = (
-        "import sys; from lanemap.db.names import operand; from lanemap.db.connection import connect;"
-        "from lanemap.db.location import locate; from lanemap.db.summary import instruction_summary;"
+        "import sys; from lanemap.db.isa.names import operand; from lanemap.db.store.connection import connect;"
+        "from lanemap.db.store.location import locate; from lanemap.db.compare.summary import instruction_summary;"
         f"summary = instruction_summary(connect(locate({str(built)!r})), operand(['HMMA.16816.F32.BF16']));"
         "assert len(summary.operands) == 4; print(*sys.modules)"
     )

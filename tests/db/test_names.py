@@ -8,13 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE, LanemapError
-from lanemap.db import lookup, spelling
-from lanemap.db.candidates import accumulators, forms
-from lanemap.db.connection import connect
-from lanemap.db.forms import Move, every, later_moves, mixed_warpgroup, options
-from lanemap.db.instructions import FORMS, NARROW_FORMS, Form, Key
-from lanemap.db.location import locate
-from lanemap.db.names import Query, operand
+from lanemap.db import lookup
+from lanemap.db.isa import spelling
+from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_warpgroup
+from lanemap.db.isa.instructions import Key
+from lanemap.db.isa.names import Query, accumulators, operand
+from lanemap.db.store.connection import connect
+from lanemap.db.store.location import locate
+
+
+def options(form):
+    """The words that a mnemonic may have or leave out, and that tell no layouts apart."""
+    return {word for word, kind in spelling.words(form).items() if kind in spelling.OPTIONS}
+
+
+def forms(name):
+    return tuple(Query(name).forms)
+
 
 some_form = st.sampled_from(FORMS)
 registers = st.lists(st.sampled_from(["%0", "%17", "%rs4", "a", "d0"]), min_size=1, max_size=4).map(", ".join)
@@ -48,12 +58,12 @@ def in_a_kernel(draw, mnemonic: str) -> str:
 def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
     form = data.draw(some_form)
     text = data.draw(in_a_kernel(form.mnemonic))
-    assert forms(spelling.read(text)) == (form,)
+    assert forms(text) == (form,)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
-    assert Query(form.mnemonic).forms == (form,)
+    assert forms(form.mnemonic) == (form,)
     for role in form.types:
         asked = operand([form.mnemonic, role]).parameters()
         key = form.key(role)
@@ -74,17 +84,17 @@ EVERY = (*every(), *mixed_warpgroup(), *later_moves())
 def test_every_mnemonic_is_a_name_with_all_that_it_may_leave_out_and_add(name):
     """It is read as its form alone; its accumulator is found by the type of A."""
     for form in (form for form in EVERY if form.name == name):
-        assert forms(spelling.read(form.mnemonic)) == (form,)
+        assert forms(form.mnemonic) == (form,)
         bare = form.mnemonic.replace(".shared", "")
         for word in options(form) - {"sp", "sp::ordered_metadata", *bare.split(".")}:
-            assert form in forms(spelling.read(f"{bare}.{word}"))
-        if isinstance(form, Form) and form.a == form.b:
+            assert form in forms(f"{bare}.{word}")
+        if form.a == form.b:
             assert form.d in accumulators(form.name, form.shape, form.a)
 
 
 TYPES = {type_ for form in EVERY for role, type_ in form.types.items() if not role.startswith("SF")}
 WORDS = sorted({word for form in EVERY for word in (*form.mnemonic.lower().split("."), *options(form))} - {*"abcd"})
-WHOLE = {word for form in EVERY if isinstance(form, Move) for word in (form.qualifiers or "").split(".")} - {""}
+WHOLE = {word for form in EVERY if form.role for word in (form.qualifiers or "").split(".")} - {""}
 SPARSE = ("sp", "sp::ordered_metadata")
 SPACES = ("shared", "shared::cta", "global")
 
@@ -117,7 +127,7 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
     near = ".".join(words)
     meant = {each.mnemonic for each in EVERY if each.name.split(".")[0] == words[0] and in_form(words, each)}
     try:
-        found = {each.mnemonic for each in forms(spelling.read(near))}
+        found = {each.mnemonic for each in forms(near)}
     except LanemapError as error:
         assert not meant, near
         assert "\n" not in str(error)
@@ -175,11 +185,11 @@ def test_the_forms_of_a_name(name, mnemonics):
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b8", "m8n8 is b16"),
         ("ldmatrix.sp.sync.aligned.m8n8.x4.shared.b16", "leave out .sp"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.shared.b16", "has .shared twice"),
-        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16.b16", "has 2 types: write one"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16.b16", "write .b16 instead of .b16.b16"),
         ("tcgen05.ld.sync.aligned.16x256b.x64.b32", "write .x1, .x2, .x4, .x8, .x16 or .x32 instead of .x64"),
         ("tcgen05.st.sync.aligned.16x256b.x2.pack::16b.b32", "write .x2 instead of .x2.pack::16b"),
         ("wmma.load.d.sync.aligned.row.m16n16k16.shared.f16", "write .store instead of .load"),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16.f16.f32", "has 4 types: .* and with f16 of D and C"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16.f16.f32", "write .f32.f16 instead of .f32.f16.f16.f32"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f64.f64.f64.f64", "its shapes are m8n8k4"),
         ("wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16", "m64nNk16 with N a multiple of 8 from 8 to 256"),
         (
@@ -189,14 +199,13 @@ def test_the_forms_of_a_name(name, mnemonics):
         ("wgmma.mma_async.sync.aligned.m64n24k16.f32.s8.s8", "write .f32.bf16.bf16 or .f32.f16.f16 instead"),
         ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.bf16", "write .f32.bf16.bf16 or .f32.f16.f16 instead"),
         ("wgmma.mma_async.sync.aligned.m64n64k16.row.col.f32.f16.f16", "leave out .row.col"),
-        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16.f32", "has 4 types: write those of D, A and B"),
-        ("HMMA.16816.F64", r"did you mean DMMA.16x8x16\?"),
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16.f32", "write .f32.f16.f16 instead of .f32.f16.f16.f32"),
+        ("HMMA.16816.F64", r"did you mean HMMA.16816.F16 or HMMA.16816.F32\?"),
         ("HMMA.1688.BF16.F32", r"did you mean HMMA.1688.F32.BF16\?"),
         ("HMMA.16816.F32.F32", r"did you mean HMMA.16816.F32\?"),
         ("IMMA.16832.F32.S8", r"did you mean IMMA.16832.S8.S8\?"),
-        ("IMMA.16832", "does not name the types of A and B"),
         ("HGMMA.64x12x16.F32", "N a multiple of 8 from 8 to 256"),
-        ("LDSM.16.M88.3", "write .x1, .x2 or .x4 instead of .x3"),
+        ("LDSM.16.M88.3", r"did you mean LDSM.16.M88\?"),
         ("SM80_16x8x16_F32BF16BF16F32_NN", "write .row.col instead of .col.col"),
         ("m8n8.x3 b16", "instead of .x3"),
         (
@@ -254,6 +263,12 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
         (["m16n8k32", "fp8_e4m3", "A"], ("mma", "m16n8k32", "e4m3", "A")),
         (["m16n8k64", "nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
         (["m8n8k4", "double", "D"], ("mma", "m8n8k4", "f64", "D")),
+        (["nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
+        (["mma.sp nvfp4", "A"], ("mma.sp", "m16n8k128", "e2m1", "A")),
+        (["hmma 16816", "bf16", "A"], ("mma", "m16n8k16", "bf16", "A")),
+        (["HMMA 16816 F32", "A"], ("mma", "m16n8k16", "f16", "A")),
+        (["imma 16832 s8", "B"], ("mma", "m16n8k32", "s8", "B")),
+        (["hgmma 64x64x16 f32", "D"], ("wgmma", "m64n64k16", "f32", "D")),
     ],
     ids=" ".join,
 )
@@ -262,6 +277,25 @@ def test_names_that_people_have(reader, words, asked):
     for each in (words, [" ".join(words)], [words[0], f" {'  '.join(words[1:])} "]):
         found = lookup.one_operand(reader, operand(each))
         assert {fragment.key[:4] for fragment in found} == {asked}
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        ("bf16", {"type": "bf16"}),
+        ("half", {"type": "f16"}),
+        ("float8_e4m3fn", {"type": "e4m3"}),
+        ("nvfp4", {"type": "e2m1", "scale_vec": "scale_vec::4x"}),
+        ("#ttg.nvidia_mma", {"instruction": "mma"}),
+        ("#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, instrShape = [16, 8]}>", {"instruction": "mma"}),
+        (
+            "#mma = #ttg.nvidia_mma<{versionMajor = 3, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>",
+            {"instruction": "wgmma", "shape": "m64n128k16"},
+        ),
+    ],
+)
+def test_what_people_paste_is_what_it_means(text, parameters):
+    assert dict(map(reversed, Query(text).words.items())) == parameters
 
 
 @pytest.mark.parametrize("role", "CD")
@@ -320,7 +354,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
         (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
         (["SM80_8x8x4_C64C64C64C64_TN", "A"], "multiplies complex numbers"),
         (["QMMA", "A"], "QMMA does not name a shape"),
-        (["HMMA.16816.F33", "A"], "'f33' is not a type: did you mean f32"),
+        (["HMMA.16816.F33", "A"], r"did you mean HMMA.16816.F16 or HMMA.16816.F32\?"),
         (
             ["mma.sync.aligned.m16n8k16.row.col.f32.bf17.bf16.f32", "A"],
             "'bf17' is neither .* did you mean bf16",
@@ -329,7 +363,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
             ["mma.sync.alignd.m16n8k16.row.col.f32.bf16.bf16.f32", "A"],
             "'alignd' is neither .* did you mean aligned",
         ),
-        (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "has 3 types"),
+        (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "write .f32.f16.f16.f32 instead of .f32.f16.f32"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.half.half.f32", "A"], "'half' is not a type of PTX: write f16"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.relu"], "'relu' is neither a type nor a qualifier: leave"),
         (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),

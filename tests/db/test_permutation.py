@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.permutation import describe, find, keeps
+from lanemap.db.layout.permutation import describe, find, keeps
 
 
 @given(st.permutations(range(16)))

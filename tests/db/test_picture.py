@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import Fragment, by_rule
+from lanemap.db.layout.fragment import Fragment, by_rule
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.picture import FORMATS, compose, format_of
-from lanemap.db.picture.grid import Cell, Grid, by_element, by_lane, heading, sheets
-from lanemap.db.picture.html import table
-from lanemap.db.picture.repeat import Shift, repeat
-from lanemap.db.picture.runs import Run
-from lanemap.db.picture.view import PLAIN, View
+from lanemap.db.render.facts import heading
+from lanemap.db.render.picture import compose
+from lanemap.db.render.picture.formats import FORMATS, format_of, table
+from lanemap.db.render.picture.grid import PLAIN, Cell, Grid, View, by_element, by_lane
+from lanemap.db.render.picture.runs import Run, Shift, repeat
 
 
 def accumulator(n, slots=1):
@@ -163,8 +162,7 @@ def stored(fragment, number=None):
     ids=str,
 )
 def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
-    for number, together in enumerate(sheets([drawn]), 1):
-        (grid,) = by_element(together, view)
+    for number, (grid,) in enumerate(by_element([drawn], view), 1):
         assert expanded(read_cells(grid, drawn.slots), grid.notes) == stored(drawn, number)
         assert not (view.whole and grid.notes)
         if drawn.threads > 32 and not view.whole:
@@ -180,9 +178,8 @@ def test_every_layout_is_drawn_whole(database):
     # Wider accumulators go on like narrow ones.
     narrow = [each for each in every if each.role != "D" or each.dimensions[1] < 33]
     for each in {each.digest: each for each in narrow}.values():
-        for number, together in enumerate(sheets([each]), 1):
-            for view in (View(whole=True), View(whole=True, ptx=True)):
-                (grid,) = by_element(together, view)
+        for view in (View(whole=True), View(whole=True, ptx=True)):
+            for number, (grid,) in enumerate(by_element([each], view), 1):
                 assert read_cells(grid, each.slots) == stored(each, number), each
         assert read_lanes(by_lane(each, View(whole=True))) == stored(each), each
 
@@ -191,11 +188,10 @@ def test_elements_outside_the_matrix_are_counted():
     moved = matrices(1).elements.copy()
     moved["row"][:2] = 8
     moved["col"][2] = moved["col_last"][2] = -1
-    ((sheet,),) = sheets([fragment("ldmatrix", "m8n8", "b16", "r", 2, moved)])
-    (grid,) = by_element([sheet], PLAIN)
+    ((grid,),) = by_element([fragment("ldmatrix", "m8n8", "b16", "r", 2, moved)], PLAIN)
     assert grid.notes == ("3 elements outside the matrix cannot be drawn.",)
     assert len(read_cells(grid, 2)) == 61
-    assert by_element(sheets([matrices(1)])[0], PLAIN)[0].notes == ()
+    assert by_element([matrices(1)], PLAIN)[0][0].notes == ()
 
 
 def test_what_repeats_divides_all_lines_of_every_table():
@@ -208,14 +204,15 @@ def test_what_repeats_divides_all_lines_of_every_table():
     assert repeat([lines(6)]) == (2, [Shift(lane=0, reg=1, slot=0, row=2, col=0)])
     assert repeat([lines(5)]) is None
     assert repeat([lanes(1)]) == (1, [Shift(lane=1, reg=0, slot=0, row=1, col=0)])
-    assert repeat([lanes(32), lanes(64)], whole_warps=True)[1] == [Shift(32, 0, 0, 1, 0), Shift(64, 0, 0, 1, 0)]
-    assert repeat([lanes(32), lanes(1)], whole_warps=True) is None
+    assert repeat([lanes(32), lanes(64)], 32)[1] == [Shift(32, 0, 0, 1, 0), Shift(64, 0, 0, 1, 0)]
+    assert repeat([lanes(32), lanes(1)], 32) is None
+    assert repeat([[[[Run(0, n, (0, 0), (n, n), (0, n))]] for n in range(4)]]) is None, "windows that grow"
 
 
 def test_matrices_of_one_move_are_told_apart():
     moved = matrices(4)
     titles = [f"matrix {number}" for number in (1, 2, 3, 4)]
-    assert [sheet.title for (sheet,) in sheets([moved])] == titles
+    assert [grid.title for (grid,) in by_element([moved], PLAIN)] == titles
     assert by_lane(moved, PLAIN).columns == [f"{reg}.0-1 ({title})" for reg, title in enumerate(titles)]
 
 
@@ -238,7 +235,7 @@ def in_tensor_memory(name):
 )
 def test_axes_are_called_what_they_are_wherever_they_are_named(drawn, down, across):
     rows, columns = drawn.dimensions
-    (grid,) = [grid for together in sheets([drawn]) for grid in by_element(together, PLAIN)]
+    ((grid,),) = by_element([drawn], PLAIN)
     assert grid.corner == f"{down}\\{across}"
     assert heading(drawn).endswith(f": {rows} ({down}) x {columns} ({across})")
     svg, page = drawn.draw().svg(), table(grid, {}, "")
@@ -264,13 +261,35 @@ def test_the_title_is_of_all_fragments_and_each_panel_has_a_name_of_its_own(data
     assert len(names) == len(set(names)) == panels
 
 
+@pytest.mark.parametrize("name", ["x.matmul", "v_mfma_f32_32x32x8_f16"])
+def test_each_of_64_lanes_has_a_place_and_a_colour_of_its_own_whatever_the_instruction(name):
+    lane, i = np.indices((64, 16))
+    elements = by_rule(1, i // 4 * 8 + lane // 32 * 4 + i % 4, lane % 32)
+    drawn = fragment(name, "m32n32k8", "f32", "D", 1, elements)
+    ((grid,),) = by_element([drawn], PLAIN)
+    assert grid.notes == ()
+    assert read_cells(grid, 1) == stored(drawn)
+    assert read_lanes(by_lane(drawn, PLAIN)) == stored(drawn)
+    assert set(re.findall(r"class=lane(\d+)", table(grid, {}, ""))) == {str(each) for each in range(64)}
+    fills = dict(re.findall(r"\.lane(\d+) path\{fill:#(\w+)\}", drawn.draw().svg().partition("@media")[0]))
+    assert len(fills) == len(set(fills.values())) == 64
+    assert coloured(drawn.draw(lanes=[40])) == {f"40:{at}.0" for at in range(16)}
+
+
+def test_each_computation_of_a_block_instruction_is_a_panel():
+    lane, i = np.indices((64, 4))
+    drawn = fragment("x.blocks", "m4n4k4", "f32", "D", 1, by_rule(1, i, lane % 4, computation=lane // 4 + 1))
+    names = [each.words for each in drawn.draw().body.words if each.style == "name"]
+    assert names == [f"computation {number}" for number in range(1, 17)]
+
+
 def test_what_does_not_repeat_is_drawn_whole():
     """One element of another warp is elsewhere: nothing may be left out."""
     right = accumulator(256)
     moved = right.elements.copy()
     moved["col"][moved["lane"] == 70] = moved["col_last"][moved["lane"] == 70] = 3
     right = fragment("wgmma", "m64n256k16", "f32", "D", 1, moved)
-    (grid,) = by_element(sheets([right])[0], PLAIN)
+    ((grid,),) = by_element([right], PLAIN)
     assert (len(grid.rows), len(grid.columns), grid.notes) == (64, 256, ())
     drawn = compose.difference([accumulator(256)], [right])
     framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
@@ -346,6 +365,25 @@ def test_a_picture_without_title_is_its_grid_alone(fragments):
     bare = a.draw(title=False)
     assert {words.style for words in bare.body.words} == {"axis"}
     assert bare.title == a.draw().title
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("m16n8k32", "e2m1", "A"), {"A slot of A has 8 bits, of which e2m1 has bits 2-5."}),
+        (("m16n8k32", "e3m2", "B"), {"A slot of B has 8 bits, of which e3m2 has bits 0-5."}),
+        (("m16n8k64", "e2m1", "A"), set()),
+        (("m16n8k32", "e4m3", "A"), set()),
+        (
+            ("m16n8k32", "e2m1"),
+            {f"A slot of {role} has 8 bits, of which e2m1 has bits 2-5." for role in "AB"},
+        ),
+    ],
+)
+def test_an_element_that_does_not_fill_its_slot_is_said_to(database, words, expected):
+    found = {each.words for each in database.draw(*words).body.words if each.words.startswith("A slot")}
+    assert found == expected
+    assert all(each in str(database.draw(*words).svg()) for each in expected)
 
 
 def test_a_fragment_shows_its_picture_in_a_notebook(fragments):

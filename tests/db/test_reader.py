@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import resource
 import signal
 import sqlite3
@@ -15,10 +16,10 @@ from dataclasses import replace
 import pytest
 
 import lanemap
-from lanemap.db import store
-from lanemap.db.connection import connect
-from lanemap.db.fragment import Source
-from lanemap.db.location import locate
+from lanemap.db.layout.fragment import Source
+from lanemap.db.store import store
+from lanemap.db.store.connection import connect
+from lanemap.db.store.location import locate
 
 WRITING = [
     "DELETE FROM element",
@@ -149,7 +150,7 @@ def test_more_rows_than_allowed_are_refused(place):
 
 
 def test_a_query_that_fills_the_memory_ends_in_an_error(place, monkeypatch):
-    monkeypatch.setattr("lanemap.db.limits._RESULT_BYTES", 10_000_000)
+    monkeypatch.setattr("lanemap.db.store.reader._RESULT_BYTES", 10_000_000)
     kind = "postgresql" if place.startswith("postgresql") else "sqlite"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with lanemap.open(place) as database:
@@ -181,7 +182,7 @@ BOMBS = {
 SAYING = """
 import sys
 from lanemap.cli import main
-from lanemap.db.reader import Reader
+from lanemap.db.store.reader import Reader
 ask = Reader.sql
 def sql(*arguments, **options):
     print("asked", file=sys.stderr, flush=True)
@@ -469,3 +470,65 @@ def test_a_refused_look_up_holds_nothing(file):
         other.execute("BEGIN EXCLUSIVE")
         other.close()
         assert "nothing" in str(refused.value)
+
+
+#: What an administrator may have made.
+VOLATILE = """
+CREATE FUNCTION größe() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+CREATE FUNCTION größer() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+CREATE FUNCTION "a ""b"() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+CREATE FUNCTION "A'b"() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+CREATE FUNCTION added(int, int) RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1';
+CREATE OPERATOR @@@! (FUNCTION = added, LEFTARG = int, RIGHTARG = int);
+CREATE AGGREGATE total_of (int) (SFUNC = added, STYPE = int, INITCOND = 0);
+CREATE TYPE colour AS ENUM ('red');
+CREATE FUNCTION painted(int) RETURNS colour LANGUAGE sql VOLATILE AS $$ SELECT 'red'::colour $$;
+CREATE CAST (int AS colour) WITH FUNCTION painted(int)
+"""
+
+
+@pytest.fixture(scope="module")
+def with_volatile(new_database, built_on_server):
+    import psycopg
+
+    address = new_database(built_on_server)
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in VOLATILE.split(";"):
+            connection.execute(statement)
+    return address
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("SELECT größe()", "größe"),
+        ("SELECT GRößER()", "größer"),
+        ('SELECT "a ""b"()', 'a "b'),
+        ("""SELECT '"', "A'b"()""", "A'b"),
+        ("SELECT 1 @@@!2", "@@@!"),
+        ("SELECT 1 OPERATOR(public.@@@!) 2", "@@@!"),
+        ("SELECT total_of(1)", "total_of"),
+        ("SELECT 1::colour", "colour"),
+    ],
+)
+def test_what_is_volatile_is_not_reached_by_any_spelling_of_its_name(with_volatile, query, name):
+    with lanemap.open(with_volatile) as database:
+        with pytest.raises(lanemap.LanemapError, match=f"it does not take {re.escape(name)}, which"):
+            database.reader.sql(query)
+        assert database.reader.sql("SELECT COUNT(*) AS höhe, random() < 2 FROM source").rows[0][1]
+
+
+def test_a_large_row_is_not_sent(new_database, built_on_server):
+    """psycopg holds a row several times before anybody can look at it."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with lanemap.open(new_database(built_on_server)) as database:
+        ask = database.reader.sql
+        for query in ("SELECT repeat('x', 200000000)", "SELECT 1, s FROM (SELECT repeat('x', 90000000) AS s) AS t;"):
+            with pytest.raises(lanemap.LanemapError, match="a row takes more than 8 MB: select fewer columns"):
+                ask(query)
+        for escaping in ("SELECT repeat('x', 90000000)) AS a UNION ALL (SELECT ''", "SELECT 1) -- (", "SELECT 1; ; "):
+            with pytest.raises(lanemap.LanemapError, match="it takes one SELECT"):
+                ask(escaping)
+        assert ask("SELECT row, row FROM (VALUES (2), (1)) AS t (row) ORDER BY 1 -- )").rows == [(1, 1), (2, 2)]
+        assert ask("TABLE meta; ").columns == ("key", "value")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < max(before, 1 << 20) + (1 << 16)

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.chain import chain
-from lanemap.db.forms import moves
-from lanemap.db.fragment import elements
+from lanemap.db.flow.chain import as_half_pairs, chain, through_movmatrix
+from lanemap.db.flow.recipe import formula, mnemonic, pairs, recipe
+from lanemap.db.isa.forms import moves
+from lanemap.db.layout.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.movmatrix import through_movmatrix
-from lanemap.db.notation.arithmetic import evaluate
-from lanemap.db.recipe import formula, mnemonic, packed, pairs, recipe
 
 MAJORS = ("row", "col")
 
@@ -143,6 +141,52 @@ def test_elements_of_4_and_6_bits_are_widened(known, database, type_, role, majo
     assert found(known["widening"], database.fragment("m16n8k64", "e2m1", role), major) is None, "two to a byte"
 
 
+@pytest.mark.parametrize(("role", "major"), [("A", "row"), ("B", "col")])
+@pytest.mark.parametrize(
+    ("type_", "width", "shift"), [("e2m1", 4, 2), ("e2m3", 6, 0), ("e3m2", 6, 0), ("e4m3", 8, 0), ("s8", 8, 0)]
+)
+def test_after_the_shift_elements_have_the_bits_that_the_product_reads(
+    known, database, type_, width, shift, role, major
+):
+    """By the document: narrow elements fill the first bytes of each 16 (9.7.14.5.15), and come out in the lowest bits.
+
+    The product reads e2m1 from bits 2 to 5, e2m3 and e3m2 from the lowest 6 (9.7.14.5.14). Patterns are random, since
+    those of zeros and ones show no bit that is lost.
+    """
+    operand = database.fragment("m16n8k32", type_, role)
+    loaded = recipe(known["widening" if width < 8 else "ldmatrix"], operand, major)
+    assert loaded.shift == shift
+    rows, cols = operand.dimensions
+    lines, places_ = (rows, cols) if major == "row" else (cols, rows)
+    codes = np.random.default_rng(0).integers(0, 1 << width, (lines, places_))
+    stored = (codes[..., None] >> np.arange(width) & 1).reshape(lines, -1, 16 * width)
+    memory = np.concatenate([stored, np.ones((lines, places_ // 16, 128 - 16 * width), int)], axis=2)
+    widened = np.zeros((lines, places_, 8), int)
+    widened[..., :width] = memory[..., : 16 * width].reshape(lines, places_, width)
+    registers = np.zeros((32, operand.registers), np.uint32)
+    for lane, bit, line, at in followed(known["widening" if width < 8 else "ldmatrix"], loaded):
+        registers[lane, bit // 32] |= np.uint32(widened[line, at // 8, at % 8] << bit % 32)
+    registers <<= np.uint32(loaded.shift)
+    first = 2 if type_ == "e2m1" else 0
+    for each in operand.records():
+        line, place = (each.row, each.col) if major == "row" else (each.col, each.row)
+        assert registers[each.lane, each.reg] >> (8 * each.slot) & 0xFF == codes[line, place] << first
+    assert [*operand.occupied_bits] == [*range(first, first + width)]
+    text = " ".join(str(loaded).split())
+    assert (f"shift each register left by {shift}: e2m1 has bits 2-5 of each 8" in text) == bool(shift)
+
+
+def test_what_fills_its_slot_is_not_shifted(operands, known, database):
+    """Two e2m1 to a byte have no padding (9.7.14.5.14), and what a move leaves in registers is in their lowest bits."""
+    assert database.fragment("m16n8k64", "e2m1", "A").occupied_bits == range(4)
+    other = replace(database.fragment("m16n8k32", "e2m1", "A"), instruction="somebodys_product")
+    assert other.occupied_bits == range(8), "nothing is known of it"
+    assert {pair.r.occupied_bits for pair in known["widening"]} == {range(8)}
+    for operand in operands:
+        narrow = operand.type in ("e2m1", "e2m3", "e3m2") and operand.slot_bits == 8
+        assert narrow or operand.occupied_bits == range(operand.slot_bits)
+
+
 def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
     operand = database.fragment("m16n8k16", "f16", "A")
     every = {each.mnemonic for each in moves() if each.name in ("ldmatrix", "stmatrix")}
@@ -156,7 +200,7 @@ def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
     for operand in [each for each in operands if each.role == "D" and each.slot_bits in (16, 32)]:
         stored = recipe(known["stmatrix"], operand, major, count)
         assert stored.packed == (operand.slot_bits == 32)
-        held = packed(operand) if stored.packed else operand
+        held = as_half_pairs(operand) if stored.packed else operand
         right, registers = numbered(held, major, count)
         memory = np.full_like(right, -1)
         for lane, bit, line, at in followed(known["stmatrix"], stored):
@@ -205,17 +249,25 @@ def test_windows_of_two_chunks_say_not_what_is_kept(known, database):
         recipe(known["ldmatrix"], wide, "row")
 
 
+def test_a_chunk_that_holds_more_than_half_of_its_columns_is_refused(known, database):
+    operand = database.fragment("mma.sp m16n8k16 f16", role="A", source="h200-sm_90a")
+    columns = {"col": operand.elements["col"] // 8 * 8, "col_last": operand.elements["col"] // 8 * 8 + 3}
+    crowded = rearranged(operand, lambda of: columns | {"lane": of["lane"] // 4 * 4})
+    with pytest.raises(lanemap.LanemapError, match="does not say which chunk of 4 columns"):
+        recipe(known["ldmatrix"], crowded, "row")
+
+
 def test_movmatrix_does_not_join_halves_of_two_registers(database):
     first, second = database.fragment("m16n8k16", "f16", "D"), database.fragment("m16n8k16", "f16", "B")
-    given, taken = (database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
-    assert through_movmatrix(chain(first, second), given, taken)
+    moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
+    assert through_movmatrix(replace(chain(first, second), movmatrix=moved))
     joined = rearranged(second, lambda of: {"reg": of["reg"] ^ of["slot"]})
-    assert through_movmatrix(chain(first, joined), given, taken) is None
+    assert through_movmatrix(replace(chain(first, joined), movmatrix=moved)) is None
 
 
 def test_packing_keeps_the_order_of_elements(operands):
     for operand in operands:
-        half = packed(operand)
+        half = as_half_pairs(operand)
         assert (half is not None) == (operand.slot_bits == 32 and operand.registers % 2 == 0)
         if half:
             fields = ["lane", "row", "col", "computation"]
@@ -229,7 +281,7 @@ def test_expressions_say_what_the_addresses_are(known, operands):
         for step in range(len(made.moves) if (made := found(known[name], operand, major)) else 0):
             addresses = [each for each in made.addresses if each.step == step]
             for field in ("line", "byte"):
-                values = evaluate(formula(addresses, field), {"lane": np.arange(operand.threads)})
+                values = eval(formula(addresses, field), {}, {"lane": np.arange(operand.threads)})
                 assert (np.broadcast_to(values, operand.threads) == [getattr(each, field) for each in addresses]).all()
                 tried += 1
     assert tried > 100
@@ -332,7 +384,7 @@ def test_moves_of_other_shapes_are_not_mixed_with_it(database, move, words):
 def test_a_recipe_is_rows_and_a_frame(database):
     made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
     frame = made.frame()
-    assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte"]
+    assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte", "shift"]
     assert frame["lane"].tolist() == list(range(32))
     assert frame["line"].tolist() == [lane % 16 for lane in range(32)]
     assert frame["byte"].tolist() == [lane // 16 * 16 for lane in range(32)]
@@ -343,7 +395,7 @@ def moved_by_movmatrix(plain, found, given, taken):
     """Where each slot of the registers that movmatrix makes has its value from, and where it should, in one matrix."""
     place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
     origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
-    first, second = packed(plain.first) or plain.first, plain.second
+    first, second = as_half_pairs(plain.first) or plain.first, plain.second
     turn = (lambda row, col: (col, row)) if plain.transposed else lambda row, col: (row, col)
     height, width = turn(*first.dimensions)
     held = {each[:3]: turn(each.row, each.col) for each in first.records()}
@@ -378,7 +430,7 @@ def test_movmatrix_makes_the_operand_of_d(database, name, made):
             plain = chain(first, second, transposed=transposed)
         except lanemap.LanemapError:
             continue
-        if (found := through_movmatrix(plain, given, taken)) is None:
+        if (found := through_movmatrix(replace(plain, movmatrix=(given, taken)))) is None:
             continue
         verdicts.add((second.role, transposed))
         cells = list(moved_by_movmatrix(plain, found, given, taken))

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lanemap.db.seal import DIGEST_KEY, sealed
+from lanemap.db.store.export import DIGEST_KEY, sealed
 
 TEXT = {
     "shape": ["m16n8k16", "m16n8k16", "m16n8k16", "m16n8k8", "m16n8k8", "m16n8k16"],

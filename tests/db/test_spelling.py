@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db import spelling
-from lanemap.db.candidates import forms
-from lanemap.db.forms import later_moves, mixed_warpgroup
-from lanemap.db.instructions import FORMS, Form
-from lanemap.db.instructions import operand as operand_of
-from lanemap.db.names import operand
-from lanemap.db.spelling import sass
-from lanemap.db.spelling.types import known_type
+from lanemap.db.isa.forms import FORMS, later_moves, mixed_warpgroup
+from lanemap.db.isa.instructions import operand as operand_of
+from lanemap.db.isa.names import Query
+from lanemap.db.isa.parse import parse
+from lanemap.db.isa.spelling import MODIFIERS, opcode
+from lanemap.db.isa.types import known_type
 
 _STRUCT = re.compile(r"^struct\s+(\w+(?:\s*<[^{;]*?>)?)\s*(?::[^{;]*)?\{(.*?)^\};", re.DOTALL | re.MULTILINE)
 
@@ -44,18 +42,20 @@ def test_every_atom_of_cutlass_says_what_it_assembles():
     read, refused = 0, []
     for atom, assembly in atoms():
         try:
-            name = spelling.read(atom)
+            name = parse(atom)
         except LanemapError as error:
             refused.append((atom, assembly, str(error)))
             continue
         if name is None:
             assert not re.search("mma|matrix", assembly), atom
             continue
-        assembled = spelling.read(assembly)
+        assembled = parse(assembly)
         for said in ("instruction", "shape", "type", "types", "layouts", "qualifiers"):
-            assert getattr(name, said) == getattr(assembled, said), (atom, said)
-        assert name.modifiers <= assembled.modifiers, atom
-        assert operand([atom]).parameters()["shape"] == name.shape
+            its = [[word for word, kind in each.items() if kind == said] for each in (name, assembled)]
+            assert its[0] == its[1], (atom, said)
+        assert {word for word, kind in name.items() if kind in MODIFIERS} <= assembled.keys(), atom
+        assert Query(atom).parameters()["shape"] == Query(assembly).parameters()["shape"]
+        assert Query(assembly).forms[0] in Query(atom).forms
         read += 1
     assert read > 2400
     for atom, assembly, why in refused:
@@ -112,16 +112,15 @@ def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_pat
     for number, form in chosen.items():
         opcodes = {line.split("*/")[-1] for line in assembled[number].splitlines() if re.search(r"\wMMA\.", line)}
         assert opcodes, form
-        for opcode in opcodes:
-            assert sass.product(opcode) == sass.opcode(form)
-            name = spelling.read(opcode)
-            assert all(name.type_of(role) == form.types[role] for role in "ABCD"), opcode
+        for line in opcodes:
+            assert list(opcode(form)) == next(word for word, kind in parse(line).items() if kind == "opcode").split(".")
+            assert all(Query(line).type_named(role) == form.types[role] for role in "ABCD"), line
             # An opcode does not tell .kind::f8f6f4 from its absence, which no layout depends on.
-            found = forms(name)
+            found = Query(line).forms
             assert (form.name, form.shape, form.types) in [(each.name, each.shape, each.types) for each in found]
             if form.scale is not None:
                 # Nor does it tell .kind::mxf4 from .kind::mxf4nvf4, but it does tell how many scales there are.
-                assert {each.kind.split(".")[-1] for each in found} == {form.kind.split(".")[-1]}, opcode
+                assert {each.kind.split(".")[-1] for each in found} == {form.kind.split(".")[-1]}, line
 
 
 F16, S8 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
@@ -172,18 +171,18 @@ def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_
     assembled = subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], capture_output=True)
     assert (assembled.returncode == 0) == taken
     if taken:
-        assert forms(spelling.read(near))
+        assert Query(near).forms
     else:
         with pytest.raises(LanemapError):
-            forms(spelling.read(near))
+            assert Query(near).words
 
 
 def instruction(form):
     """A form that no capture measures, with operands."""
-    count = form.operand("D").registers if isinstance(form, Form) else operand_of(form.key("r")).registers
-    kind = "%f" if isinstance(form, Form) and form.d == "f32" else "%r"
+    count = form.operand("D").registers if not form.role else operand_of(form.key("r")).registers
+    kind = "%f" if form.d == "f32" else "%r"
     registers = "{" + ", ".join(f"{kind}{index}" for index in range(count)) + "}"
-    if isinstance(form, Form):
+    if not form.role:
         metadata, signs = ", %r0, 0" * form.sparse, ", 1, 1" * (form.a[0] == "e")
         return f"{form} {registers}, %at, %at{metadata}, %p{signs};"
     memory = "[%r0]" if form.name.startswith("tcgen05") else "[%at]"
@@ -225,7 +224,7 @@ MOVES = {
 @pytest.mark.parametrize("opcode", MOVES)
 def test_opcodes_of_moves(opcode):
     """Pairs of what nvdisasm 12.9 lists for sm_100a, or for sm_120a, and what was assembled."""
-    assert spelling.read(opcode) == spelling.read(MOVES[opcode])
+    assert [form.mnemonic for form in Query(opcode).forms] == [MOVES[opcode]]
 
 
 def test_number_formats_of_ml_dtypes_by_their_names():

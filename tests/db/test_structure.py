@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.instructions import SUPPLIED
-from lanemap.db.spans import spans
-from lanemap.db.structure import check, coverage
+from lanemap.db.isa.instructions import PARTIAL_ROLES
+from lanemap.db.isa.listing import spans
+from lanemap.db.layout.fragment import Fragment, by_rule
+from lanemap.db.layout.structure import check, coverage
 
 from ..modes import examples
 from ..shipped import corrected, printed
 
 GOOD = corrected()
-DENSE = [each for each in GOOD if each.instruction == "mma" and each.role not in SUPPLIED]
+DENSE = [each for each in GOOD if each.instruction == "mma" and each.role not in PARTIAL_ROLES]
 
 
 def corrupted(fragment, index, **values):
@@ -49,16 +49,16 @@ def test_any_value_out_of_range_is_found(fragment, data):
     assert f"{name} {value} is outside 0..{limits[name] - 1}" in found
 
 
-@given(st.sampled_from([each for each in GOOD if each.role not in SUPPLIED]), st.data())
+@given(st.sampled_from([each for each in GOOD if each.role not in PARTIAL_ROLES]), st.data())
 @settings(max_examples=100)
 def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
     one, other = data.draw(st.lists(st.integers(0, len(fragment.elements) - 1), min_size=2, max_size=2, unique=True))
     left_out = replace(fragment, elements=np.delete(fragment.elements, one))
-    assert any("stand for no cell" in words for words in check(left_out))
+    assert any("1 slot holds nothing" in words for words in check(left_out))
     table = fragment.elements.copy()
     for name in ("lane", "reg", "slot"):
         table[name][one] = table[name][other]
-    assert any("stand for several cells" in words for words in check(replace(fragment, elements=table)))
+    assert any("1 slot holds several cells" in words for words in check(replace(fragment, elements=table)))
 
 
 @given(st.sampled_from(GOOD), st.data())
@@ -98,13 +98,13 @@ def test_a_finding_names_the_cells_as_a_person_would():
     b1 = next(each for each in printed() if each.shape == "m16n8k256" and each.role == "A")
     assert check(b1) == [
         "256 cells are held too often: rows 8-15 cols 128-159",
-        "256 cells are held never: rows 8-15 cols 0-31",
+        "256 cells are never held: rows 8-15 cols 0-31",
     ]
 
 
 def test_a_computation_of_its_own_is_named():
     quads = next(each for each in GOOD if each.shape == "m8n8k4" and each.type == "f16" and each.role == "C")
-    assert check(corrupted(quads, 0, row=1))[0].startswith("computation 1: 1 cells are held too often: rows 1 cols 0")
+    assert check(corrupted(quads, 0, row=1))[0].startswith("computation 1: 1 cell is held too often: rows 1 cols 0")
 
 
 @given(st.sampled_from(GOOD))
@@ -128,7 +128,7 @@ def test_spans_name_just_the_numbers(numbers):
 @pytest.mark.parametrize(("shape", "role"), [("m16n8", "A"), ("16816", "B"), ("m16n8k16 ", "C"), ("", "D")])
 def test_a_shape_that_is_none_is_refused(shape, role):
     from lanemap import LanemapError
-    from lanemap.db.instructions import dimensions
+    from lanemap.db.isa.instructions import dimensions
 
     with pytest.raises(LanemapError, match="write m16n8k16"):
         dimensions(shape, role)
@@ -137,7 +137,7 @@ def test_a_shape_that_is_none_is_refused(shape, role):
 @given(st.sampled_from([each for each in GOOD if each.role == "A" and each.instruction == "mma.sp"]), st.data())
 @settings(max_examples=100)
 def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
-    """A window in the place of another one: its cells are held too often, those of the other one too seldom."""
+    """A window in the place of another one: its cells are held too often, those of the other one too rarely."""
     table = fragment.elements
     one, other = data.draw(st.lists(st.integers(0, len(table) - 1), min_size=2, max_size=2))
     cells = {name: table[name][other] for name in ("row", "col", "col_last")}
@@ -145,7 +145,7 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     found = check(corrupted(fragment, one, **cells))
     width = int(table["col_last"][one] - table["col"][one]) + 1
     named = {words.partition(":")[0] for words in found}
-    often, seldom = f"{width} cells are held too often", rf"{width} cells are held (too seldom|never)"
+    often, seldom = f"{width} cells are held too often", rf"{width} cells are (held too rarely|never held)"
     assert named == set() if same else often in named and len(named) == 2
     assert same or any(re.fullmatch(seldom, each) for each in named)
     lost = check(replace(fragment, elements=np.delete(table, one)))
@@ -157,7 +157,7 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
 def test_a_fragment_without_any_element_holds_none_of_its_cells(fragment):
     rows, cols = fragment.dimensions
     found = check(replace(fragment, elements=fragment.elements[:0]))
-    assert any(f"{rows * cols} cells are held never" in words for words in found)
+    assert any(f"{rows * cols} cells are never held" in words for words in found)
 
 
 def test_every_element_of_a_wmma_operand_is_held_as_often_as_every_other():
@@ -167,6 +167,28 @@ def test_every_element_of_a_wmma_operand_is_held_as_often_as_every_other():
     whole = Fragment("wmma", "m16n16k16", "f16", "A", 8, 2, by_rule(2, cell // 16, cell % 16), qualifiers="row")
     assert check(whole) == []
     assert check(corrupted(whole, 0, row=5)) == [
-        "1 cells are held too often: rows 5 cols 0",
-        "1 cells are held too seldom: rows 0 cols 0",
+        "1 cell is held too often: rows 5 cols 0",
+        "1 cell is held too rarely: rows 0 cols 0",
     ]
+
+
+def test_an_instruction_that_nobody_knows_has_the_lanes_and_the_products_of_its_rows():
+    """Two of AMD's of 64 lanes: 32 x 32 x 8, and 4 x 4 x 4 in sixteen blocks. Nothing of them is found wrong."""
+    lane, i = np.indices((64, 4))
+    whole = Fragment("v_mfma_f32_32x32x8_f16", "m32n32k8", "f16", "A", 2, 2, by_rule(2, lane % 32, lane // 32 * 4 + i))
+    blocks = Fragment(
+        *("v_mfma_f32_4x4x4_16b_f16", "m4n4k4", "f16", "A", 2, 2), by_rule(2, lane % 4, i, computation=lane // 4 + 1)
+    )
+    for each, computations in ((whole, 1), (blocks, 16)):
+        assert (each.threads, each.computations) == (64, computations)
+        assert check(each) == []
+        assert replace(each, elements=each.elements[:128]).threads == 64
+        assert any("64 slots hold nothing" in words for words in check(replace(each, elements=each.elements[:-64])))
+    # Of an unknown vendor, whose groups may be of 32 lanes: as many groups as have the lanes of the rows.
+    table = whole.elements[whole.elements["lane"] < 40]
+    assert [Fragment("x", "m32n32k8", "f16", "A", 2, 2, table[:count]).threads for count in (4, 128, 129)] == [
+        32,
+        32,
+        64,
+    ]
+    assert Fragment("x", "m32n32k8", "f16", "A", 2, 2, None).threads == 32

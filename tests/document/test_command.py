@@ -6,7 +6,7 @@ import os
 import pytest
 
 import lanemap
-from lanemap.db.files import MANIFEST, folder_atomically
+from lanemap.db.store.files import MANIFEST, folder_atomically
 
 from . import pages
 

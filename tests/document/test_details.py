@@ -2,10 +2,9 @@
 
 import pytest
 
-from lanemap.ingest.document import read
+from lanemap.ingest.document import html, read, read_text
 from lanemap.ingest.document.blocks import CLOSE, OPEN, Heading, Paragraph, Row
-from lanemap.ingest.document.entries.operands import operands
-from lanemap.ingest.document.formats import html, read_text
+from lanemap.ingest.document.statements import operands
 
 from . import pages
 

@@ -5,12 +5,9 @@ from functools import cache
 
 import pytest
 
-from lanemap.db.instructions import FORMS
-from lanemap.ingest.document import read, read_documents
-from lanemap.ingest.document.entries.selectors import selectors
-from lanemap.ingest.document.formats import read_text
-from lanemap.ingest.document.report import Kind
-from lanemap.ingest.document.sections import is_storage, sections
+from lanemap.db.isa.forms import FORMS
+from lanemap.ingest.document import read, read_documents, read_text
+from lanemap.ingest.document.sections import Kind, is_storage, sections, selectors
 
 from . import pages
 
@@ -47,15 +44,18 @@ def test_every_form_gives_the_layouts_of_the_catalogue(form, of_form, printed):
 def test_every_form_says_where_it_has_it_from(form, of_form, printed):
     for fragment in of_form(form).source.fragments:
         known = printed[fragment.key]
-        assert fragment.section.startswith("7.")
-        numbers = [figure.split()[0] for figure in (fragment.figures or "").split(", ")]
-        same = fragment.same_as or (fragment.shape, fragment.role, fragment.type) == ("m16n8k16", "C", "f16")
-        if same or fragment.also or known.also:
+        assert fragment.citation.section.startswith("7.")
+        numbers = [figure.split()[0] for figure in (fragment.citation.figures or "").split(", ")]
+        same = fragment.citation.same_as or (fragment.shape, fragment.role, fragment.type) == ("m16n8k16", "C", "f16")
+        if same or fragment.citation.also or known.citation.also:
             continue
         if form in pages.WITHOUT_ANCHORS:
-            assert numbers == [figure.split()[0] for figure in known.figures.split(", ")]
+            assert numbers == [figure.split()[0] for figure in known.citation.figures.split(", ")]
         else:
-            assert (fragment.figures, fragment.anchor) == (known.figures, known.anchor)
+            assert (fragment.citation.figures, fragment.citation.anchor) == (
+                known.citation.figures,
+                known.citation.anchor,
+            )
 
 
 @pytest.mark.parametrize("form", pages.FORMS)
@@ -81,15 +81,15 @@ def test_a_reference_is_resolved_against_the_catalogue_and_said_so(reading, prin
         "not said in what was read: as in ptx-isa-9.1",
     ]
     borrowed = [fragment for fragment in found.source.fragments if fragment.role in "BCD"]
-    assert {fragment.same_as for fragment in borrowed} == {"ptx-isa-9.1 9.7.14.5.7"}
+    assert {fragment.citation.same_as for fragment in borrowed} == {"ptx-isa-9.1 9.7.14.5.7"}
     assert all(fragment.digest == printed[fragment.key].digest for fragment in borrowed)
 
 
 def test_a_reference_without_a_link_is_found_by_its_title(reading):
     found = reading(pages.markdown(pages.FLOAT + pages.SPARSE, links=False))
-    assert {each.same_as for each in found.source.fragments if each.instruction == "mma.sp" and each.role in "BCD"} == {
-        "7.3.2"
-    }
+    assert {
+        each.citation.same_as for each in found.source.fragments if each.instruction == "mma.sp" and each.role in "BCD"
+    } == {"7.3.2"}
 
 
 @pytest.mark.parametrize(("parts", "section"), [(pages.FLOAT, "7.3.2"), ((), "ptx-isa-9.1 9.7.14.5.7")])
@@ -97,7 +97,7 @@ def test_a_reference_may_be_a_link_alone(parts, section, reading):
     text = pages.markdown(parts + pages.SPARSE)
     text = text.replace("in [Matrix Fragments for mma.m16n8k8](#warp", "in [what is said elsewhere](#warp")
     found = reading(text).source.fragments
-    assert {each.same_as for each in found if each.instruction == "mma.sp" and each.role in "BCD"} == {section}
+    assert {each.citation.same_as for each in found if each.instruction == "mma.sp" and each.role in "BCD"} == {section}
 
 
 FLOATING = pages.Head("7.3.4", "Matrix Fragments for `mma.m16n8k16` with floating point type", "made-up-float")
@@ -114,14 +114,14 @@ def referring(parts, kind):
 def test_of_two_sections_of_a_shape_the_one_with_the_nearest_title_is_meant(kind, number, reading):
     floating = (replace(FLOATING, number=number), *pages.FLOAT[2:])
     found = reading(referring(pages.INTEGER + floating, kind)).source.fragments
-    (same_as,) = {each.same_as for each in found if each.instruction == "mma.sp" and each.role in "CD"}
+    (same_as,) = {each.citation.same_as for each in found if each.instruction == "mma.sp" and each.role in "CD"}
     assert same_as == {"integer": "7.3.1", "floating point": number}[kind]
 
 
 @pytest.mark.parametrize(("kind", "section"), [("integer", "9.7.14.5.9"), ("floating point", "9.7.14.5.8")])
 def test_the_nearest_title_is_meant_in_the_catalogue_too(kind, section, reading):
     found = reading(referring((), kind)).source.fragments
-    assert {each.same_as for each in found if each.role in "CD"} == {f"ptx-isa-9.1 {section}"}
+    assert {each.citation.same_as for each in found if each.role in "CD"} == {f"ptx-isa-9.1 {section}"}
 
 
 def test_one_file_or_many_is_all_the_same(tmp_path):
@@ -145,7 +145,7 @@ def test_pages_of_html_in_one_file_are_all_read(form, between):
     lines = page.count("\n") + between.count("\n")
     assert both.blocks[: len(one.blocks)] == one.blocks
     again = both.blocks[-len(one.blocks) :]
-    assert again == tuple(replace(each, line=each.line + lines) for each in one.blocks)
+    assert again == tuple(each._replace(line=each.line + lines) for each in one.blocks)
     assert len(both.blocks) == 2 * len(one.blocks) + ("<p>" in between)
 
 
@@ -173,7 +173,7 @@ def test_sections_of_one_anchor_are_two(reading):
     text = pages.markdown(pages.INTEGER)
     found = reading(text + text.replace("7.3.1", "7.3.9"))
     assert list(found.sheets) == ["mma-16816-i8-f8", "mma-16816-i8-f8-again"]
-    assert all("7.3.9" in each.also for each in found.source.fragments)
+    assert all("7.3.9" in each.citation.also for each in found.source.fragments)
 
 
 def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(reading):
@@ -181,5 +181,5 @@ def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(r
     parts = [part for part in pages.FLOAT if not (isinstance(part, pages.Words) and part.depth == 2)]
     parts = [part for part in parts if not (isinstance(part, pages.Formula) and " for b" in part.text)]
     found = reading(pages.markdown(parts)).source.fragments
-    figures = {each.type: each.figures for each in found if each.role == "B"}
+    figures = {each.type: each.citation.figures for each in found if each.role == "B"}
     assert figures == dict.fromkeys(("f16", "bf16"), "74 #mma-1688-b-f16") | {"tf32": "75 #mma-1688-b-tf32"}

@@ -9,7 +9,7 @@ import pytest
 
 from lanemap.ingest import catalogue
 from lanemap.ingest.document import read
-from lanemap.ingest.document.report import Kind
+from lanemap.ingest.document.sections import Kind
 
 PAGES = Path(os.environ.get("LANEMAP_PTX_DOCS") or os.devnull)
 
@@ -53,7 +53,7 @@ def test_the_pages_say_what_the_catalogue_says(whole):
 
 def test_written_out_they_are_the_catalogue(whole, written, tmp_path, sources):
     assert whole.write(tmp_path) == 21
-    shipped = [each for each in sources["ptx-isa-9.1"].fragments if each.anchor.startswith(READ)]
+    shipped = [each for each in sources["ptx-isa-9.1"].fragments if each.citation.anchor.startswith(READ)]
     assert {each.key: each.digest for each in written(tmp_path)} == {each.key: each.digest for each in shipped}
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from lanemap.db.errors import LanemapError
 from lanemap.ingest import document
-from lanemap.ingest.document import read_documents
-from lanemap.ingest.document.formats import read_text
-from lanemap.ingest.document.report import Kind
+from lanemap.ingest.document import read_documents, read_text
+from lanemap.ingest.document.sections import Kind
 
 from . import pages
 

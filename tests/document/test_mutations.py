@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.db.errors import LanemapError
-from lanemap.ingest.document import Document, read_documents
-from lanemap.ingest.document.formats import read_text
+from lanemap.ingest.document import Document, read_documents, read_text
 
 from . import pages
 

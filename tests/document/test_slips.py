@@ -2,9 +2,9 @@
 
 import pytest
 
-from lanemap.db.formula import FormulaError, parse
-from lanemap.ingest.document.entries import formulas
-from lanemap.ingest.document.report import Kind
+from lanemap.db.layout.formula import FormulaError, parse
+from lanemap.ingest.document import formulas
+from lanemap.ingest.document.sections import Kind
 
 from . import pages
 
@@ -44,6 +44,23 @@ def test_a_slip_is_listed(right, wrong, words, reading):
     found = reading(INTEGER.replace(right, wrong))
     listed = said(found, Kind.SLIP) + said(found, Kind.UNREAD)
     assert any(words in reason for reason in listed), listed
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said_twice"),
+    [
+        ("each holding four `.u8` / `.s8`", "each holding two `.u8` / `.s8`", "hold 4 elements, but 8 are listed"),
+        ("a0, a1, a2, …, a6, a7", "a0, a1, a2, a3", "hold 8 elements, but 4 are listed"),
+    ],
+)
+def test_of_words_and_list_the_one_that_fills_the_matrix_is_believed(right, wrong, said_twice, reading, printed):
+    assert right in INTEGER
+    found = reading(INTEGER.replace(right, wrong))
+    assert any(said_twice in reason for reason in said(found, Kind.SLIP))
+    of_integers = [each for each in found.source.fragments if each.role == "A" and each.type in ("s8", "u8")]
+    assert len(of_integers) == 2
+    for each in of_integers:
+        assert (each.registers, each.slots, each.digest) == (2, 4, printed[each.key].digest)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +133,9 @@ def test_a_bracket_that_is_missing_is_mended_where_there_is_one_way(right, wrong
     (reason,) = said(found, Kind.MENDED)
     assert reason.startswith(f"A: {mended}")
     fragments = [each for each in found.source.fragments if each.role == "A"]
-    assert all(each.digest == printed[each.key].digest and each.mended.startswith(mended) for each in fragments)
+    assert all(
+        each.digest == printed[each.key].digest and each.citation.mended.startswith(mended) for each in fragments
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from lanemap import LanemapError
 
+os_close = os.close
+
 
 class Fault:
     """Counts calls, and fails or kills at the one whose turn it is."""
@@ -25,6 +27,9 @@ class Fault:
 
     def wrapped(self, function: Callable) -> Callable:
         def call(*arguments, **options):
+            if function is os_close:  # what cannot be closed is no longer open, either
+                function(*arguments, **options)
+                return self()
             self()
             return function(*arguments, **options)
 

@@ -1,28 +1,21 @@
-"""Files and folders: wherever a command fails or is killed, the old or the new is there, and litter is swept."""
+"""Files and folders: wherever a command fails or is killed, the old or the new is there."""
 
+import io
 import os
+import signal
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from lanemap.db import files
-from lanemap.db.files import MANIFEST, atomically, folder_atomically
+from lanemap import LanemapError
+from lanemap.db.store.files import MANIFEST, Workspace, atomically, folder_atomically, make_folder
 
 from .conftest import Fault, each_fault, in_child
 
-CALLS = (
-    "open",
-    "close",
-    "fsync",
-    "rename",
-    "replace",
-    "unlink",
-    "rmdir",
-    "mkdir",
-    "chmod",
-    "scandir",
-    "walk",
-    "fdopen",
-)
+CALLS = ("open", "close", "fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "chmod", "scandir", "walk")
 
 
 @pytest.fixture
@@ -30,7 +23,7 @@ def fault(monkeypatch):
     fault = Fault()
     for name in CALLS:
         monkeypatch.setattr(os, name, fault.wrapped(getattr(os, name)))
-    monkeypatch.setattr(files, "_exchange", fault.wrapped(files._exchange))
+    monkeypatch.setattr(io, "open", fault.wrapped(io.open))
     return fault
 
 
@@ -64,58 +57,88 @@ def test_a_file_is_the_old_or_the_new_one(tmp_path, fault, old):
         assert (path.read_text() if path.exists() else None) in (old, "new")
         write(path, "next")
         assert path.read_text() == "next"
-        assert list(tmp_path.iterdir()) == [path]
+        assert {each.name for each in tmp_path.iterdir()} == {path.name}
 
-    assert each_fault(fault, prepare, lambda: write(path, "new"), check) > 12
+    assert each_fault(fault, prepare, lambda: write(path, "new"), check) > 10
 
 
-@pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("old", [None, "old"])
-def test_a_folder_is_the_old_or_the_new_one(tmp_path, monkeypatch, fault, old, exchange):
-    if not exchange:
-        monkeypatch.setattr(files, "_exchange", fault.wrapped(lambda one, other: False))
-    path, other = tmp_path / "folder", tmp_path / "other"
+def test_a_folder_is_the_old_or_the_new_one(tmp_path, fault, old):
+    """One of both is whole, and where it is not in its place the next command says so, and what to do."""
+    path = tmp_path / "folder"
+    aside = tmp_path / ".folder.lanemap-old"
+    said = set()
 
     def prepare():
         clear(tmp_path)
         if old:
             fill(path, old)
 
-    def held():
-        if not path.exists():
+    def held(folder):
+        if not folder.exists():
             return None
-        names = {each.name for each in path.iterdir()} - {"inner", MANIFEST}
-        assert names == {(path / "inner" / "file").read_text()}
+        names = {each.name for each in folder.iterdir()} - {"inner", MANIFEST}
+        assert names == {(folder / "inner" / "file").read_text()}
         return names.pop()
 
     def check():
-        if exchange:
-            assert held() in (old, "new")
-        write(other, "anything")
-        assert held() in (old, "new")
+        whole = held(path) if path.exists() else held(aside)
+        assert whole in (old, "new")
+        if not fault.kills:
+            assert path.exists() == (whole is not None)
+        if not path.exists() and aside.exists():
+            with pytest.raises(LanemapError, match=f"what was there is whole in {aside}: move it back, or remove it"):
+                fill(path, "next")
+            said.add(held(aside))
+            aside.rename(path)
         fill(path, "next")
-        assert held() == "next"
-        assert {each.name for each in tmp_path.iterdir()} == {"folder", "other"}
+        assert held(path) == "next"
+        assert {each.name for each in tmp_path.iterdir()} == {"folder"}
 
     assert each_fault(fault, prepare, lambda: fill(path, "new"), check) > 30
+    assert said == ({old} if old else set())
 
 
-def test_what_another_command_still_writes_is_not_swept(tmp_path):
-    with atomically(tmp_path / "one") as stream:
-        stream.write(b"one")
-        assert in_child(lambda: (write(tmp_path / "two", "two"), fill(tmp_path / "three", "three"))) == 0
-    with folder_atomically(tmp_path / "four", "test") as made:
-        (made / "file").touch()
-        assert in_child(lambda: write(tmp_path / "two", "two")) == 0
-    assert {each.name for each in tmp_path.iterdir()} == {"one", "two", "three", "four"}
-    assert (tmp_path / "one").read_text() == "one"
+def test_a_file_that_another_command_writes_is_left_alone(tmp_path):
+    with atomically(tmp_path / "file") as stream:
+        stream.write(b"mine")
+        write(tmp_path / "file", "theirs")
+        write(tmp_path / "other", "theirs")
+        assert (tmp_path / "file").read_text() == "theirs"
+    assert (tmp_path / "file").read_text() == "mine"
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "other"}
 
 
-@pytest.mark.parametrize(
-    "name", [".one.lanemap~", "one.0123abcd.lanemap~", ".one.0123abcx.lanemap~", ".one.csv.0123abcd"]
-)
-def test_nothing_else_is_swept(tmp_path, name):
-    (tmp_path / name).write_text("mine")
-    (tmp_path / ".link.0123abcd.lanemap~").symlink_to(tmp_path)
-    write(tmp_path / "one", "one")
-    assert {each.name for each in tmp_path.iterdir()} == {"one", name, ".link.0123abcd.lanemap~"}
+def test_a_workspace_goes_with_its_process_and_no_sooner(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def killed():
+        folder = Workspace()
+        Path(folder.name, "upload").write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Workspace() as mine:
+        assert in_child(killed) == -signal.SIGKILL
+        assert len([*tmp_path.iterdir()]) == 2
+        with Workspace() as other:
+            assert {*map(str, tmp_path.iterdir())} == {mine, other}
+    assert not [*tmp_path.iterdir()]
+
+
+def test_two_commands_do_not_write_the_same_folder(tmp_path):
+    with folder_atomically(tmp_path / "one", "test") as made:
+        (made / "file").write_text("mine")
+        with pytest.raises(LanemapError, match="another command writes it now, or one was killed: then remove it"):
+            fill(tmp_path / "one", "theirs")
+    assert {each.name for each in tmp_path.iterdir()} == {"one"}
+    assert (tmp_path / "one" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("how", [lambda path: fill(path, "new"), make_folder])
+def test_no_folder_takes_the_place_of_a_part_of_a_database(tmp_path, end, how):
+    with closing(sqlite3.connect(tmp_path / "layouts.db")) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    with pytest.raises(LanemapError, match="it is a database, or part of one"):
+        how(tmp_path / f"layouts.db{end}")
+    assert [each.name for each in tmp_path.iterdir()] == ["layouts.db"]

@@ -1,20 +1,24 @@
 """Databases: wherever a first start or an import fails or is killed, the old state or the new one is there, whole."""
 
+import gzip
+import json
 import os
 import resource
 import shutil
 import signal
+import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import event
 
 from lanemap import LanemapError
-from lanemap.db import store
-from lanemap.db.connection import connect, state
-from lanemap.db.fragment import Source
-from lanemap.db.location import locate
+from lanemap.db.layout.fragment import Source
+from lanemap.db.store import store
+from lanemap.db.store.connection import connect, state
+from lanemap.db.store.location import SCHEMA_VERSION, locate
 
 from .conftest import Fault, each_fault, in_child
 
@@ -59,8 +63,8 @@ def fault(monkeypatch):
     """A fault at each statement that is written with, before and after it, and at each commit."""
     fault, make = Fault(), store._engine
 
-    def engine(location):
-        made = make(location)
+    def engine(location, mode):
+        made = make(location, mode)
         for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
             event.listen(made, name, lambda *_: translated())
         return made
@@ -143,3 +147,26 @@ def test_a_disk_that_fills_or_fails_at_any_place(tmp_path, fragments, imports, k
         with suppress(FileNotFoundError):
             assert not place.with_name("layouts.db-journal").read_bytes()
     assert len(codes) == 2
+
+
+def test_a_migration_is_done_or_not_begun(tmp_path, fragments, fault):
+    place, folder = tmp_path / "layouts.db", Path(__file__).parent.parent / "compatibility"
+    before = gzip.decompress((folder / "schema-5.db.gz").read_bytes())
+    names = set(json.loads((folder / "expected.json").read_text()))
+
+    def ship():
+        store.ship(locate(place), lambda: [replace(version(fragments, 1), name="shipped")], "first")
+
+    def held():
+        with closing(sqlite3.connect(place)) as connection:
+            schema = dict(connection.execute("SELECT key, value FROM meta"))["schema"]
+            return schema, {name for (name,) in connection.execute("SELECT name FROM source")}
+
+    def check():
+        assert held() in (("5", names), (str(SCHEMA_VERSION), names | {"shipped"}))
+        ship()
+        assert held() == (str(SCHEMA_VERSION), names | {"shipped"})
+        with closing(connect(locate(place))) as reader:
+            reader.verify(rows=True)
+
+    assert each_fault(fault, lambda: place.write_bytes(before), ship, check, every=25) > 10

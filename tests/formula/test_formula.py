@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.formula import Cells, FormulaError, coverage, evaluate_at, parse
+from lanemap.db.layout.formula import Cells, FormulaError, coverage, evaluate_at, parse
 
 LANE, ELEMENT = np.indices((32, 8))
 
@@ -224,10 +224,10 @@ def test_a_formula_that_would_take_forever_is_refused_at_once(formula, words, co
 
 def test_every_formula_of_ptx_is_far_from_the_limits(fragments):
     for fragment in fragments:
-        if fragment.formula:
-            formula = parse(fragment.formula)
+        if fragment.citation.formula:
+            formula = parse(fragment.citation.formula)
             assert max(case.depth for cases in formula.values() for case in cases) < 20
-            assert len(fragment.formula) < 1000
+            assert len(fragment.citation.formula) < 1000
 
 
 def test_threads_of_a_warpgroup():

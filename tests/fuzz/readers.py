@@ -3,15 +3,23 @@
 import io
 import json
 import random
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 
+from lanemap import LanemapError
 from lanemap.capture import recording
-from lanemap.ingest import cute
+from lanemap.db.store.export import DIGEST_KEY, METADATA_KEY
+from lanemap.ingest import cute, document, python
 from lanemap.ingest.table import load
+
+CORPUS = Path(__file__).parent / "corpus"
 
 #: What stands in the place of a number, a text or a whole branch.
 ODD = [
@@ -54,7 +62,73 @@ def table(data, folder):
     return [each.source for each in load(file)]
 
 
-READERS = {"header": header, "capture": capture, "table": table}
+def page(data, folder):
+    file = folder / "a page"
+    file.write_bytes(data)
+    return [each.source for each in document.read([file], "page")]
+
+
+def right(lane, value):
+    return [lane // 4 + value // 2 % 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8]
+
+
+def answered(tasks, *_):
+    """What a right library answers: in the place of its process."""
+    found = []
+    for task in tasks:
+        domain = [*(task["domain"] or ()), 1, 1][:2]
+        values = [right(lane, value) for lane in range(domain[0]) for value in range(domain[1])]
+        found.append({"values": values} if task["domain"] else {"value": "((4,8),(2,2,2)):((32,1),(16,8,128))"})
+    return "1.0", found
+
+
+def mapping(data, folder, answers=answered):
+    file = folder / "a mapping.toml"
+    file.write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(python, "answers", answers)
+        return [each.source for each in python.load(str(file))]
+
+
+def answers(data, folder):
+    """What a process answers, for the entries of the sound mapping."""
+    try:
+        given = msgspec.json.decode(data, type=list[dict[str, Any]])
+    except msgspec.DecodeError as error:  # as of a message on the pipe
+        raise LanemapError(str(error)) from None
+    sound = (CORPUS / "mapping" / "sound.toml").read_bytes()
+    return mapping(sound, folder, lambda tasks, *_: ("1.0", [*given, *[{}] * len(tasks)][: len(tasks)]))
+
+
+READERS = {
+    "header": header,
+    "capture": capture,
+    "table": table,
+    "page": page,
+    "mapping": mapping,
+    "answers": answers,
+}
+
+
+#: Words of pages and mappings, in the place of others.
+WORDS = (
+    "%laneid",
+    "row =",
+    "for ai where i < ",
+    "Figure 84",
+    "| --- |",
+    "<td rowspan=9999>",
+    "</html>",
+    ".f16 / .bf16",
+)
+WORDS += (
+    "Multiplicand A:",
+    "Matrix Fragments for mma.m16n8k16",
+    "a9999",
+    "repeat = [{ times = 16 }]",
+    "[[entry]]",
+    "{0,1}",
+)
 
 
 def changed_text(data, chance):
@@ -75,7 +149,9 @@ def changed_text(data, chance):
                 part = part[::-1]
             case 4:
                 part = list(
-                    chance.choice(("_0", "_99999999999999999999", "-1", "Shape<", "template <class T>", '"', "/*"))
+                    chance.choice(
+                        ("_0", "_99999999999999999999", "-1", "Shape<", "template <class T>", '"', "/*", *WORDS)
+                    )
                 )
             case 5:
                 at = chance.randrange(len(parts))
@@ -136,21 +212,20 @@ def changed_capture(data, chance):
     if chance.randrange(5) == 0:
         return changed_bytes(data, chance)
     file = pq.ParquetFile(io.BytesIO(data))
-    held, said = file.read(), json.loads(file.metadata.metadata[b"lanemap.capture"])
-    said.pop("digest")
+    metadata = file.metadata.metadata
+    held, said = file.read(), json.loads(metadata[METADATA_KEY])
     if chance.randrange(3):
         said = changed_tree(said, chance)
     else:
         held = changed_column(held, chance)
-    if isinstance(said, dict):
-        try:
-            columns = {name: held[name].to_numpy() for name in ("layout", *recording.Element._fields)}
-            said = {**said, "digest": recording._digest(json.loads(json.dumps(said)), columns)}
-        except (KeyError, ValueError):
-            said = {**said, "digest": "0"}
     text = json.dumps(said).encode()
+    try:
+        columns = {name: held[name].to_numpy() for name in ("layout", *recording.Element._fields)}
+        digest = recording._digest(text, columns).encode()
+    except (KeyError, ValueError, TypeError):
+        digest = b"0"
     stream = io.BytesIO()
-    pq.write_table(held.replace_schema_metadata({b"lanemap.capture": text}), stream)
+    pq.write_table(held.replace_schema_metadata({METADATA_KEY: text, DIGEST_KEY: digest}), stream)
     return stream.getvalue()
 
 
@@ -171,7 +246,15 @@ def changed_table(data, chance):
     return changed_bytes(stream.getvalue(), chance) if chance.randrange(2) else stream.getvalue()
 
 
-CHANGES = {"header": changed_text, "capture": changed_capture, "table": changed_table}
+def changed_answers(data, chance):
+    return json.dumps(changed_tree(json.loads(data), chance)).encode()
+
+
+CHANGES = dict.fromkeys(READERS, changed_text) | {
+    "capture": changed_capture,
+    "table": changed_table,
+    "answers": changed_answers,
+}
 
 
 def changed(reader, data, seed):

@@ -1,8 +1,9 @@
-import importlib.util
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from ..toolchain import program
 
 
 @pytest.fixture
@@ -30,9 +31,6 @@ def ptxas():
     """A function that assembles a file for a target, with the assembler in the package nvidia-cuda-nvcc."""
 
     def assemble(source: Path, target: str) -> None:
-        package = importlib.util.find_spec("nvidia")
-        places = package.submodule_search_locations if package else []
-        program = next(found for each in places or [] for found in Path(each).glob("*/bin/ptxas"))
-        subprocess.run([program, f"-arch={target}", source, "-o", "/dev/null"], check=True)
+        subprocess.run([program("ptxas"), f"-arch={target}", source, "-o", "/dev/null"], check=True)
 
     return assemble

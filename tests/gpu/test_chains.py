@@ -116,7 +116,7 @@ class Kernel:
 
     def multiply(self, shape, type_, result, a, b, c=None):
         """Registers of D, to which the product is added if there are some."""
-        from lanemap.db.forms import every
+        from lanemap.db.isa.forms import every
 
         known = (each for each in every() if hasattr(each, "a") and (each.name, each.shape) == (self.name, shape))
         form = next(each for each in known if (each.a, each.b, each.c, each.d) == (type_, type_, result, result))
@@ -195,7 +195,7 @@ def by_register(told):
 
 def first_product(made, told, shape, type_, random):
     """The tiles of D as a chain counts them, and the matrix that they make."""
-    from lanemap.db.instructions import dimensions
+    from lanemap.db.isa.instructions import dimensions
 
     (m, k), (_, n) = dimensions(shape, "A"), dimensions(shape, "B")
     down, across = told.tiles[0][::-1] if told.transposed else told.tiles[0]
@@ -212,7 +212,7 @@ def first_product(made, told, shape, type_, random):
 
 def second_product(made, told, taken, middle, random):
     """The registers of each D, and the matrix that each must hold, of the taken operand times another one."""
-    from lanemap.db.instructions import dimensions
+    from lanemap.db.isa.instructions import dimensions
 
     second, (down, across) = told.second, told.tiles[1]
     left, which = second.role == "A", (second.shape, second.type)

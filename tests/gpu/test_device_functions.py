@@ -48,15 +48,15 @@ def build(folder):
     """Writes the kernels of every layout that ships as PTX, and the rows that they are about."""
     import lanemap
     from lanemap.db.lookup import Query, read_fragments
-    from lanemap.db.notation import cpp
+    from lanemap.db.render.notation.cpp import CPP
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, lanemap.open(Path(place) / "layouts.db") as database:
         found = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
         distinct = list({(each.digest, each.registers, each.slots, each.dimensions): each for each in found}.values())
         rows = {f"layout{n}": each.elements for n, each in enumerate(distinct)}
-    texts = [cpp.compose(each, f"layout{n}") for n, each in enumerate(distinct)]
-    parts = [cpp.NOTATION.before, *texts, cpp.NOTATION.after]
+    texts = [CPP.compose(each, f"layout{n}") for n, each in enumerate(distinct)]
+    parts = [CPP.before, *texts, CPP.after]
     for n, text in enumerate(texts):
         parameters = re.search(r"place find\((.*)\)", text)
         called = ", ".join(re.findall(r"int (?:/\*)?(\w+)", parameters[1])) if parameters else ""

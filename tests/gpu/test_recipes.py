@@ -68,7 +68,7 @@ def encoded(matrix, type_):
 
 def moves(made, registers, start, table):
     """The text of each move of a recipe, whose tile begins at ``start`` and whose addresses in ``table``, in bytes."""
-    from lanemap.db.recipe import mnemonic
+    from lanemap.db.flow.recipe import mnemonic
 
     for step, used in enumerate(made.moves):
         regs = sorted({each.reg for each in made.addresses if each.step == step})
@@ -86,15 +86,14 @@ def offsets(made):
 
 def kernel(n, case, database):
     """The text of one kernel, what it is given, and what it must give."""
-    from lanemap.db.forms import select
-    from lanemap.db.instructions import Form
+    from lanemap.db.isa.names import select
 
     name, shape, type_, *majors, count = case
     own = tuple(majors[:2]) if name == "wmma" else ("row", "col")
     form = next(
         form
         for form in select(name, shape, type_)
-        if isinstance(form, Form) and form.majors == own and (form.b, form.c, form.d) == (type_, "f32", "f32")
+        if form.majors == own and (form.b, form.c, form.d) == (type_, "f32", "f32")
     )
     loaded = [
         database.recipe("ldmatrix m8n8 b16 r", f"{name} {shape} {type_} {role}", major=major, count=each)

@@ -16,11 +16,9 @@ from pathlib import Path
 
 import lanemap
 from lanemap.capture import recording
-from lanemap.db.fragment import Fragment
+from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import catalogue, cute, tensor_layouts
-from lanemap.ingest.cute.copy import copy
-from lanemap.ingest.cute.operation import atom
-from lanemap.ingest.cute.tree import locate
+from lanemap.ingest.cute.atoms import atom
 from lanemap.ingest.imported import Skipped
 
 #: The registers of what moves matrices, by the name of the array: what is read, and what is written.
@@ -36,17 +34,12 @@ def others():
 
 def of_cutlass(path: Path) -> Iterator[tuple[str, str, object, list[Fragment], str]]:
     """Every array of registers: the operation, the role, its struct, the fragments made of it, and why none is."""
-    tree = locate(path)
-    reading = cute._Reading(Path(tree.root))
-    headers = [header for header in map(reading.header, tree.headers) if header]
-    waiting = list(headers)
-    while waiting:
-        waiting += reading.included(waiting.pop())
-    library = reading.library
-    for struct in (struct for header in headers for struct in header.structs if library.pattern(struct)):
-        copied = struct.name.last.name == "Copy_Traits"
+    tree = cute.Tree(path)
+    library = tree.library
+    for struct in (struct for header in tree.headers for struct in header.structs if library.pattern(struct)):
+        copied = struct.name.name == "Copy_Traits"
         for name, operation in library.operations(struct):
-            made = list((copy if copied else atom)(library, name, operation, "op"))
+            made = list(atom(library, name, operation, "op"))
             for array, text in operation.members.items():
                 role = array.removesuffix("Registers")
                 if role == array or text == "void":

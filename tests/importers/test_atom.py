@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db.structure import check
-from lanemap.ingest.atom import AtomLayout, fragment, lanes
+from lanemap.db.layout.algebra import strided
+from lanemap.db.layout.structure import check
+from lanemap.ingest.atom import AtomLayout, atom_operand, lanes, move_fragments
 from lanemap.ingest.mnemonic import instruction, move
-from lanemap.ingest.move import fragments
-from lanemap.ingest.shape_stride import layout
 
 F16 = instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32")
 SPARSE = instruction("mma.sync.aligned.kind::f8f6f4.sp::ordered_metadata.m16n8k64.row.col.f32.e4m3.e5m2.f32 ")
-A = layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
-B = layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
-WARP = layout(32)
-QUAD_PAIR = layout((4, 2), (1, 16))
+A = strided(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
+B = strided(((4, 8), (2, 2)), ((16, 1), (8, 64)))
+WARP = strided(32)
+QUAD_PAIR = strided((4, 2), (1, 16))
 
 
 @pytest.mark.parametrize(
@@ -35,13 +34,8 @@ QUAD_PAIR = layout((4, 2), (1, 16))
 )
 def test_mnemonics(mnemonic, name, shape, majors, types):
     found = instruction(mnemonic)
-    assert (found.name, found.shape, " ".join(found.majors.values()), " ".join(found.types.values())) == (
-        name,
-        shape,
-        majors,
-        types,
-    )
-    assert list(found.types) == list("DABC")
+    assert (found.name, found.shape, " ".join(found.majors)) == (name, shape, majors)
+    assert " ".join(found.types[role] for role in "DABC") == types
     assert SPARSE.name == "mma.sp"
 
 
@@ -58,17 +52,17 @@ def test_a_quad_pair_is_four_computations():
 @pytest.mark.parametrize("threads", [1, 64, 128])
 def test_other_numbers_of_threads_are_refused(threads):
     with pytest.raises(LanemapError, match=f"^{threads} thread"):
-        lanes(layout(threads))
+        lanes(strided(threads))
 
 
-@pytest.mark.parametrize("threads", [layout(8, 3), layout(32, 2), layout(8, 0)])
+@pytest.mark.parametrize("threads", [strided(8, 3), strided(32, 2), strided(8, 0)])
 def test_threads_that_do_not_fill_a_warp_are_refused(threads):
     with pytest.raises(LanemapError, match="do not fill a group of 32"):
         lanes(threads)
 
 
 def test_a_dense_operand_by_hand():
-    found = fragment(F16, "A", AtomLayout(A, 4, 2), WARP)
+    found = atom_operand(F16, "A", AtomLayout(A, 4, 2), WARP)
     for lane, reg, slot, row, col, col_last, computation in found.elements.tolist():
         assert row == lane // 4 + 8 * (reg % 2)
         assert col == col_last == lane % 4 * 2 + slot + 8 * (reg // 2)
@@ -78,7 +72,7 @@ def test_a_dense_operand_by_hand():
 
 
 def test_b_is_turned_over():
-    found = fragment(F16, "B", AtomLayout(B, 2, 2), WARP)
+    found = atom_operand(F16, "B", AtomLayout(B, 2, 2), WARP)
     for lane, reg, slot, row, col, _, _ in found.elements.tolist():
         assert (row, col) == (lane % 4 * 2 + slot + 8 * reg, lane // 4)
     assert found.dimensions == (16, 8)
@@ -88,8 +82,8 @@ def test_b_is_turned_over():
 @pytest.mark.parametrize(("chunk", "slots", "per_chunk"), [(4, 4, 2), (8, 4, 4)])
 def test_a_sparse_element_has_its_chunk_as_its_window(chunk, slots, per_chunk):
     values = 32
-    held = layout(((4, 8), (8, 2, 2)), ((128, 1), (16, 8, 512)))
-    found = fragment(SPARSE, "A", AtomLayout(held, 4, slots, chunk), WARP)
+    held = strided(((4, 8), (8, 2, 2)), ((128, 1), (16, 8, 512)))
+    found = atom_operand(SPARSE, "A", AtomLayout(held, 4, slots, chunk), WARP)
     assert values // 2 == 4 * slots
     for lane, reg, slot, row, col, col_last, _ in found.elements.tolist():
         assert row == lane // 4 + 8 * (reg % 2)
@@ -99,8 +93,8 @@ def test_a_sparse_element_has_its_chunk_as_its_window(chunk, slots, per_chunk):
 
 
 def test_metadata_belongs_to_the_type_of_a():
-    held = layout(((2, 2, 8), 32), ((8, 512, 1), 16))
-    found = fragment(SPARSE, "E", AtomLayout(held, 1, 16, 4), WARP, 0)
+    held = strided(((2, 2, 8), 32), ((8, 512, 1), 16))
+    found = atom_operand(SPARSE, "E", AtomLayout(held, 1, 16, 4), WARP, 0)
     assert (found.type, found.major, found.selector) == ("e4m3", None, 0)
     assert check(found) == []
     third = found.elements[(found.elements["lane"] == 7) & (found.elements["slot"] == 5)]
@@ -119,26 +113,26 @@ def test_metadata_belongs_to_the_type_of_a():
 )
 def test_layouts_that_do_not_fit_are_refused(operand, threads, words):
     with pytest.raises(LanemapError, match=words):
-        fragment(F16, "A", operand, threads)
+        atom_operand(F16, "A", operand, threads)
 
 
 def test_two_slots_of_one_cell_are_imported_and_found():
     """A layout that is wrong is what an import is for: it comes in, and the structural check says so."""
-    overlapping = layout(((4, 8), (2, 2)), ((8, 1), (8, 64)))
-    found = fragment(F16, "B", AtomLayout(overlapping, 2, 2), WARP)
+    overlapping = strided(((4, 8), (2, 2)), ((8, 1), (8, 64)))
+    found = atom_operand(F16, "B", AtomLayout(overlapping, 2, 2), WARP)
     assert any("held too often" in words for words in check(found))
     assert np.unique(found.elements["row"]).size < 16
 
 
 def test_a_move_whose_registers_are_not_those_of_the_instruction_is_refused():
     key = move("ldmatrix.sync.aligned.m8n8.x1.shared.b16")
-    rows = layout(((8, 4), 128), ((128, 0), 1))
-    held, given = fragments(key, rows, layout((32, 32), (32, 1)), "here")
+    rows = strided(((8, 4), 128), ((128, 0), 1))
+    held, given = move_fragments(key, rows, strided((32, 32), (32, 1)), "here")
     assert all((each.row, each.col) == (each.lane // 4, each.lane % 4 * 2 + each.slot) for each in held.records())
     assert [(each.lane, each.row) for each in given.records()] == [(row, row) for row in range(8)]
     for wrong, words in (
-        (layout((32, (2, 16)), (32, (16, 1))), "does not keep the 16 bits of an element together"),
-        (layout((32, 16), (32, 1)), "for 16 bits of 32 threads"),
+        (strided((32, (2, 16)), (32, (16, 1))), "does not keep the 16 bits of an element together"),
+        (strided((32, 16), (32, 1)), "for 16 bits of 32 threads"),
     ):
         with pytest.raises(LanemapError, match=words):
-            list(fragments(key, rows, wrong, "here"))
+            list(move_fragments(key, rows, wrong, "here"))

@@ -1,14 +1,17 @@
 """Headers written for these tests: one for each thing that C++ can say and one for each that cannot be read."""
 
 import os
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap import LanemapError
+from lanemap.db.isa.forms import mixed
 from lanemap.ingest import cute
 from lanemap.ingest.cute.header import parse_header, parse_type
+from lanemap.ingest.mnemonic import instruction
 
 from ..modes import examples
 
@@ -143,6 +146,23 @@ def test_templates_bind_their_parameters(load, plain):
     same(load(primary + special + shape), plain)
 
 
+@pytest.mark.parametrize(("shape", "exists"), [("m16n8k16", False), ("m8n8k4", True)])
+def test_c_has_a_type_of_its_own(load, shape, exists):
+    """Whether PTX has such a form or not: D of f32 from C of f16."""
+    mnemonic = f"mma.sync.aligned.{shape}.row.col.f32.f16.f16.f16"
+    assert (mnemonic in {form.mnemonic for form in mixed()}) == exists
+    known = instruction(mnemonic)
+    assert [known.key(role).type for role in "ABCD"] == ["f16", "f16", "f16", "f32"]
+    if not exists:
+        found = load(operation(mnemonic=mnemonic) + traits())
+        assert {each.role: each.type for each in found.source.fragments} == {
+            "A": "f16",
+            "B": "f16",
+            "C": "f16",
+            "D": "f32",
+        }
+
+
 def test_one_pattern_is_for_many_operations(load):
     many = "".join(
         operation(mnemonic=MNEMONIC.replace(".f16.f16", f".{type_}.{type_}")).replace(
@@ -203,7 +223,7 @@ def test_an_operation_may_be_a_template(load, plain):
     assert {role: each.digest for role, each in by_role(found).items()} == {
         role: each.digest for role, each in plain.items()
     }
-    assert by_role(found)["A"].origin.endswith(".hpp:18 Gen<a, T>")
+    assert by_role(found)["A"].citation.origin.endswith(".hpp:18 Gen<a, T>")
 
 
 def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
@@ -324,6 +344,16 @@ def test_a_long_chain_of_aliases_is_refused_and_not_tried(load):
     assert "too many" in reasons(found)["Op A"]
 
 
+def test_traits_that_are_repeated_take_no_longer_each(load):
+    def took(times):
+        began = time.process_time()
+        assert load(operation() + traits() * times).source.fragments
+        return time.process_time() - began
+
+    took(1)  # the grammar is made
+    assert took(8000) < 8 * took(2000)
+
+
 def test_no_path_and_no_headers(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(LanemapError, match="name a CUTLASS source tree"):
@@ -395,3 +425,10 @@ def test_a_pipe_in_a_tree_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(folder / "mma_traits_sm80.hpp")
     with pytest.raises(LanemapError, match="mma_traits_sm80.hpp is not a file"):
         cute.load(tmp_path)
+
+
+def test_a_number_of_thousands_of_digits_is_no_constant(load):
+    """Nor a traceback: Python refuses to read one."""
+    digits = "9" * 5000
+    found = load(operation().replace("{", f"{{ static constexpr int bidA = {digits};", 1) + traits())
+    assert len(found.source.fragments) == 4

@@ -103,6 +103,11 @@ def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
     assert file.read_bytes() == before
 
 
+def test_a_name_has_300_characters_at_most(refused, run, file, mine):
+    refused("import", "table", mine, "--name", "x" * 301, db=file, words=("it has 301 characters, and 300 at most",))
+    assert run("import", "table", mine, "--name", "x" * 300, db=file).code == 0
+
+
 @pytest.mark.parametrize("name", ["", " ", " x", "x ", "a\nb", "a\x1b[31mb", "a\u2028b", "\udcff"])
 def test_a_name_is_a_line_of_text(refused, file, mine, name):
     before = file.read_bytes()
@@ -157,9 +162,26 @@ def test_from_python(file, mine):
 
 
 def test_the_command_offers_every_kind(run):
-    from lanemap.cli import import_
+    from lanemap.cli import load
 
-    assert import_._kinds("") == ["capture", *IMPORTERS]
-    assert import_._kinds("T") == ["tensor-layouts", "table"]
+    assert load._kinds(None, "") == ["capture", *IMPORTERS]
+    assert load._kinds(None, "T") == ["tensor-layouts", "table"]
     shown = " ".join(run("import", "--help").out.split())
     assert ", ".join(["capture", *IMPORTERS]) in shown
+
+
+def test_of_many_sources_an_unknown_name_gets_the_nearest(run, refused, tmp_path, own):
+    table = tmp_path / "many.csv"
+    rows = (f"m8n8k16,s8,A,0,0,0,0,0,library-{n}" for n in range(20))
+    table.write_text("\n".join(["shape,type,role,lane,reg,slot,row,col,source", *rows, ""]))
+    run("import", "table", table, db=own)
+    for arguments in (
+        ("show", "m8n8k16", "s8", "A", "--source", "libary-7"),
+        ("remove", "libary-7"),
+        ("diff", "libary-7"),
+    ):
+        result = run(*arguments, db=own)
+        assert result.code == 2
+        assert "library-7" in result.err
+        assert "lanemap list sources" in result.err
+        assert "ptx-isa" not in result.err

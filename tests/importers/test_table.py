@@ -15,10 +15,11 @@ import pytest
 
 import lanemap
 from lanemap import LanemapError
-from lanemap.db import files, lookup
-from lanemap.db.export import WRITERS, layout_table
+from lanemap.db import lookup
+from lanemap.db.layout.structure import check
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.seal import sealed
+from lanemap.db.store import files
+from lanemap.db.store.export import WRITERS, layout_table, sealed
 from lanemap.ingest.table import columns, load
 
 HEADER = "shape,type,role,lane,reg,slot,row,col"
@@ -189,6 +190,70 @@ def test_the_eight_columns_are_enough(fragments, tmp_path):
             assert found.key == fragment.key
 
 
+def mma_fragment(fragments, role, type_="f16", shape="m16n8k16"):
+    return next(
+        each
+        for each in fragments
+        if (each.instruction, *each.key[1:4]) == ("mma", shape, type_, role) and each.has_rows
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "type_", "role"), [("m16n8k16", "f16", "A"), ("m16n8k32", "s8", "B"), ("m8n8k4", "f64", "D")]
+)
+def test_a_value_counts_the_slots_of_the_registers_of_a_lane(table, fragments, shape, type_, role):
+    one = mma_fragment(fragments, role, type_, shape)
+    rows = (f"{shape},{type_},{role},{e.lane},{e.reg * one.slots + e.slot},{e.row},{e.col}" for e in one.records())
+    ((found,),) = (source.fragments for source in table("shape,type,role,lane,value,row,col", *rows))
+    assert found.same_layout(one)
+
+
+@pytest.mark.parametrize(
+    ("role", "move", "cell"),
+    [
+        ("A", "ldmatrix.x4", lambda lane: (lane % 16, lane // 16 * 8)),
+        ("A", "ldmatrix.x4.trans", lambda lane: (lane // 8 % 2 * 8, lane % 8 + lane // 16 * 8)),
+        ("B", "ldmatrix.x2", lambda lane: (lane // 8 * 8, lane % 8)),
+        ("B", "ldmatrix.x2.trans", lambda lane: (lane, 0)),
+        ("D", "stmatrix.x2", lambda lane: (lane, 0)),
+    ],
+)
+def test_addresses_become_the_registers_that_are_loaded_from_them(table, fragments, role, move, cell):
+    """The warp's matrices by hand: rows of eight from its lanes, in the order of the registers."""
+    lanes = range(32 if "x4" in move else 16)
+    rows = (f"m16n8k16,f16,{role},{lane},{','.join(map(str, cell(lane)))},{move}" for lane in lanes)
+    ((found,),) = (source.fragments for source in table("shape,type,role,lane,row,col,move", *rows))
+    assert found.same_layout(mma_fragment(fragments, role))
+
+
+def test_a_column_says_where_rows_come_from(table):
+    rows = [f"m8n8k16,s8,A,{lane},0,0,{lane // 4},{lane % 4},tile.cu:{7 + lane % 2}" for lane in range(4)]
+    ((found,),) = (source.fragments for source in table("shape,type,role,lane,reg,slot,row,col,origin", *rows))
+    assert found.citation.origin == "tile.cu:7; tile.cu:8"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("shape,type,role,lane,row,col,move", "m16n8k16,f16,A,0,0,0,ldmatrix.x3"), "invalid move 'ldmatrix.x3'"),
+        (("shape,type,role,lane,row,col,move", "m16n8k16,f16,A,0,0,4,ldmatrix.x4"), "not a multiple of 16 bytes"),
+        (
+            ("shape,type,role,lane,row,col,move", *["m16n8k16,f16,A,0,0,0,ldmatrix.x4"] * 2),
+            "a lane from 0 to 31 gives one",
+        ),
+        (("shape,type,role,lane,row,col,move", "m16n8k16,f16,A,32,0,0,ldmatrix.x4"), "a lane from 0 to 31 gives one"),
+        (("shape,type,role,lane,row,col,move", "m16n8k8,tf32,A,0,0,0,ldmatrix.x4.trans"), "moves units of 16 bits"),
+        (("instruction,shape,type,role,lane,row,col,move", "v_x,m4n4k4,f16,A,0,0,0,ldmatrix.x4"), "that Lanemap knows"),
+        (("shape,type,role,lane,value,row,col", "m16n8k16,f16,A,0,,0,0"), "neither reg and slot nor a value"),
+        (("shape,type,role,lane,value,row,col", "m16n8k16,f16,A,0,-1,0,0"), "reg -1 is outside"),
+        (("shape,type,role,lane,row,col", "m16n8k16,f16,A,0,0,0"), "lacks reg, slot"),
+    ],
+)
+def test_places_that_are_none_are_refused(table, lines, words):
+    with pytest.raises(LanemapError, match=words):
+        table(*lines)
+
+
 def test_names_are_read_in_any_case_and_with_ptx_dots(table):
     (source,) = table(HEADER + ",instruction,major", " M16N8K16 ,.F16,a,5,1,0,9,2,MMA,ROW")
     assert source.fragments[0].key == ("mma", "m16n8k16", "f16", "A", "row", None, None)
@@ -207,6 +272,60 @@ def test_one_source_for_each_name(table):
 def test_a_gap_is_an_empty_field_and_nothing_else(table):
     found = table(HEADER + ",source", ROW + ",NA", ROW + ",null")
     assert [source.name for source in found] == ["NA", "null"]
+
+
+UNKNOWN = HEADER + ",instruction"
+
+
+def test_an_instruction_that_lanemap_has_never_heard_of_has_types_of_its_own(table):
+    row = "m32n32k4,xf32,A,63,0,0,31,3,v_mfma_f32_32x32x4_xf32"
+    (source,) = table(UNKNOWN + ",bits", row + ",32", row.replace("xf32,A", "i8,B").replace("31,3", "3,31") + ",8")
+    assert [(each.type, each.registers, each.slots) for each in source.fragments] == [("xf32", 1, 1), ("i8", 1, 4)]
+    assert {each.threads for each in source.fragments} == {64}
+    assert not any("outside" in words for each in source.fragments for words in check(each))
+
+
+def test_a_type_keeps_its_name_and_width_where_the_instruction_is_unknown(table):
+    for name, slots in (("i8", 4), ("half", 2), ("f16", 2), ("s4", 8)):
+        (source,) = table(UNKNOWN, ROW.replace("f16", name) + ",somebodys")
+        assert [(each.type, each.slots) for each in source.fragments] == [(name, slots)]
+    both = table(UNKNOWN, ROW.replace("f16", "half") + ",somebodys", ROW.replace("f16", "half") + ",mma")
+    assert [each.type for each in both[0].fragments] == ["half", "f16"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ((UNKNOWN, ROW.replace("f16", "xf32") + ",x"), "xf32 is not a type that Lanemap knows: say how wide it is"),
+        ((UNKNOWN, ROW.replace("f16", "fp8") + ",x"), "say how wide it is in a column bits"),
+        ((UNKNOWN + ",bits", ROW + ",x,16", ROW.replace(",5,", ",6,") + ",x,8"), "bits 8, 16 is not one width of 1 to"),
+        ((UNKNOWN + ",bits", ROW + ",x,33"), "bits 33 is not one width of 1 to 32"),
+        ((UNKNOWN + ",bits", ROW + ",x,0"), "bits 0 is not one width of 1 to 32"),
+        ((HEADER, "m16n16k16,f16,A,5,1,0,9,2"), "mma has no m16n16k16: it has m8n8k4, m8n8k16, "),
+        ((HEADER, "m16n8k8,s8,A,5,1,0,5,2"), "mma m16n8k8 has no A of s8: its types are bf16, f16, f64, tf32"),
+        ((HEADER, "m16n8k16,f32,A,5,1,0,5,2"), "mma m16n8k16 has no A of f32: its types are "),
+        ((HEADER, "m8n8k4,s32,C,5,1,0,5,2"), "mma m8n8k4 has no C of s32: its types are f16, f32, f64"),
+    ],
+)
+def test_what_an_instruction_does_not_have_is_refused_with_what_there_is(table, lines, words):
+    with pytest.raises(LanemapError) as error:
+        table(*lines)
+    assert words in str(error.value)
+
+
+def test_a_sparse_operand_without_windows_is_said_aloud(tmp_path):
+    row = "m16n8k32,f16,{},{},0,0,0,2,mma.sp,{}"
+    header = UNKNOWN + ",col_last\n"
+    rows = [row.format(*each) for each in (("A", 0, ""), ("A", 1, 3), ("E", 0, ""), ("B", 0, ""))]
+    (tmp_path / "mine.csv").write_text(header + "\n".join(rows) + "\n")
+    (found,) = load(tmp_path / "mine.csv")
+    assert [(each.name, each.reason) for each in found.findings] == [
+        (
+            f"{role} of mma.sp m16n8k32 f16",
+            f"1 of {count} rows have no col_last: each claims one exact column, not a window",
+        )
+        for role, count in (("A", 2), ("E", 1))
+    ]
 
 
 def test_selectors_tell_fragments_apart(table):
@@ -288,6 +407,19 @@ def test_a_truncated_file_is_refused(exported, form, tmp_path):
         with pytest.raises(LanemapError) as error:
             read_table(tmp_path / "cut")
         assert "\n" not in str(error.value)
+
+
+def test_a_stream_of_arrow_is_read_as_a_file_is(exported, tmp_path):
+    whole, piped = io.BytesIO(), io.BytesIO()
+    WRITERS["arrow"](exported.slice(0, 500), whole)
+    WRITERS["arrow"](exported.slice(0, 500), piped, piped=True)
+    for name, stream in (("file", whole), ("stream", piped)):
+        (tmp_path / name).write_bytes(stream.getvalue())
+    assert digests(read_table(tmp_path / "stream")) == digests(read_table(tmp_path / "file"))
+    for length in (len(piped.getvalue()) - 1, len(piped.getvalue()) - 8, len(piped.getvalue()) // 2, 100, 4):
+        (tmp_path / "cut").write_bytes(piped.getvalue()[:length])
+        with pytest.raises(LanemapError, match="cut off|Arrow"):
+            read_table(tmp_path / "cut")
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from lanemap.db.structure import check
+from lanemap.db.layout.structure import check
 
 #: Table 36: the types of scales, for each number of them in a row of A; and what has them.
 SHAPES = {1: {"mma": "m16n8k32", "mma.sp": "m16n8k64"}, 2: {"mma": "m16n8k64", "mma.sp": "m16n8k128"}}
@@ -97,5 +97,5 @@ def test_each_element_of_a_and_b_has_a_scale(scales, sources):
 
 def test_where_they_stand(scales):
     for key, each in scales.items():
-        assert (each.section, each.anchor) == ("9.7.14.3", "warp-level-block-scaling")
-        assert re.findall(r"(\d+) #", each.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]
+        assert (each.citation.section, each.citation.anchor) == ("9.7.14.3", "warp-level-block-scaling")
+        assert re.findall(r"(\d+) #", each.citation.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.instructions import dimensions
-from lanemap.db.structure import check
+from lanemap.db.isa.instructions import dimensions
+from lanemap.db.layout.fragment import Citation
+from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
 # What the list says, shape by shape: the types of A and B, then those of C and D.
@@ -101,16 +102,18 @@ def test_slots_are_as_wide_as_the_type_or_its_container(sources):
 
 def test_each_section_has_its_number_anchor_and_figures(sources):
     fragments = sources["ptx-isa-9.1"].fragments
-    numbers = {each.section for each in fragments}
+    numbers = {each.citation.section for each in fragments}
     assert numbers == {f"9.7.14.5.{n}" for n in range(1, 14)} | {f"9.7.14.6.2.{n}" for n in range(1, 9)}
     for each in fragments:
-        assert re.fullmatch(r"warp-level-matrix-fragment-(sparse-)?mma-\d+[a-z0-9-]*", each.anchor)
-        assert re.fullmatch(r"\d+ #[a-z0-9-]+(, \d+ #[a-z0-9-]+)*", each.figures)
-        assert (each.formula is None) == (each.elements is None) == (each.status == "figure-only")
+        assert re.fullmatch(r"warp-level-matrix-fragment-(sparse-)?mma-\d+[a-z0-9-]*", each.citation.anchor)
+        assert re.fullmatch(r"\d+ #[a-z0-9-]+(, \d+ #[a-z0-9-]+)*", each.citation.figures)
+        assert (each.citation.formula is None) == (each.elements is None) == (each.status == "figure-only")
 
 
 def test_figures_run_through_without_a_gap(sources):
-    numbers = {int(n) for each in sources["ptx-isa-9.1"].fragments for n in re.findall(r"(\d+) #", each.figures)}
+    numbers = {
+        int(n) for each in sources["ptx-isa-9.1"].fragments for n in re.findall(r"(\d+) #", each.citation.figures)
+    }
     assert numbers == set(range(46, 104)) | set(range(118, 148))
 
 
@@ -126,27 +129,27 @@ def test_only_what_is_drawn_has_no_rows(sources):
 def test_references_bring_the_layout_they_name(sources):
     by_key = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
     for each in by_key.values():
-        if each.same_as and each.role == "B":
+        if each.citation.same_as and each.role == "B":
             dense = by_key["mma", *each.key[1:]]
-            assert (each.digest, each.formula) == (dense.digest, dense.formula)
-            assert each.same_as == dense.section
+            assert (each.digest, each.citation.formula) == (dense.digest, dense.citation.formula)
+            assert each.citation.same_as == dense.citation.section
 
 
 def test_structural_findings_are_just_the_errata(sources):
     printed, corrected = sources["ptx-isa-9.1"], sources["ptx-isa-9.1+errata"]
     assert [each for each in corrected.fragments if check(each)] == []
     wrong = {each.key for each in printed.fragments if check(each)}
-    assert wrong == {each.key for each in corrected.fragments if each.erratum}
+    assert wrong == {each.key for each in corrected.fragments if each.citation.erratum}
     assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}
 
 
 def test_an_erratum_changes_only_its_own_fragment(sources):
     for printed, corrected in zip(*(source.fragments for source in sources.values()), strict=True):
         assert printed.key == corrected.key
-        assert (printed.digest == corrected.digest) == (corrected.erratum is None)
-        if corrected.erratum:
-            assert corrected.evidence
-            assert corrected.formula != printed.formula
+        assert (printed.digest == corrected.digest) == (corrected.citation.erratum is None)
+        if corrected.citation.erratum:
+            assert corrected.citation.evidence
+            assert corrected.citation.formula != printed.citation.formula
 
 
 def test_cells_forward_and_back(fragments):
@@ -269,4 +272,4 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
 def test_sections_that_contradict_each_other_are_refused(sources):
     one, other = sources["ptx-isa-9.1"].fragments[0], sources["ptx-isa-9.1"].fragments[4]
     with pytest.raises(lanemap.LanemapError, match="disagree on A of mma m8n8k4 f16"):
-        catalogue._merge([one, replace(one, elements=other.elements, section="2")])
+        catalogue._merge([one, replace(one, elements=other.elements, citation=Citation("2"))])

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from lanemap.db.structure import check
+from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
 from ..shipped import recorded
@@ -66,7 +66,7 @@ def test_only_what_is_drawn_has_no_rows(documented):
             only_drawn = each.instruction in WARPGROUP or (each.instruction, each.shape) in drawn
             assert each.has_rows != only_drawn
             assert each.status == ("figure-only" if only_drawn else "documented")
-            assert each.figures or each.role == "p"
+            assert each.citation.figures or each.role == "p"
 
 
 def test_wmma_is_opaque(sources):
@@ -79,7 +79,7 @@ def test_rows_are_those_measured_but_for_the_erratum(documented, measured):
     assert Counter(key.instruction for key in several) == {"ldmatrix": 12, "stmatrix": 12, "movmatrix": 2}
     assert all(corrected[key].same_layout(measured[key]) for key in several)
     wrong = {key for key in several if not printed[key].same_layout(measured[key])}
-    assert wrong == {key for key in several if corrected[key].erratum}
+    assert wrong == {key for key in several if corrected[key].citation.erratum}
     assert {key[:4] for key in wrong} == {("movmatrix", "m8n8", "b16", "D")}
 
 
@@ -128,14 +128,14 @@ def test_four_threads_hold_a_row_of_memory_in_order(documented):
 def test_sections_and_figures(documented):
     sections = defaultdict(set)
     for each in documented[0].values():
-        assert re.fullmatch(r"[a-z0-9-]+", each.anchor)
-        numbers = {int(number) for number in re.findall(r"(\d+) #", each.figures or "")}
-        if each.same_as:
+        assert re.fullmatch(r"[a-z0-9-]+", each.citation.anchor)
+        numbers = {int(number) for number in re.findall(r"(\d+) #", each.citation.figures or "")}
+        if each.citation.same_as:
             assert (each.instruction, each.role) == ("wgmma.sp", "D")
             k = int(each.shape.partition("k")[2])
-            assert each.same_as == {32: "9.7.15.5.1.1.1", 16: "9.7.15.5.1.1.2", 64: "9.7.15.5.1.1.3"}[k]
+            assert each.citation.same_as == {32: "9.7.15.5.1.1.1", 16: "9.7.15.5.1.1.2", 64: "9.7.15.5.1.1.3"}[k]
         else:
-            sections[each.section] |= numbers
+            sections[each.citation.section] |= numbers
     assert sections == {
         "9.7.14.5.15": {104, 105, 106},
         "9.7.14.5.16": {107, 108},

@@ -26,7 +26,10 @@ def test_every_shape_and_count_has_the_registers_of_the_table(sources):
         for each in found:
             assert (each.status, each.has_rows, each.threads) == ("figure-only", False, 32)
             at = SECTIONS.index(each.shape)
-            assert (each.section, each.figures.partition(" ")[0]) == (f"9.7.16.2.3.1.{at + 1}", str(183 + at))
+            assert (each.citation.section, each.citation.figures.partition(" ")[0]) == (
+                f"9.7.16.2.3.1.{at + 1}",
+                str(183 + at),
+            )
 
 
 def test_all_that_a_warp_loads_fills_its_registers(sources):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.fragment import Fragment
+from lanemap.db.layout.fragment import Fragment
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.notation import identifier
+from lanemap.db.render.notation.table import identifier
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,21 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
-from lanemap.db.fragment import Fragment, elements
-from lanemap.db.notation import cpp
-from lanemap.db.notation.export import express
+from lanemap import DEFAULT_SOURCE
+from lanemap.db.layout.fragment import Fragment, elements
+from lanemap.db.render.notation import export, express
+from lanemap.db.render.notation.cpp import CPP
+from lanemap.db.render.notation.table import RefusedError, identifier
+
+from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
 
@@ -132,7 +139,7 @@ def distinct(every_width):
     found = {}
     for each in every_width:
         found.setdefault((each.digest, each.registers, each.slots, each.dimensions), each)
-    return {f"layout{n}": (cpp.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
+    return {f"layout{n}": (CPP.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +163,7 @@ def least(fragment):
 
 
 def header(texts):
-    return cpp.NOTATION.before + "\n".join(texts) + cpp.NOTATION.after
+    return CPP.before + "\n".join(texts) + CPP.after
 
 
 def arguments(text, function="place find"):
@@ -234,9 +241,23 @@ def test_gxx_sees_a_wrong_element_and_one_that_is_not_there(distinct, tmp_path):
 def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_path):
     fragments = [(name, each) for name, (_, each) in distinct.items()]
     for file, part in {"one.hpp": fragments[:2], "two.hpp": fragments[1:3], "all.hpp": fragments[:3]}.items():
-        (tmp_path / file).write_text(header(cpp.compose(replace(each), name) for name, each in part))
+        (tmp_path / file).write_text(header(CPP.compose(replace(each), name) for name, each in part))
     file = tmp_path / "together.cpp"
     file.write_text("".join(f'#include "{name}.hpp"\n' for name in ("one", "two", "all", "one")))
+    done = compiled("g++", file)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))
+@given(fragments=st.lists(supplied() | corrupted(), min_size=12, max_size=12))
+def test_gxx_finds_layouts_with_mistakes_and_with_holes_as_their_rows_say(fragments, tmp_path_factory):
+    every = {}
+    for n, fragment in enumerate([matrices(), warpgroup(), *unheard_of(), *fragments]):
+        with suppress(RefusedError):
+            every[f"layout{n}"] = (CPP.compose(fragment, f"layout{n}"), fragment)
+    lines = [line for name, (text, each) in every.items() for line in assertions(name, text, each)]
+    file = tmp_path_factory.mktemp("made") / "made.cpp"
+    file.write_text("\n".join([header(text for text, _ in every.values()), CHECKS, *lines]) + "\n")
     done = compiled("g++", file)
     assert done.returncode == 0, done.stderr[:2000]
 
@@ -251,7 +272,7 @@ def shuffled(seed):
 
 def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_known(nvcc, tmp_path):
     fragment = shuffled(1)
-    text = express(cpp.NOTATION, fragment)
+    text = express("cpp", fragment)
     file = tmp_path / "table.cpp"
     file.write_text("\n".join([header([text]), CHECKS, *assertions("mma_m16n8k8_f16_a", text, fragment)]) + "\n")
     done = compiled("g++", file)
@@ -259,7 +280,7 @@ def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_k
     known = "".join(f"out[{n}] = lanemap::known::at({n}, 1, 0).col;" for n in range(30))
     file = tmp_path / "table.cu"
     file.write_text(
-        header([cpp.compose(fragment, "unknown"), cpp.compose(shuffled(2), "known")])
+        header([CPP.compose(fragment, "unknown"), CPP.compose(shuffled(2), "known")])
         + KERNELS.format(name="unknown")
         + f'extern "C" __global__ void fold(int* out) {{ {known} }}\n'
     )
@@ -273,7 +294,7 @@ def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_k
 
 
 def test_where_two_sources_differ_a_name_that_could_mean_either_is_an_error(everything, tmp_path):
-    both = [cpp.compose(each, "a") for source, each in everything if str(each) == "A of mma m16n8k256 b1"]
+    both = [CPP.compose(each, "a") for source, each in everything if str(each) == "A of mma m16n8k256 b1"]
     file = tmp_path / "both.cpp"
     one = "static_assert(lanemap::from_{}::a::at(0, 1, 0).col == {});\n"
     said = one.format("ptx_isa_9_1", 32) + one.format("ptx_isa_9_1_errata", 0)
@@ -312,3 +333,107 @@ def test_device_code_takes_no_memory_and_two_registers_more_than_by_hand(distinc
         for name, (_, each) in distinct.items():
             limit = known.get(each.digest, registers[f"{function}_{leasts[least(each)]}"]) + 2
             assert registers.get(f"{function}_{name}", 0) <= limit, f"{function} of {each}"
+
+
+def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_path):
+    """It says of each choice what the rows do; the old names stand for it; of a part there are the old names alone."""
+    fragments = [each for source, each in everything if source == DEFAULT_SOURCE and each.role.startswith("SF")]
+    text = export(fragments, "cpp", "VERSION").text
+    kinds = {re.sub(r"_id::\d", "", str(each)) for each in fragments}
+    assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10
+    lines, types = [CHECKS], re.findall(r"using (\w+) \[\[deprecated.*?\]\] = (\w+<.*?>);", text)
+    assert len(types) == len(fragments) == len({each.key for each in fragments})
+    for (old, new), fragment in zip(sorted(types), sorted(fragments, key=identifier), strict=True):
+        body = text[text.index(f"struct {new.partition('<')[0]} {{") :].partition("\n};")[0]
+        lines += assertions(old, body, fragment)
+        lines.append(f"static_assert(lanemap::{new}::at(0, 0, 0).row == lanemap::{old}::at(0, 0, 0).row);")
+    file = tmp_path / "scales.cpp"
+    file.write_text(text + "\n".join(lines) + "\n")
+    done = compiled("g++", file, "-Wno-deprecated-declarations")
+    assert done.returncode == 0, done.stderr[:2000]
+    file.write_text(f"{text}constexpr int wrong = lanemap::{types[0][1].partition('<')[0]}<9, 0>::rows;\n")
+    assert "there is no such choice of scales" in compiled("g++", file).stderr
+    for part in (fragments[:1], fragments[:3]):
+        text = export(part, "cpp", "VERSION").text
+        assert "template <" not in text
+        assert all(f"struct {identifier(each)} {{" in text for each in part)
+
+
+ANY = """
+template <class Fragment> constexpr bool whole() {
+  int held = 0;
+  for (int lane = 0; lane < Fragment::threads; ++lane)
+    for (int reg = 0; reg < Fragment::registers; ++reg)
+      for (int slot = 0; slot < Fragment::slots; ++slot) {
+        if (!Fragment::holds(lane, reg, slot)) continue;
+        const lanemap::cell c = Fragment::at(lane, reg, slot);
+        if (c.row >= Fragment::rows || c.col_last >= Fragment::cols) return false;
+        bool found = false;
+        for (int nth = 0; nth < Fragment::kept; ++nth) {
+          const lanemap::place p = Fragment::find(c, nth);
+          found = found || (p.lane == lane && p.reg == reg && p.slot == slot);
+        }
+        if (!found) return false;
+        ++held;
+      }
+  return held > 0 && Fragment::first_bit + Fragment::element_bits <= Fragment::slot_bits;
+}
+"""
+
+
+def test_one_template_takes_every_fragment(distinct, tmp_path):
+    assert all(("kept = 0;" in text) == ("// no find" in text) for text, _ in distinct.values())
+    some = {name: named for name, named in distinct.items() if arguments(named[0]) and len(named[1].elements) < 1024}
+    lines = [ANY, *(f"static_assert(whole<lanemap::{name}>());" for name in some)]
+    file = tmp_path / "any.cpp"
+    file.write_text("\n".join([header(text for text, _ in some.values()), *lines]) + "\n")
+    done = compiled("g++", file, "-fconstexpr-ops-limit=999999999")
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_the_bits_of_a_slot_are_those_of_the_fragment(everything):
+    """Of e2m1 in a byte the central four."""
+    said = {}
+    for _, each in everything:
+        bits = re.search(r"slot_bits = (\d+), first_bit = (\d+), element_bits = (\d+)", express("cpp", each)).groups()
+        slot, first, count = map(int, bits)
+        assert (slot, range(first, first + count)) == (each.slot_bits, each.occupied_bits)
+        said[each.key[:4]] = first, count
+    assert said["mma", "m16n8k32", "e2m1", "A"] == (2, 4)
+    assert said["mma", "m16n8k32", "e4m3", "A"] == (0, 8)
+
+
+LOAD = """
+template <class Fragment> __device__ void load(const short* matrix, int width, short* out) {
+#pragma unroll
+  for (int reg = 0; reg < Fragment::registers; ++reg)
+#pragma unroll
+    for (int slot = 0; slot < Fragment::slots; ++slot) {
+      const lanemap::cell c = Fragment::at(threadIdx.x, reg, slot);
+      out[reg * Fragment::slots + slot] = matrix[c.row * width + c.col];
+    }
+}
+"""
+
+
+def test_a_load_that_takes_any_fragment_needs_the_registers_of_one_by_hand(everything, nvcc, tmp_path):
+    """Of 32 and of 128 threads, each in a header of its own."""
+    for name in ("A of mma m16n8k16 f16", "C of mma m16n8k16 f32", "D of wgmma m64n256k16 f16"):
+        fragment = next(each for _, each in everything if str(each) == name and each.has_rows)
+        count = fragment.registers * fragment.slots
+        sizes = f"static constexpr int registers = {fragment.registers}, slots = {fragment.slots};"
+        at = f"static LANEMAP_FUNCTION lanemap::cell at(int lane, int reg, int slot) {{ {BY_HAND[name][0]} }}"
+        kernels = (
+            f'extern "C" __global__ void {kernel}(const short* matrix, int width, short* out) {{\n'
+            f"  short values[{count}];\n  load<{type_}>(matrix, width, values);\n"
+            f"  for (int i = 0; i < {count}; ++i) out[i * blockDim.x + threadIdx.x] = values[i];\n}}\n"
+            for kernel, type_ in (("ours", f"lanemap::{identifier(fragment)}"), ("theirs", "hand"))
+        )
+        file = tmp_path / f"{identifier(fragment)}.cu"
+        text = export([fragment], "cpp", "VERSION").text
+        file.write_text("\n".join([text, f"struct hand {{ {sizes} {at} }};", LOAD, *kernels]))
+        done = nvcc(file, "-Xptxas=-v", to=["-arch=sm_90a", "-cubin", "--keep", f"--keep-dir={tmp_path}"])
+        assert done.returncode == 0, done.stderr[:2000]
+        found = dict(re.findall(r"properties for (\w+)\n.*\n.*: Used (\d+) registers", done.stderr))
+        assert found["ours"] == found["theirs"], (name, found)
+        assert set(re.findall(r"(\d+) bytes spill", done.stderr)) == {"0"}

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.notation import RefusedError, cute
+from lanemap.db.layout.fragment import Fragment, by_rule
+from lanemap.db.render.notation.cute import CUTE
+from lanemap.db.render.notation.table import RefusedError
+
+from .made import matrices
 
 #: CUTLASS's own atoms, and the traits that we write of the same instruction.
 ATOMS = {
@@ -120,9 +123,8 @@ def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, 
 
 def test_pycute_counts_through_one_matrix_after_the_other():
     pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
-    lane, i = np.indices((32, 8))
-    rows = by_rule(2, lane // 4, lane % 4 * 2 + i % 2, computation=i // 2 + 1)
-    text = cute.compose(Fragment("ldmatrix", "m8n8", "b16", "r", 4, 2, rows, qualifiers="x4"), "x4")
+    rows = matrices().elements
+    text = CUTE.compose(matrices(), "x4")
     _, shape, stride = re.findall(ALIAS, text, re.MULTILINE)[0]
     layout = pycute.Layout(tuples(shape), tuples(stride))
     for row in rows.tolist():
@@ -135,12 +137,31 @@ def test_a_layout_that_does_not_begin_with_cell_0_is_refused():
     lane, i = np.indices((32, 2))
     rows = by_rule(1, 7 - lane // 4, lane % 4 * 2 + i)
     with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 has cell 7, but layouts begin with cell 0"):
-        cute.compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
+        CUTE.compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
+
+
+@pytest.mark.parametrize(
+    ("lanes", "why"),
+    [
+        ([8, 9], "lane 8 reg 0 slot 0 is not of the product, or not the cell, that its ThrID says"),
+        ([0, 1, 2, 3, *range(32, 36)], "is not of the product"),
+    ],
+)
+def test_a_product_whose_threads_are_not_those_beside_the_first_is_refused(lanes, why):
+    """Four lanes hold each product: two lanes of the third changed places, or the first has been given others."""
+    lane, i = np.indices((64, 4))
+    place = np.arange(64)
+    place[lanes] = place[np.roll(lanes, 1 if len(lanes) == 2 else 4)]
+    rows = by_rule(1, i, place[lane] % 4, computation=place[lane] // 4 + 1)
+    fragment = Fragment("x.blocks", "m4n4k4", "f32", "C", 4, 1, rows)
+    with pytest.raises(RefusedError, match=why):
+        CUTE.compose(fragment, "blocks")
 
 
 def tuples(text):
     """Shape <Shape <_4,_8>,_2> as ((4, 8), 2)."""
-    read = json.loads(re.sub(r"(?:Shape |Stride)<", "[", text).replace(">", "]").replace("_", ""))
+    numbers = re.sub(r"Int<(\d+)>|_(\d+)", r"\1\2", text)
+    read = json.loads(re.sub(r"(?:Shape |Stride)<", "[", numbers).replace(">", "]"))
     return as_tuple(read)
 
 
@@ -150,6 +171,7 @@ def as_tuple(tree):
 
 def test_the_file_says_where_each_layout_comes_from(exported):
     text = exported("cute", "--shape", "m16n8k256", "--type", "b1", "--role", "A")
-    assert "// A of mma m16n8k256 b1: 16 x 256; per lane 4 registers of 32 bits with 32 slots each\n" in text
+    operand = "A of mma m16n8k256 b1: 16 (M) x 256 (K), row major"
+    assert f"// {operand}; per lane 4 registers of 32 bits, 32 slots of 1 bit in each\n" in text
     anchor = "section 9.7.14.5.13 #warp-level-matrix-fragment-mma-168256"
     assert f"// {lanemap.DEFAULT_SOURCE}, {anchor}, Lanemap {lanemap.__version__}\n// corrected: register 1" in text

@@ -3,8 +3,8 @@
 import pytest
 
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import Fragment, by_rule
-from lanemap.db.notation.export import export
+from lanemap.db.layout.fragment import Fragment, by_rule
+from lanemap.db.render.notation import export
 
 
 @pytest.fixture
@@ -55,5 +55,5 @@ def test_the_same_fragment_of_two_sources_is_too_many(operands, everything):
 
 
 def test_a_name_that_no_notation_has_is_answered_with_those_that_there_are(operands):
-    with pytest.raises(LanemapError, match="^'cutee' is not a notation: choose cute, linear, triton, .*, tikz$"):
+    with pytest.raises(LanemapError, match="^'cutee' is not a notation: choose cute, linear, triton, .*, ptx-formula$"):
         export(operands, "cutee", "VERSION")

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.formula import evaluate_at, parse
-from lanemap.db.fragment import Fragment, elements
-from lanemap.db.notation import RefusedError
-from lanemap.db.notation.export import express
-from lanemap.db.notation.ptx_formula import NOTATION
+from lanemap.db.layout.formula import evaluate_at, parse
+from lanemap.db.layout.fragment import Fragment, elements
+from lanemap.db.render.notation import express
+from lanemap.db.render.notation.table import RefusedError
 
 
 def formula(everything, source, *key):
     found = [each for name, each in everything if name == source and str(each) == " ".join(key)]
-    return express(NOTATION, found[0]).splitlines()
+    return express("ptx-formula", found[0]).splitlines()
 
 
 def test_a_dense_layout_is_two_sums_of_the_fields_that_ptx_names(everything):
@@ -69,7 +68,7 @@ def test_ptx_evaluates_every_form_of_a_whole_fragment_as_the_catalogue_does(ever
             continue
         values = fragment.registers * fragment.slots
         places = np.indices((fragment.threads, values)).reshape(2, -1)
-        cells = evaluate_at(parse(express(NOTATION, fragment)), letters[fragment.role], *places)
+        cells = evaluate_at(parse(express("ptx-formula", fragment)), letters[fragment.role], *places)
         for name, said in cells._asdict().items():
             assert np.array_equal(said.ravel(), fragment.elements[name])
 
@@ -95,17 +94,17 @@ def made(registers, slots, row, col):
     ids=["by lane", "three registers", "no power of two", "by element", "descending"],
 )
 def test_layouts_that_nobody_has_yet(fragment, expected):
-    assert expected in express(NOTATION, fragment)
+    assert expected in express("ptx-formula", fragment)
 
 
 def test_cases_are_of_the_elements_that_lanes_hold_and_of_no_other():
     whole = made(1, 4, lambda lane, i: np.where(i % 2, lane // 4, lane % 4), lambda lane, _: lane)
     held = replace(whole, elements=whole.elements[whole.elements["slot"] >= 2])
-    assert " threadID_in_group  for ai where i = 2 && (i & 0x2) = 2" in express(NOTATION, held)
+    assert " threadID_in_group  for ai where i = 2 && (i & 0x2) = 2" in express("ptx-formula", held)
 
 
 def test_a_layout_without_rule_is_refused_where_a_sum_first_fails():
     order = np.random.default_rng(1).permutation(64)
     fragment = made(2, 4, lambda lane, _: lane % 16, lambda lane, i: order[lane // 4 * 8 + i])
     with pytest.raises(RefusedError, match=r"lane \d+ reg \d slot \d has col \d+: a formula would take more than 16"):
-        express(NOTATION, fragment)
+        express("ptx-formula", fragment)

@@ -1,25 +1,14 @@
-"""Python runs the index functions, and TVM takes them as index maps."""
+"""Python runs the index functions."""
 
-import ast
-import importlib.util
-from pathlib import Path
-
-import pytest
-
-from lanemap.db.notation import RefusedError, python
-from lanemap.db.notation.export import express
+from lanemap.db.render.notation import express
+from lanemap.db.render.notation.table import RefusedError
 
 
 def functions(fragment):
     """The two functions of a fragment, from cell to place and back, as Python defines them."""
     defined = {}
-    exec(express(python.NOTATION, fragment), defined)
+    exec(express("python", fragment), defined)
     return [each for name, each in defined.items() if name.endswith("_layout")]
-
-
-@pytest.fixture(scope="module")
-def index_map():
-    return pytest.importorskip("tvm.tirx", reason="needs the package apache-tvm, with tvm.tirx.IndexMap").IndexMap
 
 
 def test_python_runs_both_functions_on_every_element_of_every_fragment(everything, cells, places):
@@ -33,39 +22,3 @@ def test_python_runs_both_functions_on_every_element_of_every_fragment(everythin
         for cell, place in zip(cells(fragment), places(fragment), strict=True):
             assert (list(forward(*cell)), list(backward(*place))) == (place, cell)
     assert count > 100
-
-
-def test_tvm_maps_every_element_as_the_rows_do_and_inverts_as_the_other_function_does(
-    one_per_width, cells, places, index_map
-):
-    for fragment in one_per_width.values():
-        forward, backward = map(index_map.from_func, functions(fragment))
-        products = int(fragment.elements["computation"].max())
-        extents = [products, *fragment.dimensions] if products > 1 else list(fragment.dimensions)
-        inverse = forward.inverse(extents)
-        for cell, place in zip(cells(fragment), places(fragment), strict=True):
-            assert [int(each) for each in forward.map_indices(cell)] == place
-            assert [int(each) for each in backward.map_indices(place)] == cell
-            assert [int(each) for each in inverse.map_indices(place)] == cell
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("shared_16x16_to_ldmatrix_32x8_layout", "mma_m16n8k16_f16_a"),
-        ("shared_16x32_to_ldmatrix_32x16_layout", "mma_m16n8k32_s8_a"),
-    ],
-)
-def test_tvm_has_the_same_functions_of_its_own(corrected, index_map, theirs, ours):
-    """Taken out of TVM's own file, because to import it registers every intrinsic, which takes ten seconds."""
-    folder = Path(importlib.util.find_spec("tvm").origin).parent
-    if not (file := folder / "s_tir" / "tensor_intrin" / "cuda.py").is_file():
-        pytest.skip("this TVM keeps its intrinsics elsewhere")
-    written = [each for each in ast.parse(file.read_text()).body if getattr(each, "name", "") == theirs]
-    defined = {}
-    exec(compile(ast.Module(written, []), file, "exec"), defined)
-    forward, _ = functions(corrected[ours])
-    rows, cols = corrected[ours].dimensions
-    mine, its = index_map.from_func(forward), index_map.from_func(defined[theirs])
-    every = [[row, col] for row in range(rows) for col in range(cols)]
-    assert [list(mine.map_indices(cell)) for cell in every] == [list(its.map_indices(cell)) for cell in every]

@@ -10,10 +10,10 @@ import uvicorn
 import lanemap
 from lanemap.cli.web.app import create_app
 from lanemap.cli.web.site import write
-from lanemap.db import store
-from lanemap.db.fragment import Source
-from lanemap.db.location import locate
+from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.store import store
+from lanemap.db.store.location import locate
 
 TOKEN = "a-token-of-these-tests"
 
@@ -66,9 +66,8 @@ def refused():
 
 
 @pytest.fixture(scope="session")
-def site(built, tmp_path_factory):
-    """A site of a database with few instructions, of all kinds, and a source that differs."""
-    folder = tmp_path_factory.mktemp("site")
+def small(built, tmp_path_factory):
+    """A database with few instructions, of all kinds, and a source that differs."""
     with lanemap.open(str(built)) as database:
         chosen = [
             each
@@ -78,12 +77,20 @@ def site(built, tmp_path_factory):
         ]
         wrong = chosen[0].elements.copy()
         wrong["row"] = wrong["row"][::-1]
-    small = str(folder / "small.db")
+    small = str(tmp_path_factory.mktemp("small") / "small.db")
     store.ship(locate(small), list, "nothing")
     with lanemap.open(small) as database:
         ours = [replace(each, source="ours") for each in chosen]
         theirs = [replace(chosen[0], elements=wrong, source="../the?irs#%2e", major="row")]
         database.add([Source("ours", "document", "Ours", ours), Source("../the?irs#%2e", "capture", "Theirs", theirs)])
+    return small
+
+
+@pytest.fixture(scope="session")
+def site(small, tmp_path_factory):
+    """The site of that database."""
+    folder = tmp_path_factory.mktemp("site")
+    with lanemap.open(small) as database:
         seen = []
         count = write(database, folder / "public", lambda done, total: seen.append((done, total)))
     assert seen[0] == (0, count)

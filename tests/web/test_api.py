@@ -13,10 +13,9 @@ import pytest
 from hypothesis import Phase, given, settings, strategies
 
 import lanemap
-from lanemap.cli.web.cached import keep_answers
-from lanemap.db.fragment import Source
+from lanemap.cli.web.app import keep_answers
+from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query
-from lanemap.db.names import Which
 
 from .conftest import serving
 
@@ -77,7 +76,8 @@ def test_parameters_are_the_arguments_of_database(client):
         if name in ("captures", "export"):
             continue
         known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
-        known = known - {"which"} | set(Which.__annotations__) if "which" in known else known
+        for word, kind in {"which": lanemap.Which, "where": lanemap.Where}.items():
+            known = known - {word} | set(kind.__annotations__) if word in known else known
         for method, operation in methods.items():
             asked = {each["name"] for each in operation.get("parameters", [])} - {"format"}
             if (name, method) == ("diff", "post"):
@@ -171,6 +171,18 @@ def test_a_chain_is_that_of_database(client, database):
         assert [tuple(move.values()) for move in said["moves"]] == list(map(tuple, expected.moves))
     found = frame(client, "/api/chain", "csv", **ends)
     assert found.values.tolist() == database.chain(*ends.values()).frame().values.tolist()
+
+
+def test_a_recipe_is_that_of_database(client, database, refused):
+    known = [("ldmatrix", "m16n8k16 f16 A", "row"), ("ldmatrix.x4 r", "m16n8k16 f16 A", "row")]
+    for move, operand, major in [*known, ("ldmatrix", "m16n8k16 f16 B", "col"), ("stmatrix", "m16n8k16 f16 D", "col")]:
+        expected = database.recipe(move if " " in move else f"{move} r", operand, major=major, count=2)
+        asked = {"move": move, "operand": operand, "major": major, "count": 2}
+        assert frame(client, "/api/recipe", "parquet", **asked).values.tolist() == expected.frame().values.tolist()
+    refused(client.get("/api/recipe", params={"move": "ldmatrix", "operand": "m16n8k8 f64 A"}), 400)
+    refused(
+        client.get("/api/recipe", params={"move": "ldmatrix", "operand": "m16n8k16 f16 A", "major": "x"}), 400, "row"
+    )
 
 
 def test_sql_is_that_of_database(client, database):
@@ -291,7 +303,7 @@ def test_an_answer_is_not_kept_if_somebody_wrote_while_it_was_made(written):
 @pytest.fixture(scope="module")
 def described(client):
     """Every operation of the description, and a function that sends a request and judges the answer."""
-    import schemathesis
+    schemathesis = pytest.importorskip("schemathesis", reason="needs lanemap[test-server]")
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
 

@@ -1,8 +1,10 @@
 """What the server withstands: an answer for each, whatever is sent, and the others are served meanwhile."""
 
+import contextlib
 import gzip
 import io
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,17 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from starlette.exceptions import HTTPException
 
 import lanemap
-from lanemap.cli.options import Format
-from lanemap.cli.web import limits, tasks, work
+from lanemap.cli.web import app, work
+from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query
 
 from .conftest import TOKEN, serving
@@ -91,6 +91,13 @@ def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, o
         assert database.diff(name, "h200-sm_90a").unexplained == 0
     fleet = own_client.get("/api/fleet").json()
     assert {row["source"] for row in fleet} == {"h200-sm_90a", name}
+
+
+def test_a_capture_that_is_sent_several_times_at_once_is_new_once(own_client, recorded):
+    with ThreadPoolExecutor(4) as pool:
+        answers = [*pool.map(lambda _: own_client.post("/api/captures", content=recorded, headers=BEARER), range(4))]
+    assert sorted(each.status_code for each in answers) == [200, 200, 200, 201]
+    assert len({each.json()["source"] for each in answers}) == 1
 
 
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
@@ -163,11 +170,11 @@ def test_a_bomb_is_refused(client, refused):
 
 def test_what_is_too_large_is_refused(client, refused):
     """Whether its length is said or not."""
-    refused(client.post("/api/decode", content=bytes(limits.LARGEST + 1)), 413, "1 MB")
+    refused(client.post("/api/decode", content=bytes(app.LARGEST + 1)), 413, "1 MB")
     refused(client.post("/api/decode", content=iter([bytes(1 << 16)] * 17)), 413, "1 MB")
     with socket.create_connection((client.base_url.host, client.base_url.port)) as raw:
         raw.sendall(
-            f"POST /api/diff HTTP/1.1\r\nHost: localhost\r\nContent-Length: {work.LARGEST + 1}\r\n\r\n".encode()
+            f"POST /api/diff HTTP/1.1\r\nHost: localhost\r\nContent-Length: {app.LARGEST_FILE + 1}\r\n\r\n".encode()
         )
         assert raw.recv(100).startswith(b"HTTP/1.1 413 ")
     refused(client.post("/api/diff", content=(bytes(1 << 20) for _ in range(65))), 413, "64 MB")
@@ -194,6 +201,25 @@ def test_a_hundred_uploads_at_once_are_all_answered(client, database):
         answers = list(many.map(send, range(100)))
     assert [answer.status_code for answer in answers] == [200, 200, *[400] * 8] * 10
     assert [answer.json()["agree"] for answer in answers if answer.status_code == 200] == [True, False] * 10
+
+
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+def test_slow_uploads_hold_up_neither_a_capture_nor_another_address(own_client, recorded, monkeypatch):
+    monkeypatch.setattr(app, "BODY", 300)
+    head = b"POST /api/diff HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nshape"
+    with contextlib.ExitStack() as stack:
+
+        def slow(number, own):
+            for _ in range(number):
+                place = own_client.base_url.host, own_client.base_url.port
+                raw = stack.enter_context(socket.create_connection(place, source_address=(own, 0)))
+                raw.sendall(head)
+
+        slow(work.UPLOADS, "127.0.0.2")
+        assert own_client.post("/api/diff", content=b"shape").status_code == 400
+        for number in range(3, 6):
+            slow(work.UPLOADS // 4, f"127.0.0.{number}")
+        assert own_client.post("/api/captures", content=recorded, headers=BEARER, timeout=60).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -226,37 +252,36 @@ def test_others_are_served_while_queries_run(client):
         assert {query.result().status_code for query in queries} == {400}
 
 
-def test_what_cannot_be_interrupted_is_killed(client, refused, monkeypatch):
-    with monkeypatch.context() as patched:
+def test_what_takes_too_long_is_killed_and_told_when_to_come_again(client, refused, monkeypatch):
+    """So is who waits for a process that long: more ask than there are processes."""
+    many = 2 * max(2, os.cpu_count() or 2)
+    with monkeypatch.context() as patched, ThreadPoolExecutor(many) as pool:
         patched.setattr(work, "SECONDS", 1.0)
-        refused(client.get("/api/sql", params={"query": ENDLESS, "seconds": 30}), 400, "longer than 1 s")
+        asked = [pool.submit(client.get, "/api/sql", params={"query": ENDLESS, "seconds": 30}) for _ in range(many)]
+        for answer in asked:
+            refused(answer.result(), 503, "longer than 1 s")
+            assert answer.result().headers["retry-after"] == "60"
+    assert not [each for each in children() if "anyio.to_process" in each], "a process works on"
     assert client.get("/api/sql?query=SELECT 1 AS one").json() == [{"one": 1}]
 
 
-def test_who_waits_for_too_long_is_told_when_to_come_again(database, monkeypatch):
-    monkeypatch.setattr(work, "PATIENCE", 0.1)
-    workers = work.Workers(database.location)
-
-    async def wait():
-        for number in range(int(workers._places.total_tokens)):
-            await workers._places.acquire_on_behalf_of(number)
-        with pytest.raises(HTTPException) as told:
-            await workers(tasks.sql, Format.CSV, "SELECT 1", 1.0, 1)
-        assert (told.value.status_code, told.value.headers) == (503, {"Retry-After": "60"})
-
-    anyio.run(wait)
+def children():
+    """The command lines of the processes that this one started."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for number in (task / "children").read_text().split():
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{number}/cmdline").read_text().replace("\0", " "))
+    return found
 
 
 def test_a_process_has_a_limit_of_memory():
     """In a process of its own, because the limit stays."""
-    work = "from lanemap.cli.web.work import _limited\n_limited((bytearray, (8 << 30,), {}))"
+    work = (
+        "from lanemap.cli.web import work\nwork._database = lambda _: 8 << 30\nwork._limited((bytearray, None, (), {}))"
+    )
     done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True)
     assert "LanemapError: this needs more memory" in done.stderr
-
-
-def test_a_request_that_takes_too_long_is_ended(client, refused, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS", 0.5)
-    refused(client.get("/api/sql", params={"query": ENDLESS}), 503, "longer than 0.5 s")
 
 
 def test_no_answer_names_a_place_on_the_machine(client, database, built):
@@ -287,6 +312,57 @@ def test_a_database_that_is_gone_is_not_named(own_client, own, refused):
         said = refused(own_client.get("/api/sources"), 503)
         assert own not in said
         assert "the database" in said
+
+
+def other_file(own, tmp_path, name):
+    """A copy of a database with one more source."""
+    copy = tmp_path / f"{name}.db"
+    shutil.copyfile(own, copy)
+    with lanemap.open(str(copy)) as database:
+        fragment = database.fragment("m16n8k16", "f16", "A")
+        database.add([Source(name, "import", "Mine", [replace(fragment, source=name)])])
+    return copy
+
+
+def names(client):
+    return [each["name"] for each in client.get("/api/sources").json()][3:]
+
+
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+def test_a_database_that_another_took_the_place_of_is_the_other(own_client, own, recorded, tmp_path):
+    """By rename, and written over, so that SQLite itself sees no difference in the header."""
+    one, two = (other_file(own, tmp_path, name) for name in ("one", "two"))
+    assert one.read_bytes()[24:40] == two.read_bytes()[24:40]
+    assert names(own_client) == []
+    assert own_client.get("/api/find?shape=m16n8k16&type=f16&role=A&source=one").status_code == 400
+    two_bytes = two.read_bytes()
+    one.replace(own)
+    assert names(own_client) == ["one"]
+    assert "one" in own_client.get("/sources").text
+    time.sleep(0.01)
+    Path(own).write_bytes(two_bytes)
+    assert names(own_client) == ["two"]
+    two.replace(own)
+    answer = own_client.post("/api/captures", content=recorded, headers=BEARER)
+    assert answer.status_code == 201
+    assert names(own_client) == ["two", answer.json()["source"]]
+    with lanemap.open(own) as database:
+        assert database.sources().name.tolist()[3:] == names(own_client)
+
+
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+def test_a_database_that_is_gone_takes_nothing_until_it_is_back(own_client, own, recorded, refused, tmp_path):
+    assert names(own_client) == []
+    away = Path(own).rename(tmp_path / "away.db")
+    for _ in range(2):
+        answer = own_client.get("/api/sources")
+        refused(answer, 503)
+        assert answer.headers["retry-after"] == "60"
+        refused(own_client.post("/api/captures", content=recorded, headers=BEARER), 503)
+        assert not Path(own).exists()
+    away.rename(own)
+    assert own_client.post("/api/captures", content=recorded, headers=BEARER).status_code == 201
+    assert len(names(own_client)) == 1
 
 
 def test_killed_while_it_stores_a_capture(own, shipped, tmp_path):

@@ -5,8 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lanemap.db.notation import notation
-from lanemap.db.notation.export import express
+from lanemap.db.render.notation import express
 
 from .conftest import serving
 
@@ -30,9 +29,8 @@ _QUIET = """--no-sandbox --disable-gpu --disable-background-networking --disable
 def chromium():
     if _CHROMIUM is None:
         pytest.skip("there is no Chromium: the pages are not tried in a browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    api = pytest.importorskip("playwright.sync_api", reason="needs lanemap[test-browser]")
+    with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=_QUIET.split())
         yield browser
         browser.close()
@@ -120,6 +118,79 @@ def test_pointing_at_d_lights_its_row_of_a_and_its_column_of_b(visit, database):
     )
 
 
+_MEET = """() => [...(document.querySelector(".meeting")?.children ?? [])].map(each => {
+    const box = each.getBoundingClientRect();
+    return [each.className, box.left, box.top, box.right, box.bottom];
+})"""
+
+
+@pytest.mark.parametrize(("width", "media"), [(1440, "screen"), (390, "screen"), (794, "print")])
+def test_operands_that_meet_are_seen_together(visit, address, database, width, media):
+    """Those of the first and the last product of each instruction, and on a page of A4; A left of D, B above it."""
+    by_name = {}
+    for product in database.survey().products:
+        by_name.setdefault(product.instruction, []).append(product)
+    tab = visit("/sources", viewport={"width": width, "height": 900})
+    tab.emulate_media(media=media)
+    seen = set()
+    for products in by_name.values():
+        for product in (products[0], products[-1]):
+            tab.goto(f"{address}/{'/'.join(product)}")
+            assert tab.evaluate("document.documentElement.scrollWidth") == width, product
+            if boxes := tab.evaluate(_MEET):
+                assert all(0 <= left < right <= width for _, left, _, right, _ in boxes), (product, boxes)
+                assert max(each[4] for each in boxes) - min(each[2] for each in boxes) < 900, (product, boxes)
+                at = {name: box for name, *box in boxes}
+                assert at["at-A"][2] <= at["at-D"][0] if "at-A" in at and "at-D" in at else True
+                assert at["at-B"][3] <= at["at-D"][1] if "at-B" in at and "at-D" in at else True
+                seen.add(product.instruction)
+    assert {"mma", "mma.sp", "wgmma", "wgmma.sp", "wmma"} <= seen
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_metadata_lights_with_the_element(visit, width):
+    tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": width, "height": 900})
+    tab.locator(".at-D tbody td").nth(9).hover()
+    assert tab.locator(".at-A td.meets").count() == 8
+    assert tab.locator(".at-E td.meets").count() > 0
+    small = tab.locator(".at-A tbody td").first.bounding_box()["width"]
+    tab.get_by_label("Full size").check()
+    assert tab.locator(".at-A tbody td").first.bounding_box()["width"] > small
+
+
+def test_an_element_and_a_tab_are_links(visit, address):
+    tab = visit("/mma/m16n8k16/bf16")
+    tab.locator(".at-D tbody tr").nth(3).locator("td").nth(5).click()
+    assert tab.url == f"{address}/mma/m16n8k16/bf16?row=3&col=5"
+    said = tab.locator("[data-say]").text_content()
+    assert said.startswith("D row 3, column 5:")
+    there = visit(tab.url)
+    assert there.locator("td.cursor").count() == 1
+    assert there.locator("[data-say]").text_content() == said
+    tab.locator(".at-A tbody td").nth(9).click()
+    there.goto(tab.url)
+    assert there.locator(".at-A td.cursor").count() == 1
+    tab.goto(address + OPERAND)
+    tab.get_by_role("tab", name="python").click()
+    there.goto(tab.url)
+    assert there.locator("#as-python pre").is_visible()
+    assert not there.locator("#as-cute pre").is_visible()
+
+
+def test_a_query_is_sent_by_the_keyboard(visit):
+    tab = visit("/sql")
+    tab.locator("#query").fill("SELECT 1 AS one")
+    with tab.expect_navigation():
+        tab.locator("#query").press("Control+Enter")
+    assert tab.locator("h2", has_text="1 row").count() == 1
+
+
+def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit):
+    tab = visit("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A")
+    tab.locator("table.grid").first.locator("tbody td").nth(10).hover()
+    assert tab.locator("table.grid").nth(1).locator("td.meets").count() == 1
+
+
 def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
     tab = visit("/mma/m16n8k16/bf16")
     tab.locator("a[data-lane='13']").hover()
@@ -165,7 +236,7 @@ def test_a_notation_is_chosen_and_copied_by_keyboard(visit, database):
     shown.get_by_role("button", name="Copy").focus()
     tab.keyboard.press("Enter")
     shown.get_by_role("button", name="Copied").wait_for()
-    expected = express(notation("linear"), database.fragment("m16n8k16", "bf16", "A"))
+    expected = express("linear", database.fragment("m16n8k16", "bf16", "A"))
     assert tab.evaluate("navigator.clipboard.readText()") == expected
 
 
@@ -214,8 +285,18 @@ def test_pages_without_scripts_are_whole(visit):
 
 _COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
 _SHOWN = [
-    *(*_COLOURED, "/mma/m16n8k16/bf16?lane=13", "/fleet", "/sources", "/defects", "/api"),
-    *("/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
+    *(
+        *_COLOURED,
+        "/mma/m16n8k16/bf16?lane=13",
+        "/fleet",
+        "/sources",
+        "/defects",
+        "/api",
+        "/guide",
+        "/guide/fuse",
+        "/guide/query",
+    ),
+    *("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A", "/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
 ]
 _RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
 _CONTRAST = {"type": "rule", "values": ["color-contrast"]}
@@ -243,7 +324,17 @@ def test_axe_finds_nothing(visit, address, site):
 
 def test_a_phone_scrolls_only_what_is_wide(visit, address):
     tab = visit("/", viewport={"width": 390, "height": 800})
-    for path in ("/", "/mma/m16n8k16/bf16", OPERAND, "/wgmma.sp/m64n64k64/e4m3", "/compare", "/sql", "/check"):
+    for path in (
+        "/",
+        "/mma/m16n8k16/bf16",
+        OPERAND,
+        "/wgmma.sp/m64n64k64/e4m3",
+        "/compare",
+        "/sql",
+        "/check",
+        "/defects",
+        "/chain",
+    ):
         tab.goto(address + path)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390, path
 

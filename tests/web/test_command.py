@@ -1,13 +1,29 @@
 """``lanemap serve`` as it is used: it says where it is, and ends when it is told to."""
 
+import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
+
+from lanemap import Database
+from lanemap.cli.web.app import create_app
+from lanemap.cli.web.server import GRACE, Server
+from lanemap.db.store.location import locate
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
+LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
 
 
 @pytest.fixture
@@ -29,6 +45,11 @@ def start(built):
         process.communicate()
 
 
+def children(number):
+    """The processes that a process started."""
+    return list(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_it_answers_until_it_is_stopped(start, ending):
     process, address = start()
@@ -36,12 +57,29 @@ def test_it_answers_until_it_is_stopped(start, ending):
     assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
     # With a process at work for it.
     assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
-    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = children(process.pid)
     assert workers
     process.send_signal(ending)
     assert process.communicate() == ("", "")
     assert process.returncode == 0
     assert not [each for each in workers if Path(f"/proc/{each}").exists()]
+
+
+def test_nothing_of_the_current_folder_is_run(built, small, tmp_path):
+    """A ``copy.py`` there is not Python's, neither for a command nor for the processes that work for it."""
+    ran = tmp_path / "ran"
+    for name in ("copy.py", "pickle.py", "json.py", "anyio.py", "multiprocessing.py"):
+        (tmp_path / name).write_text(f"open({str(ran)!r}, 'a').write({name!r})\n")
+    command = [LANEMAP, "serve", "--db", str(built), "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
+        address = process.stdout.readline().split()[3]
+        answer = httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100)
+        process.terminate()
+    written = [LANEMAP, "site", "--db", small, "public"]
+    assert subprocess.run(written, cwd=tmp_path, capture_output=True).returncode == 0
+    assert not ran.exists(), ran.read_text()
+    assert answer.json() == [{"one": 1}]
 
 
 def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
@@ -64,6 +102,41 @@ def test_a_name_that_it_is_given_is_its_own(start):
     assert httpx.get(f"{address}/api/sources", headers={"host": "lanemap.example"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("role", "options", "words"),
+    [
+        ("postgres", [], "is a superuser"),
+        ("files_reader", [], "may read files of the server"),
+        ("postgres", ["--sql-as-superuser"], None),
+        ("plain", [], None),
+    ],
+)
+def test_a_role_that_reads_more_than_tables_takes_no_queries(start, as_role, role, options, words):
+    process, address = start("--db", as_role(role), *options)
+    for path in ("/api/sql?query=SELECT 1 AS one", "/sql?query=SELECT 1 AS one"):
+        answer = httpx.get(f"{address}{path}", timeout=100)
+        assert answer.status_code == (403 if words else 200), answer.text
+        assert words is None or words in answer.text
+    assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate()[1]
+    assert (words in said and "--sql-as-superuser" in said) if words else not said
+
+
+@pytest.fixture(scope="module")
+def as_role(new_database, built_on_server):
+    """The address of a database of everything that ships, for a role."""
+    import psycopg
+
+    address = new_database(built_on_server)
+    with psycopg.connect(address, autocommit=True) as connection:
+        for role in ("plain", "files_reader"):
+            connection.execute(f"CREATE ROLE {role} LOGIN")
+            connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+        connection.execute("GRANT pg_read_server_files TO files_reader")
+    return lambda role: address.replace("//postgres:", f"//{role}:")
+
+
 def test_a_browser_is_opened_at_its_address(run, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
@@ -82,7 +155,146 @@ def test_a_place_where_it_cannot_listen_is_refused(run):
 
 
 def test_what_has_to_be_installed_is_said(run, monkeypatch):
+    monkeypatch.delitem(sys.modules, "lanemap.cli.web.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = run("serve")
     assert (result.code, result.out) == (2, "")
     assert 'serve needs uvicorn: pip install ".[serve]"' in result.err
+
+
+def test_a_request_that_nobody_waits_for_ends(start):
+    """As many as there are processes are given up; the next one does not wait for their ends."""
+    _, address = start()
+    host, port = address.removeprefix("http://").split(":")
+    for _ in range(max(2, os.cpu_count() or 2) + 1):
+        with socket.create_connection((host, int(port))) as raw:
+            raw.sendall(f"GET /api/sql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            time.sleep(0.5)
+    assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=15).json() == [{"one": 1}]
+
+
+def test_a_process_that_was_killed_costs_nobody_an_answer(start):
+    process, address = start()
+    for _ in range(3):
+        assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
+        for each in children(process.pid):
+            os.kill(each, signal.SIGKILL)
+
+
+def test_what_is_in_flight_when_it_is_stopped_is_told_to_come_again(start):
+    process, address = start()
+    with ThreadPoolExecutor(2) as two:
+        asked = [two.submit(httpx.get, f"{address}/api/sql", params={"query": ENDLESS}, timeout=60) for _ in range(2)]
+        while len(children(process.pid)) < 2:
+            time.sleep(0.1)
+        process.terminate()
+        answers = [each.result() for each in asked]
+    assert [(each.status_code, each.headers["retry-after"]) for each in answers] == [(503, "60")] * 2
+    assert "is being stopped" in answers[0].json()["detail"]
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
+
+
+def test_a_page_that_takes_longer_than_the_grace_is_told_to_come_again(small, capsys):
+    begun = threading.Event()
+
+    class Slow(Database):
+        def fleet(self):
+            begun.set()
+            time.sleep(GRACE + 1)
+            return super().fleet()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as two:
+        server = Server(create_app(Slow(locate(small))))
+        running = two.submit(server.run, [listening])
+        asked = two.submit(httpx.get, f"http://127.0.0.1:{listening.getsockname()[1]}/fleet", timeout=60)
+        assert begun.wait(60)
+        server.should_exit = True
+        answer = asked.result()
+        running.result()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert "is being stopped" in answer.json()["detail"]
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_full_temporary_folder_is_said_in_a_line(start):
+    """A limit of the size of files stands for it."""
+    process, address = start()
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    answer = httpx.post(f"{address}/api/diff", content=bytes(1 << 18), timeout=100)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert "no room" in answer.json()["detail"]
+    assert httpx.get(f"{address}/api/sources", timeout=100).status_code == 200
+    process.terminate()
+    said = process.communicate()[1]
+    assert said.count("\n") == 1
+    assert said.startswith("lanemap: ")
+
+
+@contextmanager
+def connected(address, number, own="127.0.0.1"):
+    """Connections to a server from an address."""
+    host, port = address.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection((host, int(port)), source_address=(own, 0)))
+            for _ in range(number)
+        ]
+
+
+def test_a_request_that_does_not_come_is_not_waited_for(start):
+    _, address = start()
+    with connected(address, 3) as (head, body, kept):
+        kept.sendall(b"GET /api/sources HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert kept.recv(20).startswith(b"HTTP/1.1 200")
+        kept.sendall(b"GET /")
+        head.sendall(b"GET / HTTP/1.1\r\nHost:")
+        body.sendall(b"POST /api/diff HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nshape")
+        for each in (head, body, kept):
+            each.settimeout(60)
+        began = time.monotonic()
+        assert b"HTTP/1.1 408" in body.recv(20)
+        assert head.recv(20) == b""
+        while kept.recv(1 << 16):
+            pass
+        assert 5 < time.monotonic() - began < 30
+
+
+def test_half_sent_requests_keep_nobody_out(start):
+    """More than the process may have descriptors, from one address."""
+    process, address = start()
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (256, 256))
+    with (
+        connected(address, 300) as many,
+        httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other,
+    ):
+        for each in many:
+            with suppress(OSError):
+                each.sendall(b"GET /")
+        assert other.get(f"{address}/api/sources", timeout=5).status_code == 200
+        assert [each.recv(12) for each in many[-3:]] == [b"HTTP/1.1 503"] * 3
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_named_proxy_asks_for_others(start, named):
+    """It may have more connections, and says whose a request is; nobody else's word is taken."""
+    process, address = start(*["--proxy", "127.0.0.1"] * named)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (256, 256))
+    ask = b"GET /api/sources HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n"
+    with connected(address, 100) as many:
+        many[-1].sendall(ask)
+        assert many[-1].recv(12) == (b"HTTP/1.1 200" if named else b"HTTP/1.1 503")
+
+
+def test_where_descriptors_run_out_it_waits_and_says_so_in_lines(start):
+    """From many addresses: these requests do not come, and then others are answered again."""
+    process, address = start()
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (256, 256))
+    with ExitStack() as stack:
+        for number in range(2, 8):
+            stack.enter_context(connected(address, 60, f"127.0.0.{number}"))
+        assert httpx.get(f"{address}/api/sources", timeout=60).status_code == 200
+    process.terminate()
+    said = process.communicate()[1].splitlines()
+    assert said
+    assert all(each.startswith("lanemap: ") for each in said), said

@@ -2,35 +2,48 @@
 
 import re
 from dataclasses import replace
+from functools import cache
+from html import unescape
 from urllib.parse import urljoin, urlsplit
 
+import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 import lanemap
+from lanemap.cli.web import guide
 from lanemap.cli.web.app import create_app
-from lanemap.cli.web.links import operand_page
-from lanemap.cli.web.pages import links
-from lanemap.cli.web.search import aliases, find
+from lanemap.cli.web.links import aliases, find, operand_page
+from lanemap.cli.web.render import WORDS
 from lanemap.cli.web.views import _notations
+from lanemap.db.compare.survey import Known, Product, forms_of, survey
 from lanemap.db.errors import LanemapError
-from lanemap.db.fragment import Source
-from lanemap.db.names import operand
-from lanemap.db.notation import NOTATIONS, notation
-from lanemap.db.notation.export import express
-from lanemap.db.picture.grid import by_element, sheets
-from lanemap.db.picture.html import stylesheet, table
-from lanemap.db.picture.palette import shade
-from lanemap.db.picture.view import View
-from lanemap.db.report.html import STYLE
-from lanemap.db.survey import Known, Product, forms_of, survey
+from lanemap.db.isa import forms
+from lanemap.db.isa.names import operand
+from lanemap.db.layout.fragment import Source
+from lanemap.db.render.blocks import STYLE
+from lanemap.db.render.notation import NOTATIONS, express
+from lanemap.db.render.picture.formats import shade, stylesheet, table
+from lanemap.db.render.picture.grid import View, by_element
 
 from .elements import Elements
 
 OPERAND = "/mma/m16n8k16/bf16/A"
 PAGES = [
-    *("/", "/check", "/defects", "/sources", "/fleet", "/compare", "/sql", "/api", "/search?q=m16n8k16"),
+    *(
+        "/",
+        "/check",
+        "/defects",
+        "/sources",
+        "/fleet",
+        "/compare",
+        "/sql",
+        "/api",
+        "/guide",
+        "/guide/fuse",
+        "/search?q=m16n8k16",
+    ),
     *(
         "/mma/m16n8k16/bf16",
         "/mma/m8n8k4/f16",
@@ -42,6 +55,7 @@ PAGES = [
     *(OPERAND, f"{OPERAND}?lane=13&source=ptx-isa-9.1", "/mma/m16n8k16/f32/D", "/wgmma/m64n256k16/f32/D?lane=77"),
     *("/mma/m16n8k256/b1/A", "/mma.sp/m16n8k64/e2m1/B", "/ldmatrix/m8n8/b16/r?qualifiers=x4.trans"),
     "/compare?left=ptx-isa-9.1&right=h200-sm_90a",
+    *("/chain", "/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A"),
 ]
 
 
@@ -209,6 +223,14 @@ def test_the_search_knows_the_names_that_the_command_line_knows(reader):
     assert all("m16n8" in each["name"] for each in first)
 
 
+def test_a_name_with_thousands_of_digits_is_refused_in_words(reader):
+    number = "9" * 5000
+    for address in (f"/search?q=m{number}n8k16", f"/m{number}n8k16", f"/mma/m{number}n8k16/f16/A"):
+        answer = reader.get(address)
+        assert answer.status_code in (200, 404)
+        assert "invalid shape" in answer.text, address
+
+
 def test_other_names_of_an_instruction_name_it(known):
     """What a search without a server looks through is read by the command line, too, as a name of that instruction."""
     for product in known.products:
@@ -283,15 +305,64 @@ def test_equal_layouts_share_the_texts_of_notations_under_their_own_names(known)
     for fragment in [*distinct.values()][::9] + alike[:20]:
         for shown in _notations(fragment):
             if shown["text"]:
-                assert shown["text"] == express(notation(shown["entry"].name), fragment), (
+                assert shown["text"] == express(shown["name"], fragment), (
                     str(fragment),
                     shown["entry"],
                 )
             elif shown["reason"]:
                 with pytest.raises(LanemapError) as refused:
-                    express(notation(shown["entry"].name), fragment)
+                    express(shown["name"], fragment)
                 assert shown["reason"] == str(refused.value)
     assert len(_notations(some[0])) == len(NOTATIONS)
+
+
+@pytest.mark.parametrize(
+    ("address", "there"),
+    [
+        ("/MMA/M16N8K16/FP16/a", "/mma/m16n8k16/f16/A"),
+        ("/mma/m16n8k16/half?lane=3", "/mma/m16n8k16/f16?lane=3"),
+        ("/HMMA.16816.F32.BF16", "/mma/m16n8k16/bf16"),
+        ("/mma/16x8x16/bfloat16/B?source=h200-sm_90a", "/mma/m16n8k16/bf16/B?source=h200-sm_90a"),
+    ],
+)
+def test_an_address_in_other_letters_leads_to_the_page(reader, address, there):
+    answer = reader.get(address, follow_redirects=False)
+    assert (answer.status_code, answer.headers.get("location")) == (307, there), answer.text
+    assert reader.get(there).status_code == 200
+
+
+def test_what_somebody_meant_is_a_link(reader):
+    for address in ("/search?q=m16n8k16 f17 A", "/mma/m16n8k16/f17/A"):
+        links = [each for each in Elements(reader.get(address).text).links("a") if "f16" in each and "search" in each]
+        assert links, address
+        assert reader.get(links[0]).url.path == "/mma/m16n8k16/f16/A"
+
+
+def test_a_chain_has_a_page_with_both_layouts(reader, database):
+    ends = {"first": "m16n8k16 f32 D", "second": "m16n8k32 e4m3 A"}
+    for relabel in (False, True):
+        answer = reader.get("/chain", params=ends | {"relabel": relabel})
+        chain = database.chain(*ends.values(), relabel=relabel)
+        assert answer.status_code == 200
+        assert f'<p class="remark">{chain.verdict}</p>' in answer.text
+        assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == chain.text()
+        assert answer.text.count('<table class="grid') == 2
+    wrong = reader.get("/chain", params=ends | {"second": "m16n8k32 e4m3 X"})
+    assert wrong.status_code == 400
+    assert re.search(r'role="alert">[^<]+', wrong.text)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("ldmatrix", "m16n8k16 f16 A"), ("m16n8k16 f16 D", "stmatrix"), ("ldmatrix.x2", "m16n8k16 f16 A")],
+)
+def test_a_recipe_has_a_page_too(reader, database, first, second):
+    answer = reader.get("/chain", params={"first": first, "second": second, "major": "row"})
+    move, operand = (first, second) if "ldmatrix" in first else (second, first)
+    expected = database.recipes(f"{move} r", operand, majors=["row"]).text()
+    assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == expected
+    for link in [each for each in Elements(answer.text).links("a") if each.startswith("/api/recipe")]:
+        assert reader.get(link).status_code == 200
 
 
 def test_the_colours_of_lanes_are_those_of_pictures():
@@ -304,8 +375,8 @@ def test_the_colours_of_lanes_are_those_of_pictures():
 
 def test_the_report_uses_only_classes_that_the_style_sheet_has(reader):
     classes = {name for _, each in Elements(reader.get("/check").text).found for name in each.get("class", "").split()}
-    assert {"verdict", "wide", "kind"} <= classes
-    assert all(f".{name}" in STYLE for name in ("verdict", "wide", "kind"))
+    assert {"verdict", "wide", "number"} <= classes
+    assert all(f".{name}" in STYLE for name in ("verdict", "wide", "number"))
 
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -317,7 +388,8 @@ def test_names_from_outside_are_text(file):
         fragment = database.fragment("m16n8k16", "f16", "A")
         wrong = fragment.elements.copy()
         wrong["row"] = wrong["row"][::-1]
-        mine = replace(fragment, elements=wrong, source=HOSTILE, origin=HOSTILE, erratum=HOSTILE, formula=HOSTILE)
+        said = fragment.citation._replace(origin=HOSTILE, erratum=HOSTILE, formula=HOSTILE)
+        mine = replace(fragment, elements=wrong, source=HOSTILE, citation=said)
         database.add([Source(HOSTILE, "import", HOSTILE, [mine], {"made": HOSTILE, "parts": {HOSTILE: HOSTILE}})])
         with TestClient(create_app(database), "http://localhost") as client:
             asked = {
@@ -390,8 +462,7 @@ def test_a_preview_of_a_link_has_a_picture(reader):
 def test_a_table_marks_what_differs_and_where_windows_end(database):
     """The classes of cells are those facts of the grid."""
     fragment = database.fragment("m16n8k32", "f16", "A", instruction="mma.sp")
-    (sheet,) = sheets([fragment])
-    (grid,) = by_element(sheet, View())
+    ((grid,),) = by_element([fragment], View())
     text = table(grid, {}, "A")
     cells = list(grid.cells)
     for name in ("opens", "closes"):
@@ -401,7 +472,116 @@ def test_a_table_marks_what_differs_and_where_windows_end(database):
 
 
 def test_search_gives_addresses_that_there_are(known, reader, database):
-    found, _ = find(known, database.reader, "m16n8k16 f16", links())
+    found, *_ = find(known, database, "m16n8k16 f16")
     for each in found[:8]:
-        assert reader.get(each.href).status_code == 200
+        assert reader.get(each.address).status_code == 200
     assert operand_page(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            'asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1}, {%2};\\n" : "=f"(d));',
+            ["mma m16n8k16 bf16"],
+        ),
+        ("hmma 16816", ["mma m16n8k16 bf16", "mma m16n8k16 f16"]),
+        ("bf16", ["mma m16n8k8 bf16", "mma m16n8k16 bf16"]),
+        ("m16n8k32 fp8", ["mma m16n8k32 e4m3", "mma m16n8k32 e5m2"]),
+        ("nvfp4", ["mma m16n8k64 e2m1"]),
+        ("#ttg.nvidia_mma", ["mma m8n8k4 f16", "mma m8n8k4 f64"]),
+    ],
+)
+def test_search_finds_what_people_paste(reader, text, names):
+    found = reader.get("/search", params={"q": text}, headers={"Accept": "application/json"}).json()
+    assert [each["name"] for each in found][: len(names)] == names
+
+
+@pytest.mark.parametrize("text", ["f16 A", "f32", "m16n8k16", "nothing like this"])
+def test_facets_of_a_search_count_what_they_lead_to(reader, known, database, text):
+    """Each link gives as many as it says, all of which have its value, and the one that is chosen takes it back."""
+
+    def shown(address):
+        answer = reader.get(address, follow_redirects=False)
+        assert answer.status_code == 200, (address, answer.headers)
+        links = re.findall(
+            r'<a href="([^"]*)"( aria-current="true"[^>]*)?>([^<]*) <span class="count">(\d+)', answer.text
+        )
+        return int(re.search(r"<h1>(\d+) found", answer.text)[1]), [
+            (unescape(link), bool(chosen), value, int(count)) for link, chosen, value, count in links
+        ]
+
+    total, facets = shown(httpx.URL("/search", params={"q": text}))
+    found, *_ = find(known, database, text)
+    assert total == len(found)
+    assert bool(facets) == bool(found)
+    for link, _, value, count in facets[::6]:
+        named, said = list(httpx.URL(link).params.items())[-1]
+        assert said == value
+        there, again = shown(link)
+        assert there == count > 0
+        ((back, *_),) = [each for each in again if each[1]]
+        assert shown(back)[0] == total
+        assert dict(httpx.URL(back).params) == {"q": text}
+        assert shown(httpx.URL(link).copy_merge_params({named: value.upper()}))[0] == count
+        # By brute force: what the forms say.
+        expected = [each for each in found if value in of_facet(named, each.path)]
+        assert count == len(expected), (named, value)
+        further = [each for each in again if not each[1]][:2]
+        assert [shown(address)[0] for address, *_ in further] == [count for *_, count in further]
+
+
+@cache
+def of_facet(name, path):
+    if name == "target":
+        mine = [
+            form
+            for form in forms.every()
+            if path == (form.name, form.shape, form.a) or path in [form.key(role)[:4] for role in form.types]
+        ]
+        return {each.target for each in forms.every() if any(form.supports(each.target) for form in mine)}
+    return {"vendor": ["NVIDIA"], "instruction": [path[0]], "type": [path[2]]}[name]
+
+
+def test_a_facet_that_nothing_has_can_be_taken_back(reader):
+    answer = reader.get("/search", params={"q": "m16n8k16", "type": HOSTILE, "vendor": ""})
+    assert "<h1>0 found" in answer.text
+    assert HOSTILE not in answer.text
+    assert 'href="/search?q=m16n8k16"' in answer.text
+
+
+def test_the_words_of_a_table_are_explained_below_it(reader):
+    """Each word that stands there, and no other."""
+    for address in (OPERAND, "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/wgmma/m64n8k16/f16"):
+        text = reader.get(address).text
+        shown = {re.split("[:(<]", each)[0].strip() for each in re.findall(r"<td>(.*?)</td>", text)}
+        legend = re.findall(r"<dt>([^<]*)</dt><dd>[^<]+</dd>", text.rpartition('<dl class="legend">')[2])
+        assert legend
+        assert set(WORDS) & shown == set(legend) & set(WORDS)
+
+
+def test_what_rows_are_true_of_stands_beside_them(reader):
+    """Those of wmma differ between architectures, whatever else has the instruction."""
+    for address in ("/wmma/m16n16k16/f16", "/wmma/m16n16k16/f16/A"):
+        assert "true of the architecture of h200-sm_90a alone" in reader.get(address).text
+    for address in ("/mma/m16n8k16/f16", "/mma/m16n8k16/f16/A", "/wgmma/m64n8k16/f16"):
+        assert "true of" not in reader.get(address).text
+
+
+def test_the_guide_is_found_by_its_words(reader):
+    found = reader.get("/search?q=renumbered notice", headers={"Accept": "application/json"}).json()
+    assert found == [{"name": "guide fuse", "href": "/guide/fuse"}]
+    assert "/guide/fuse" in reader.get("/search?q=renumbered notice").text
+    assert reader.get("/guide/nothing").status_code == 404
+
+
+def test_links_of_the_guide_lead_to_pages(reader):
+    pages = [*dict.fromkeys(re.findall(r'"(/guide/[^"#]+)"', reader.get("/guide").text))]
+    assert len(pages) == len(list(guide.guide()))
+    for page in pages:
+        text = reader.get(page).text
+        assert "http" not in "".join(re.findall(r' href="([^"]*)"', text))
+        for target, place in re.findall(r' href="(/guide[^"#]*)#?([^"]*)"', text):
+            answer = reader.get(target)
+            assert answer.status_code == 200
+            assert not place or f'id="{place}"' in answer.text

@@ -16,14 +16,17 @@ from lanemap.ingest.importing import read
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "tests" / "importers" / "past"
-_SAID = ("registers", "slots", "origin")
 
 
 def _kept(source, page):
     """A source as JSON, with the operands that the page names."""
     provenance = {name: value for name, value in source.provenance.items() if name != "files"}
     fragments = [
-        (each.key, {name: getattr(each, name) for name in _SAID}, each.elements.tolist())
+        (
+            each.key,
+            {"registers": each.registers, "slots": each.slots, "origin": each.citation.origin},
+            each.elements.tolist(),
+        )
         for each in source.fragments
         if f"{each.role} of {each.instruction} {each.shape} " in page
     ]
@@ -40,7 +43,7 @@ def main():
     page = (ROOT / "DEFECTS.md").read_text()
     options = {"python": path[1]} if kind == "python" else {}
     found = [each.source for each in read(kind, *path[:1], **options)]
-    sets = [each for each in found if f"**claim set**: {each.provenance.get('set')}\n" in page or kind != "python"]
+    sets = [each for each in found if f"({each.provenance.get('set')}, " in page or kind != "python"]
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / f"{found[0].name.partition(':')[0]}.json.gz"
     said = {"made": " ".join(["python tests/wild/past.py", kind]), "sources": [_kept(each, page) for each in sets]}

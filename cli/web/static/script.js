@@ -117,6 +117,7 @@ function pictures() {
   const known = new Map(cells.map(cell => [cell, readCell(cell)]));
   const say = document.querySelector("[data-say]");
   const lanes = [...document.querySelectorAll("a[data-lane]")];
+  const roles = new Set([...known.values()].map(each => each.role));
   let pinned = null, cursor = null;
 
   const clear = () => { cells.forEach(cell => cell.classList.remove("on", "meets")); tables.forEach(table => table.classList.remove("picked")); };
@@ -163,6 +164,21 @@ function pictures() {
     document.getElementById("held")?.remove();
     restore();
   };
+  // The address of an element is its role, where there are several, with its row and column in one of the products.
+  const link = cell => {
+    const facts = known.get(cell), address = new URL(location.href), [[row], [col]] = facts.cells[0];
+    const said = { role: roles.size > 1 && facts.role !== "D" ? facts.role : null, part: facts.part, row, col };
+    for (const [name, value] of Object.entries(said)) value === null || value === undefined ? address.searchParams.delete(name) : address.searchParams.set(name, value);
+    history.replaceState(null, "", address);
+  };
+  const linked = () => {
+    const asked = new URLSearchParams(location.search), [row, col] = ["row", "col"].map(name => parseInt(asked.get(name)));
+    const role = asked.get("role") ?? (roles.has("D") ? "D" : [...roles][0]), at = [[row, row], [col, col]];
+    return cells.find(cell => {
+      const facts = known.get(cell);
+      return facts.role === role && (facts.part ?? null) === asked.get("part") && facts.cells.some(each => meet(each[0], at[0]) && meet(each[1], at[1]));
+    });
+  };
   const place = cell => { cursor?.classList.remove("cursor"); cursor = cell; cell.classList.add("cursor"); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell); };
   const step = (area, key) => {
     const mine = cells.filter(cell => area.contains(cell));
@@ -181,7 +197,7 @@ function pictures() {
   for (const area of areas) {
     area.addEventListener("pointerover", event => { const cell = event.target.closest("tbody td"); if (cell && event.pointerType !== "touch") lightCell(cell); });
     area.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") restore(); });
-    area.addEventListener("click", event => { const cell = event.target.closest("tbody td"); if (cell) place(cell); });
+    area.addEventListener("click", event => { const cell = event.target.closest("tbody td"); if (cell) { place(cell); link(cell); } });
     area.addEventListener("keydown", event => {
       if (event.key.startsWith("Arrow")) { event.preventDefault(); step(area, event.key); }
       else if (event.key === "Enter" && cursor) { const [first] = known.get(cursor).held; if (first) pin(first.lane); }
@@ -199,6 +215,8 @@ function pictures() {
   }
   const asked = new URLSearchParams(location.search).get("lane");
   if (asked !== null && /^\d+$/.test(asked)) { pinned = Number(asked); if (lanes.some(each => Number(each.dataset.lane) === pinned)) { restore(); lanes.forEach(each => Number(each.dataset.lane) === pinned && each.setAttribute("aria-current", "true")); } else pinned = null; }
+  const shared = linked();
+  if (shared) place(shared);
 }
 
 // --- Tabs, of sections that follow each other without this script.
@@ -221,17 +239,20 @@ function tabs(holder) {
     buttons[index].setAttribute("aria-selected", index === at);
     buttons[index].tabIndex = index === at ? 0 : -1;
   });
-  buttons.forEach((button, at) => button.addEventListener("click", () => show(at)));
+  const named = () => Math.max(0, sections.findIndex(section => "#" + section.id === location.hash));
+  const choose = at => { show(at); history.replaceState(null, "", "#" + sections[at].id); };
+  buttons.forEach((button, at) => button.addEventListener("click", () => choose(at)));
+  addEventListener("hashchange", () => show(named()));
   bar.addEventListener("keydown", event => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     const at = (buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length;
-    show(at);
+    choose(at);
     buttons[at].focus();
   });
   bar.append(...buttons);
   holder.prepend(bar);
-  show(0);
+  show(named());
 }
 
 function copying(text) {
@@ -274,3 +295,6 @@ pictures();
 document.querySelectorAll("[data-tabs]").forEach(tabs);
 document.querySelectorAll("[data-copy]").forEach(copying);
 document.querySelectorAll("[data-drop]").forEach(dropping);
+document.querySelectorAll("textarea").forEach(area => area.addEventListener("keydown", event => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) area.form.requestSubmit();
+}));

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 mma = import_module("jax.experimental.mosaic.gpu.mma")  # the package has a function of this name
 
 
-def place(layout, shape, type=None):  # noqa: A002 - MLIR's word
+def place(layout, shape, type=None):
     """The function (lane, value) -> pair of a layout of ``fragmented_array``, or of an operand of ``mma``.
 
     Registers count the dimensions of the tiled shape that are not spread over warps, lanes or a vector, last fastest.

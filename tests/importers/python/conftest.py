@@ -74,6 +74,101 @@ LIBRARY = """
     def hangs(lane, value):
         time.sleep(1000)
 
+    # What a hostile or a careless library does beside its work, once.
+
+    def once(deed):
+        def function(lane, value):
+            if (lane, value) == (0, 0):
+                deed()
+            return a_place(lane, value)
+
+        return function
+
+    def everywhere(data):
+        for descriptor in range(3, 4096):
+            try:
+                os.write(descriptor, data)
+            except OSError:
+                pass
+
+    def write_for_ever(descriptor):
+        while True:
+            os.write(descriptor, b"x" * (1 << 16))
+
+    def trickle():
+        everywhere((1000).to_bytes(8, "big"))
+        while True:
+            everywhere(b"\\0")
+            time.sleep(0.1)
+
+    def patch_json():
+        import json
+
+        json.dumps = json.JSONEncoder.encode = json.JSONEncoder.iterencode = None
+
+    def leave_a_child(seconds=100):
+        if os.fork() == 0:
+            time.sleep(seconds)
+
+    def leave_a_session():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(100)
+            os._exit(0)
+
+    def breed_sessions():
+        for _ in range(40):
+            leave_a_session()
+        time.sleep(100)
+
+    def leave_a_child_and_die():
+        leave_a_child()
+        os.abort()
+
+    def breed():
+        for _ in range(40):
+            leave_a_child()
+        time.sleep(100)
+
+    def eat():
+        held = []
+        while True:
+            held.append(bytearray(1 << 24))
+
+    floods_stdout = once(lambda: write_for_ever(1))
+    floods_stderr = once(lambda: write_for_ever(2))
+    trickles = once(trickle)
+    patches_json = once(patch_json)
+    forks = once(leave_a_child)
+    forks_and_dies = once(leave_a_child_and_die)
+    comes_back_twice = once(os.fork)
+    breeds = once(breed)
+    escapes = once(leave_a_session)
+    breeds_sessions = once(breed_sessions)
+    eats = once(eat)
+    claims_much = once(lambda: everywhere(bytes([255] * 8)))
+    babbles = once(lambda: everywhere((5).to_bytes(8, "big") + b"{{{{{"))
+    falsifies = once(lambda: everywhere((2).to_bytes(8, "big") + b"[]"))
+    closes_all = once(lambda: os.closerange(3, 4096))
+
+    def is_deep(lane, value):
+        found = a_place(lane, value)
+        for _ in range(5_000 if (lane, value) == (0, 0) else 0):
+            found = [found]
+        return found
+
+    def is_endless(lane, value):
+        import itertools
+
+        return itertools.repeat(0)
+
+    def is_huge(lane, value):
+        return 10**30, value
+
+    MANY_BASES = {"register": [[0, 1]] * 60, "lane": [[0, 2]] * 5}
+    DEEP_TEXT = "(" * 100_000
+
     TEXT = "((4,8),(2,2,2)):((32,1),(16,8,128))"
     BASES = {"register": [[0, 1], [8, 0], [0, 8]], "lane": [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
 

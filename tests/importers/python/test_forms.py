@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lanemap.db.structure import check
+from lanemap.db.layout.structure import check
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 
@@ -53,6 +53,10 @@ def test_one_claim_for_several_types_and_roles(imported, right):
     assert all(map(right, found.source.fragments))
 
 
+WIDE = "{ times = 2, origin = [0, 8], first = 4 }"
+WARPS = "{ times = 2, origin = [16, 0], thread = 32 }"
+
+
 def test_a_tile_is_cut_at_an_origin_and_a_first_value(imported, right):
     halves = [
         '{ shape = "m16n8k16", types = "f16", role = "B" }',
@@ -81,6 +85,23 @@ def test_the_threads_of_another_warp(imported, right):
     second = '{ shape = "m16n8k16", types = "f32", role = "C", thread = 32, origin = [16, 0] }'
     (found,) = imported(f'name = "two_warps"\nform = "place"\nclaims = [{second}]')
     assert right(found.source.fragments[0])
+
+
+def test_one_claim_covers_a_tile_of_several_instructions_and_warps(imported, right):
+    claim = '{{ shape = "m16n8k16", types = "{}", role = "{}", repeat = [{}] }}'
+    (found,) = imported(
+        f'name = "wide_b"\nform = "place"\nclaims = [{claim.format("f16", "B", WIDE)}]',
+        f'name = "two_warps"\nform = "place"\nclaims = [{claim.format("f32", "C", WARPS)}]',
+    )
+    assert list(map(right, found.source.fragments)) == [True, True]
+    assert (found.findings, found.skipped) == ([], [])
+
+
+@pytest.mark.parametrize("step", [WIDE.replace("first = 4", "first = 2"), WIDE.replace("8", "4")])
+def test_a_claim_is_wrong_where_one_place_of_its_tile_is(imported, step):
+    claim = f'{{ shape = "m16n8k16", types = "f16", role = "B", repeat = [{step}] }}'
+    found = imported(f'name = "wide_b"\nform = "place"\nclaims = [{claim}]')
+    assert len(found) > 1 or found[0].skipped or found[0].findings
 
 
 MOVES = {
@@ -149,3 +170,37 @@ def test_stored_columns_of_a_sparse_a_become_windows(library, imported, document
     assert (made["col"] >= said.elements["col"]).all()
     assert (made["col_last"] <= said.elements["col_last"]).all()
     assert check(found.source.fragments[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "type_", "windows", "width"),
+    [
+        ("m16n8k64", "s4", [(0, 5), (2, 7)], 8),  # runs of two columns: 0-1, 2-3 or 4-5, then one after it
+        ("m16n8k32", "f16", [(0, 2), (1, 3)], 4),
+        ("m16n8k16", "tf32", [(0, 1)], 2),
+    ],
+)
+def test_an_index_of_metadata_stands_for_what_it_can_select(library, imported, shape, type_, windows, width):
+    """Of two lanes in each four, each byte holds the indices of two chunks of one row (9.7.14.6.1)."""
+    (library / "metadata.py").write_text("def place(lane, value):\n    return lane // 4 * 2 + lane % 2, value\n")
+    claim = f'instruction = "mma.sp", shape = "{shape}", types = "{type_}", role = "E", bits = 8, quad = [0, 1]'
+    (found,) = imported(f'module = "metadata"\nname = "place"\nform = "place"\nclaims = [{{ {claim} }}]')
+    (made,) = found.source.fragments
+    chunks = made.dimensions[1] // width
+    expected = [
+        (
+            lane,
+            0,
+            chunk * len(windows) + place,
+            lane // 4 * 2 + lane % 2,
+            chunk * width + first,
+            chunk * width + last,
+            1,
+        )
+        for lane in range(32)
+        if lane % 4 < 2
+        for chunk in range(chunks)
+        for place, (first, last) in enumerate(windows)
+    ]
+    assert made.elements.tolist() == expected
+    assert check(made) == []

@@ -1,12 +1,20 @@
 """Whatever a mapping or a library has wrong, one line says which entry and why, and everything else comes in."""
 
+import os
+import re
+import resource
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from lanemap.db.child import Limits
 from lanemap.db.errors import LanemapError
-from lanemap.db.structure import check
-from lanemap.ingest.python import load, process
+from lanemap.db.layout.structure import check
+from lanemap.ingest import python as mappings
+from lanemap.ingest.python import mapping
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 GOOD = f'name = "a_place"\nform = "place"\nclaims = [{A}]'
@@ -32,8 +40,8 @@ TROUBLES = {
         "unknown key 'shap': did you mean 'shape'?",
     ),
     "unknown form": (entry("a_place", "plaice"), "invalid form 'plaice': it is one of place, cell, address"),
-    "no claims": ('name = "a_place"\nform = "place"', "it has no claims: write claims ="),
-    "no role": (entry("a_place", claim='{ shape = "m16n8k16", types = "f16" }'), "it has no role"),
+    "no claims": ('name = "a_place"\nform = "place"', "it has no 'claims'"),
+    "no role": (entry("a_place", claim='{ shape = "m16n8k16", types = "f16" }'), "claims[0]: it has no 'role'"),
     "a wrong shape": (entry("a_place", claim=A.replace("m16n8k16", "16x8x16")), "'16x8x16' is not a shape"),
     "a wrong role": (entry("a_place", claim=A.replace('"A"', '"Q"')), "invalid role 'Q'"),
     "wrong axes": (entry("a_place", claim=A.replace(" }", ', axes = "kn" }')), "invalid axes 'kn': A has mk or km"),
@@ -41,9 +49,12 @@ TROUBLES = {
         entry("a_place", claim=A.replace(" }", ', instruction = "hmma" }')),
         "choose from mma, mma.sp",
     ),
-    "a number for text": (entry("a_place", more="set = 3"), "set is 3: it must be text"),
-    "text for a number": (entry("a_place", more='stride = "3"'), "stride is '3': it must be a whole number"),
-    "one number for two": (entry("a_place", claim=A.replace(" }", ", origin = [1] }")), "it must be two whole numbers"),
+    "a number for text": (entry("a_place", more="set = 3"), "set: expected text, got a whole number"),
+    "text for a number": (entry("a_place", more='stride = "3"'), "stride: expected a whole number, got text"),
+    "one number for two": (
+        entry("a_place", claim=A.replace(" }", ", origin = [1] }")),
+        "claims[0].origin: expected a list of length 2, got 1",
+    ),
     "addresses without a move": (entry("address", "address"), 'move = "ldmatrix.x4"'),
     "an unknown move": (
         entry("address", "address", claim=A.replace(" }", ', move = "ldmatrix.x3" }')),
@@ -77,19 +88,102 @@ def test_several_that_die_are_each_named(imported, right):
     assert right(found.source.fragments[0])
 
 
-def test_one_that_hangs_is_ended(imported, right, monkeypatch):
-    leave = process._Worker.__exit__
+@pytest.fixture
+def limits(monkeypatch):
+    """Set limits for the libraries that a test runs."""
+    return lambda **given: monkeypatch.setattr(mappings, "LIMITS", Limits(**{"message_seconds": 2.0} | given))
 
-    def patient(worker, *reason):
-        """What comes after the one that hangs has all the time that it needs."""
-        monkeypatch.setattr(process, "LIMIT", 60)
-        leave(worker, *reason)
 
-    monkeypatch.setattr(process._Worker, "__exit__", patient)
-    monkeypatch.setattr(process, "LIMIT", 1.5)
-    (found,) = imported(entry("hangs"), GOOD)
-    assert [(each.name, each.reason) for each in found.skipped] == [("hangs", "its process took longer than 1.5 s")]
-    assert right(found.source.fragments[0])
+#: What a library does, and what comes of its entry: a reason, or nothing where it does no harm.
+DEEDS = {
+    "hangs": "its process took longer than 2 s",
+    "trickles": "its process took longer than 2 s",
+    "floods_stdout": "its process took longer than 2 s",
+    "floods_stderr": "its process took longer than 2 s",
+    "is_endless": "its process took longer than 2 s|its process used more than 0.25 GB of memory",
+    "eats": "its process used more than 0.25 GB of memory",
+    "breeds": "its process started more than 30 processes",
+    "breeds_sessions": "its process started more than 30 processes",
+    "escapes": "",
+    "claims_much": "its process answered with more than 64 MB",
+    "babbles": "its process answered with what is no answer",
+    "falsifies": "its process answered with what is no answer",
+    "closes_all": "its process ended with exit code 1: OSError: .*Bad file descriptor",
+    "forks_and_dies": "its process was ended by signal 6",
+    "is_huge": "what it gives is not of the form 'place': .*",
+    "patches_json": "",
+    "forks": "",
+    "comes_back_twice": "",
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right, limits, deed):
+    limits(**({"memory_bytes": 1 << 28} if "memory" in DEEDS[deed] else {"processes": 30}))
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    (found,) = imported(entry(deed), GOOD)
+    assert time.monotonic() - started < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+    assert [right(each) for each in found.source.fragments] == [True]
+    assert len(found.skipped) == bool(DEEDS[deed])
+    for skipped in found.skipped:
+        assert re.fullmatch(DEEDS[deed], skipped.reason)
+        assert deed in skipped.name
+
+
+@pytest.mark.parametrize(
+    "deed", ["forks", "forks_and_dies", "breeds", "comes_back_twice", "escapes", "breeds_sessions"]
+)
+def test_nothing_that_a_library_started_goes_on(imported, limits, deed, monkeypatch):
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("the processes of a session are listed in /proc")
+    monkeypatch.setenv("STARTED_BY", f"{deed} {os.getpid()}")
+    limits(processes=30)
+    imported(entry(deed), GOOD)
+
+    def started():
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended
+                if f"STARTED_BY={deed} {os.getpid()}".encode() in (process / "environ").read_bytes():
+                    yield process
+
+    until = time.monotonic() + 5  # a process that was killed takes a moment to end
+    while (left := list(started())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == []
+
+
+def test_a_value_that_is_nested_too_deep_is_not_defined(imported):
+    (finding,) = imported(entry("is_deep"))[0].findings
+    assert finding.reason.startswith("lane 0 value 0 is not defined: RecursionError: ")
+
+
+@pytest.mark.parametrize(("name", "form"), [("MANY_BASES", "bases"), ("DEEP_TEXT", "strides")])
+def test_an_object_that_would_become_large_is_refused(imported, right, name, form):
+    (found,) = imported(entry(name, form), GOOD)
+    (skipped,) = found.skipped
+    assert skipped.reason.startswith(f"what it gives is not of the form {form!r}: ")
+    assert [right(each) for each in found.source.fragments] == [True]
+
+
+def test_all_entries_together_have_a_limit_of_time(imported, limits):
+    limits(message_seconds=1.5, seconds=2.5)
+    with pytest.raises(LanemapError, match="gives nothing: hangs: its process took longer than 1.5 s"):
+        imported(*[entry("hangs")] * 20)
+    limits(message_seconds=5, seconds=2.5)
+    (found,) = imported(GOOD, entry("hangs"), entry("holes"))
+    assert [each.reason for each in found.skipped] == [
+        "its process was ended when all had taken 2.5 s",
+        "not asked: all entries together may take 2.5 s",
+    ]
+
+
+def test_a_module_of_the_current_folder_is_not_taken_for_pythons(imported, library, right):
+    for name in ("json", "copy", "numbers"):
+        (library / f"{name}.py").write_text("raise SystemExit('this is not the one')\n")
+    (library / "mylib.py").write_text("import copy, json, numbers\n" + (library / "mylib.py").read_text())
+    (found,) = imported(GOOD)
+    assert [right(each) for each in found.source.fragments] == [True]
 
 
 PARTIAL = {
@@ -113,13 +207,13 @@ def test_what_is_not_defined_or_outside_is_a_finding_and_the_rest_is_compared(im
     assert len(fragment.elements) == len(said) - lost
     if form == "place":
         assert set(fragment.elements.tolist()) < set(said.tolist())
-    assert any("stand for no cell" in each for each in check(fragment))
+    assert any(re.search("slots? holds? nothing", each) for each in check(fragment))
 
 
 def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
     first, second = imported(GOOD + '\nset = "loads"', entry("turned", more='set = "stores"'))
     assert [first.source.name, second.source.name] == ["mine:loads", "mine:stores"]
-    assert first.source.fragments[0].origin == "mylib.py:6 a_place"
+    assert first.source.fragments[0].citation.origin == "mylib.py:6 a_place"
     assert second.source.provenance["set"] == "stores"
 
 
@@ -145,7 +239,7 @@ def test_modules_are_found_beside_the_mapping_too(library, right, monkeypatch):
     )
     (library / "elsewhere").mkdir()
     monkeypatch.chdir(library / "elsewhere")
-    (found,) = load("../string.toml")
+    (found,) = mappings.load("../string.toml")
     assert [right(each) for each in found.source.fragments] == [True]
 
 
@@ -154,7 +248,7 @@ def test_an_adapter_is_beside_the_mapping(imported, library, right):
     text = 'adapter = true\nmodule = []\nname = "place"\nmake = { name = "a_place" }\norigin = "mylib.a_place"'
     (found,) = imported(f'{text}\nform = "place"\nclaims = [{A}]')
     assert right(found.source.fragments[0])
-    assert found.source.fragments[0].origin == "mylib.py:6 a_place"
+    assert found.source.fragments[0].citation.origin == "mylib.py:6 a_place"
 
 
 def test_another_python_runs_it(imported, library, right):
@@ -181,18 +275,16 @@ def test_what_is_no_python_is_refused(imported, python, words):
     [
         ("[[entry", "mine.toml is not TOML"),
         ('library = "Mine"\npackage = "mine"\n', "has no entry: write"),
-        ('library = "Mine"\n[[entry]]\nname = "x"\n', "it has no package"),
+        ('library = "Mine"\n[[entry]]\nname = "x"\n', "it has no 'package'"),
         ('library = "Mine"\npackage = "mine"\nversion = 3\n[[entry]]\nname = "x"\n', "unknown key 'version'"),
     ],
 )
 def test_a_file_that_is_no_mapping(library, text, words):
-    from lanemap.ingest.python import load
-
     (library / "mine.toml").write_text(text)
     with pytest.raises(LanemapError, match=words):
-        load("mine.toml")
+        mappings.load("mine.toml")
     with pytest.raises(LanemapError, match="no mapping 'yours': name a TOML file, or one that ships: "):
-        load("yours")
+        mappings.load("yours")
 
 
 def test_nothing_usable_is_an_error_that_says_why(imported):
@@ -206,7 +298,7 @@ def test_the_worker_needs_no_lanemap_and_keeps_the_output_clean(imported, capfd)
     """The library prints while it is imported; none of it reaches the user."""
     imported(GOOD)
     assert capfd.readouterr() == ("", "")
-    assert "lanemap" not in (process._WORKER.read_text().replace("lanemap_adapter", "").lower())
+    assert "lanemap" not in (mappings._WORKER.read_text().replace("lanemap_adapter", "").lower())
 
 
 def test_the_command(run, file, library):
@@ -226,6 +318,30 @@ def test_the_command(run, file, library):
     assert "identical" in result.out.split("\n")[0]
 
 
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+@pytest.mark.parametrize("trouble", ["no such name", "another signature", "unknown key", "not bases", "aborts"])
+def test_what_ones_own_mapping_claims_and_nothing_comes_of_is_a_failure(run, file, library, trouble, form):
+    """Else a check of every pull request would go on without a function that was renamed."""
+    text, words = TROUBLES[trouble]
+    entries = "".join(f'[[entry]]\nmodule = "mylib"\n{each}\n' for each in (text, GOOD))
+    (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{entries}')
+    result = run("import", "python", "mine.toml", "--format", form, db=file)
+    assert result.code == 1
+    assert words[:40] in " ".join(result.out.split()).replace('""', '"')
+    assert "mine: 1 fragment, 256 rows; 1 failed" in result.out + result.err
+
+
+def test_what_a_version_of_a_library_lacks_is_no_failure_of_a_mapping_that_ships(run, file, library, monkeypatch):
+    (library / "shipped.toml").write_text(
+        f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{entry("nothing")}\n'
+        f'[[entry]]\nmodule = "mylib"\n{GOOD}\n'
+    )
+    monkeypatch.setattr(mapping, "SHIPPED", library)
+    monkeypatch.setattr(mappings, "SHIPPED", library)
+    result = run("import", "python", "shipped", db=file)
+    assert (result.code, result.out.splitlines()[0]) == (0, "shipped: 1 fragment, 256 rows; 1 left out")
+
+
 def test_bad_usage_of_the_command(refused):
     refused("import", "python", words=("name a mapping: lanemap import python PATH",))
     refused("import", "table", "x.csv", "--python", "python3", words=("table takes no python: leave it out",))
@@ -240,11 +356,11 @@ def test_check_groups_findings_by_library_and_claim_set(run, file, library):
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{tables}')
     run("import", "python", "mine.toml", db=file)
     lines = run("check", "--against", "ptx-isa-9.1", db=file).out.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("mine"))
-    assert "3 claim sets, 4 fragments with rows: 9 findings" in lines[start]
-    assert lines[start + 1] == "  loads"
-    assert lines[start + 2].startswith("    A of mma m16n8k16 f16 bf16: 8 slots stand for no cell")
-    assert "  stores" in lines
+    row = next(line for line in lines if line.startswith("mine"))
+    assert row.startswith("mine (3 sets) ")
+    assert row.split()[3:] == ["4", "1", "0", "3", "9", "0"]  # fragments, agree, known, different, findings, known ones
+    assert any(line.startswith("mine:loads, A of mma m16n8k16 f16 bf16, ") for line in lines)
+    assert any(line.startswith("mine:stores, ") for line in lines)
     said = " ".join(" ".join(lines).split())
     assert said.count("lane 3 value 0 is not defined") == 1
     assert said.count("lane 5 value 1 is at (16, 3)") == 1

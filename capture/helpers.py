@@ -1,0 +1,92 @@
+"""Processes that work on a list of tasks beside this one, each with a device of its own.
+
+They are forked, because a process that is started anew would run the user's program again and take a second for it. A
+driver does not survive a fork: this process must not have begun to use it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+from ..db.errors import LanemapError
+
+Result = TypeVar("Result")
+Work = Callable[[int], Result]
+
+
+class Helpers(Generic[Result]):
+    """So many processes, none where there is no fork. Leaving the ``with`` statement ends those that are still there.
+
+    Whoever is free takes the next of ``tasks`` numbers from 0, this process with ``left``. A helper opens its device
+    with ``begin``, which gives the function that does a task.
+    """
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[Work[Result]]], tasks: int, count: int) -> None:
+        self._results: SimpleQueue[Any] = SimpleQueue()
+        # Reading a byte takes a task, which nobody can do twice, and which a process that dies cannot block.
+        self._tasks, numbers = os.pipe()
+        os.write(numbers, bytes(range(tasks)))
+        os.close(numbers)
+        self._processes, threads = [], []
+        for _ in range(count if "fork" in get_all_start_methods() else 0):
+            context = get_context("fork")
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=self._help, args=(begin, sender), daemon=True)
+            process.start()
+            sender.close()
+            self._processes.append(process)
+            threads.append(Thread(target=self._receive, args=(receiver,), daemon=True))
+        for thread in threads:  # not before: a fork takes no threads with it
+            thread.start()
+
+    def __enter__(self) -> Helpers[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.join()
+        os.close(self._tasks)
+
+    def left(self) -> Iterator[int]:
+        """The tasks that nobody has taken yet; each is taken as it comes."""
+        while number := os.read(self._tasks, 1):
+            yield number[0]
+
+    def finished(self) -> Iterator[tuple[int, Result]]:
+        """The tasks that helpers have done, with their results, as they come.
+
+        A task that is not among them was taken by a helper that could not do it. Raises what a helper raised, but for
+        a LanemapError.
+        """
+        for _ in self._processes:
+            for found in iter(self._results.get, None):
+                if isinstance(found, Exception):
+                    raise found
+                yield found
+
+    def _help(self, begin: Callable[[], AbstractContextManager[Work[Result]]], sender: Connection) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt ends the one who is helped
+        try:
+            with begin() as work:
+                for task in self.left():
+                    sender.send((task, work(task)))
+        except Exception as error:
+            if not isinstance(error, LanemapError):
+                sender.send(error)
+        finally:
+            sender.close()  # whatever else keeps this process from ending
+
+    def _receive(self, receiver: Connection) -> None:
+        with suppress(Exception):  # the end, or an error that cannot be made again here
+            while True:
+                self._results.put(receiver.recv())
+        self._results.put(None)

@@ -1,0 +1,321 @@
+"""Products of a warp, measured: relations between slots that need no layout, then labels as far as hardware can tell.
+
+Every product is of zeros and ones, so every output is exact. Slots are numbered as in a fragment's elements. One slot
+of B is made 1 against an A of ones: the slots of D that answer are its column. Then one slot of every column is made 1
+at a time, and the numbers of A's slots are written into A bit by bit: each slot of D reads the number of the one slot
+of A that met it. For a sparse A that is repeated with each valid vector of metadata everywhere; and the numbers of the
+vectors themselves are written by moving only one index from one valid value to another.
+
+A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. What is
+measured is fixed up to that, and the declared anchor fixes the rest: rows and columns are those of the documented D;
+the order along K is the one that agrees most with the documented B, or where that is only drawn, with the documented
+windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns. A
+document that most of the slots it gives one place contradict orders nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..db.flow.metadata import pack_vectors
+from ..db.isa.forms import Form
+from ..db.isa.instructions import Key, Sparsity
+from ..db.layout.algebra import Array
+from ..db.layout.fragment import Fragment
+from . import device
+from .device import Bench, captured, describe_slot, side
+from .relations import Contradiction, Side, blocks, common, strands
+from .values import write_registers
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The relations between the slots of one instruction, all as slot numbers.
+
+    ``c_of_d`` (slots of D): the slot of C that comes out there. ``column_of_d``: a number for each column. ``b_of``
+    (depth, slots of D): the slots of B in that column, in some order. ``meets`` (metadata vectors, depth, slots of D):
+    the slot of A that meets ``b_of`` there, -1 where none does. ``governs``, by selector: the metadata field (lane *
+    fields in a register + field) of each slot of A.
+    """
+
+    c_of_d: Array
+    column_of_d: Array
+    b_of: Array
+    meets: Array
+    governs: Mapping[int, Array]
+
+
+def bits(bench: Bench, what: str, patterns: Mapping[str, Array], selector: int | None) -> Array:
+    """Products (patterns of A, of B, of E, slots of D), all 0 or 1, of an A and a B of zeros and ones.
+
+    An instruction that counts the bits that differ tells the product by |a and b| = (|a xor 0| + |0 xor b| -
+    |a xor b|) / 2.
+    """
+    found = bench.values(patterns, selector)
+    if bench.form.suffix == ".xor.popc":
+        left, right = (bench.values({name: patterns[name]}) for name in "AB")
+        found = (np.repeat(left, len(right), axis=0) + np.tile(right, (len(left), 1)) - found) / 2
+    return bench.checked(what, found).reshape(*(len(patterns[name]) for name in "ABE"), -1)
+
+
+def measure(bench: Bench, form: Form) -> Measurement:
+    """All relations of a form. Raises Contradiction where outputs fit no matrix product."""
+    a, b, c, d = (form.operand(role) for role in "ABCD")
+    depth, selector = form.dimensions[2], form.selectors[0]
+    numbered, vectors = device.index_registers(a)[1:], device.uniform_metadata(form)
+    everything, ends = numbered[:1], vectors[sorted({0, len(vectors) - 1})]
+    hot = write_registers(b, np.eye(b.size, dtype=np.int8))
+    answers = bits(bench, "columns of B", {"A": everything, "B": hot, "E": ends}, selector)
+    hit_b, hit_d = np.nonzero(answers.any(axis=(0, 2)))
+    column_of_b, column_of_d = blocks(hit_b, hit_d, side(b), side(d))
+    sizes = np.bincount(column_of_b)
+    if (sizes != depth).any():
+        raise Contradiction(f"a column of B has {sizes[np.argmax(sizes != depth)]} slots: K is {depth}")
+    b_by_column = np.argsort(column_of_b, kind="stable").reshape(len(sizes), depth)
+
+    rank = np.empty(b.size, np.intp)
+    rank[b_by_column] = np.arange(depth)
+    one_of_each = write_registers(b, rank == np.arange(depth)[:, None])
+    found = bits(bench, "partners of A and B", {"A": numbered, "B": one_of_each, "E": vectors}, selector)
+    meets = device.which(found.swapaxes(1, 2))
+
+    def shown(selector: int, words: Array) -> Array:
+        patterns = {"A": everything, "B": one_of_each, "E": words[:, None]}
+        found = bits(bench, f"metadata with selector {selector}", patterns, selector)
+        return np.asarray(found[0].swapaxes(0, 1))
+
+    governs = {
+        each: governing_fields(form, form.sparsity, each, meets.reshape(len(vectors), -1), partial(shown, each))
+        for each in form.selectors
+        if each is not None
+    }
+    added = bench.values({"C": device.index_registers(c)[1:], "E": vectors[:1]}, selector)
+    c_of_d = device.which(bench.checked("accumulator C", added))
+    if (c_of_d < 0).any():
+        raise Contradiction(f"no slot of C comes out in {describe_slot(d, np.argmin(c_of_d))}")
+    return Measurement(c_of_d, column_of_d, b_by_column[column_of_d].T, meets, governs)
+
+
+def governing_fields(form: Form, rule: Sparsity, selector: int, stored: Array, show: Callable[[Array], Array]) -> Array:
+    """The metadata field (lane * fields in a register + field) that governs each slot of A.
+
+    It shows in which slots come out elsewhere when one index of a vector of metadata changes. ``stored`` (metadata
+    vectors, places) is the slot of A that comes out in each place, -1 where none does; ``show`` says for patterns of
+    metadata (patterns, threads) in which places (patterns, ...) something comes out. Raises Contradiction where not
+    every slot is governed by one field.
+    """
+    vectors = list(rule.indices)
+    field_of_a = np.full(form.operand("A").size, -1)
+
+    def name(slot: Any) -> str:
+        return f"{describe_slot(form.operand('A'), slot)} with selector {selector}"
+
+    for field, (before, after) in enumerate(rule.steps):
+        numbered = np.where(device.index_patterns(8 * form.threads), after, before)
+        patterns = pack_vectors(numbered.reshape(-1, form.threads, 8))
+        found = show(patterns).reshape(len(patterns), -1)
+        old, new = (stored[vectors.index(vector)] for vector in (before, after))
+        if not ((found[0] == (old >= 0)).all() and (found[1] == (new >= 0)).all()):
+            raise Contradiction(
+                f"with selector {selector} numbered metadata places slots of A differently from uniform metadata"
+            )
+        moved = (old < 0) & (new >= 0)
+        slots, vector = new[moved], device.decode_index(found[2:])[moved]
+        governing = vector // 8 * rule.slots + vector % 8 * rule.fields + field
+        known = field_of_a[slots]
+        field_of_a[slots] = governing
+        odd = (field_of_a[slots] != governing) | (known >= 0)
+        if odd.any():
+            raise Contradiction(f"two fields of metadata govern {name(slots[np.argmax(odd)])}")
+    if (field_of_a < 0).any():
+        raise Contradiction(f"no field of metadata governs {name(np.argmin(field_of_a))}")
+    return field_of_a
+
+
+def metadata(
+    key: Key, governing: Array, row: Array, first: Array, last: Array, computation: Array | None = None
+) -> Fragment:
+    """E from the field that governs each slot of A, with the rows and columns of what it governs."""
+    fields, one = np.unique(governing, return_index=True)
+    low, high = np.full(len(fields), 1 << 16), np.zeros(len(fields), np.int64)
+    at = np.searchsorted(fields, governing)
+    np.minimum.at(low, at, first)
+    np.maximum.at(high, at, last)
+    return captured(key, fields, row[one], low, high, 1 if computation is None else computation[one])
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The relations along K. B slots of one product term are a class; a strand is the classes that an A slot can meet.
+
+    ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand`` and ``index`` (classes): the
+    index that selects the class within its strand. ``chunks`` (chunks, group): the strands of one chunk of columns.
+    """
+
+    class_of_b: Array
+    class_of_a: Array
+    strand: Array
+    index: Array
+    chunks: Array
+
+
+def label(form: Form, measured: Measurement, documented: Mapping[Any, Fragment]) -> tuple[list[Fragment], str]:
+    """The measured fragments of an instruction and, in words, the anchor of their labels.
+
+    Raises Contradiction where the measured rows, columns or chunks are not those that the anchor names.
+    """
+    a, b, c, d = (form.operand(role) for role in "ABCD")
+    anchor = _documented(form, "D", documented)
+    if anchor is None or not np.array_equal(_slots(form, "D", anchor), np.arange(d.size)):
+        raise Contradiction("the documented D, which is the anchor, does not name every slot of D")
+    computation, row, column = (anchor[name].astype(np.int64) for name in ("computation", "row", "col"))
+    met = measured.meets >= 0
+    slot_d = np.broadcast_to(np.arange(d.size), met.shape)[met]
+    row_of_a, row_of_d = blocks(measured.meets[met], slot_d, side(a), side(d))
+    row_label = common(computation << 16 | row, row_of_d, side(d), "row")[row_of_a]
+    column_label = common(computation << 16 | column, measured.column_of_d, side(d), "column")
+    column_of_b = np.empty(b.size, np.int64)
+    column_of_b[measured.b_of] = column_label[measured.column_of_d]
+    depth = _depth(form, measured, met)
+    classes, words = _depth_labels(form, depth, column_of_b >> 16, row_label >> 16, documented)
+    windows = classes[depth.class_of_a]
+    first, last = windows.min(axis=0), windows.max(axis=0)
+    row_a, computation_a = row_label & 0xFFFF, row_label >> 16
+    deep = classes[depth.class_of_b]
+    fragments = [
+        captured(form.key("A"), np.arange(a.size), row_a, first, last, computation_a),
+        captured(form.key("B"), np.arange(b.size), deep, column_of_b & 0xFFFF, None, column_of_b >> 16),
+        captured(form.key("C"), measured.c_of_d, row, column, None, computation),
+        captured(form.key("D"), np.arange(d.size), row, column, None, computation),
+    ]
+    if len(np.unique(measured.c_of_d)) != c.size:
+        raise Contradiction("two slots of D accumulate one slot of C")
+    for selector, field in measured.governs.items():
+        fragments.append(metadata(form.key("E", selector), field, row_a, first, last, computation_a))
+    return fragments, f"rows and columns as in the documented D; {words}"
+
+
+def _depth(form: Form, measured: Measurement, met: Array) -> Depth:
+    a, b, rule = form.operand("A"), form.operand("B"), form.sparsity
+    vector, rank, slot_d = np.nonzero(met)
+    meeting = vector * a.size + measured.meets[met]
+    lefts = Side(len(rule.indices) * a.size, lambda number: side(a).name(number % a.size))
+    class_of_meeting, class_of_b = blocks(meeting, measured.b_of[rank, slot_d], lefts, side(b))
+    class_of_a = class_of_meeting.reshape(len(rule.indices), a.size)
+    count = int(class_of_b.max()) + 1
+    slot_a = np.broadcast_to(np.arange(a.size), class_of_a.shape)
+    strand = strands(slot_a.ravel(), class_of_a.ravel(), a.size, count)
+    field = next(iter(measured.governs.values()), np.zeros(a.size, np.int64))
+    index_of_a = np.array(list(rule.indices.values()))[:, field % rule.fields]
+    index = np.empty(count, np.int64)
+    index[class_of_a] = index_of_a
+    if (index[class_of_a] != index_of_a).any():
+        raise Contradiction("two index values of metadata select one row of B")
+    strand_of_a = strand[class_of_a[0]]
+    field = field if measured.governs else strand_of_a
+    names, field = np.unique(field, return_inverse=True)
+    total = int(strand.max()) + 1
+    numbers = Side(len(names), lambda number: f"metadata field {names[number]}")
+    _, chunk_of_strand = blocks(field, strand_of_a, numbers, Side(total, lambda number: f"chunk {number} of K"))
+    sizes = np.bincount(chunk_of_strand)
+    if (sizes != rule.group).any() or (np.bincount(strand) != rule.width // rule.group).any():
+        raise Contradiction(f"the columns that metadata can select are not {rule.title}")
+    chunks = np.argsort(chunk_of_strand, kind="stable").reshape(-1, rule.group)
+    return Depth(class_of_b, class_of_a, strand, index, chunks)
+
+
+def _depth_labels(
+    form: Form, depth: Depth, computation_of_b: Array, computation_of_a: Array, documented: Mapping[Any, Fragment]
+) -> tuple[Array, str]:
+    """The column of A, or row of B, of each class, and where that order is from."""
+    rule = form.sparsity
+    total = len(depth.chunks) // form.computations
+    role, classes, column, agrees = _order_of_k(form, depth, documented)
+    inside = (column >= 0) & (column < form.dimensions[2])
+    votes = np.zeros((int(depth.strand.max()) + 1, total, rule.group), np.int64)
+    chunk, member, strand = column // rule.width, column % rule.group, depth.strand[classes]
+    np.add.at(votes, (strand[inside], chunk[inside], member[inside]), 1)
+    computation = np.empty(len(votes), np.int64)
+    computation[depth.strand[depth.class_of_b]] = computation_of_b
+    if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
+        raise Contradiction("slots of A and B that meet are in two computations of the documented D")
+    base = np.empty(len(votes), np.int64)
+    for each in np.unique(computation):
+        chunks = depth.chunks[computation[depth.chunks[:, 0]] == each]
+        if len(chunks) != total:
+            raise Contradiction(f"computation {each} has {len(chunks)} chunks of K: the shape has {total}")
+        labels = np.arange(total)[:, None] * rule.width + np.arange(rule.group)
+        base[_strands_of(labels, role, chunks, votes)] = labels
+    agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())
+    by_windows = "chunks of K as in the documented windows of A, in the order of slots"
+    words = "K as in the documented B" if role == "B" else by_windows
+    return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(column)} slots agree)"
+
+
+def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) -> tuple[str, Array, Array, Array]:
+    """The operand whose document orders K; of each of its slots the class, the column, and whether the index fits."""
+    rule = form.sparsity
+    if (table := _documented(form, "B", documented)) is not None:
+        classes, column = depth.class_of_b[_slots(form, "B", table)], table["row"].astype(np.int64)
+        return "B", classes, column, column % rule.width // rule.group == depth.index[classes]
+    if (table := _documented(form, "A", documented)) is not None:
+        slots = _slots(form, "A", table)
+        return "A", depth.class_of_a[0][slots], _in_slot_order(form, table), np.ones(len(slots), bool)
+    raise Contradiction("neither B nor A is documented, so nothing orders K")
+
+
+def _strands_of(labels: Array, role: str, chunks: Array, votes: Array) -> Array:
+    """For each label (chunk of columns, member), the strand with most of the slots that the document gives it.
+
+    No other order of K agrees with the document as well. A label without such a strand, two labels with the same one,
+    and a chunk that is divided are refused.
+    """
+    by_strand = votes[chunks].reshape(chunks.size, *labels.shape)
+    most, slots, named = by_strand.argmax(axis=0), by_strand.max(axis=0), by_strand.sum(axis=0)
+    one = "row" if role == "B" else "chunk of columns from"
+    few = 2 * slots <= named
+    if few.any():
+        at = tuple(np.argwhere(few)[0])
+        raise Contradiction(
+            f"of {named[at]} slots that the documented {role} gives {one} {labels[at]} along K, "
+            f"no more than {slots[at]} are together as measured: that orders nothing"
+        )
+    chunk = most // chunks.shape[1]
+    if len(np.unique(most)) < most.size or (chunk != chunk[:, :1]).any():
+        raise Contradiction(
+            f"the documented {role} divides K into chunks that are not those measured: it orders nothing"
+        )
+    return np.asarray(chunks.ravel()[most])
+
+
+def _in_slot_order(form: Form, table: Array) -> Array:
+    """The chunk and the member of a pair that each slot of a documented A stores, as a column of A.
+
+    A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
+    """
+    rule = form.sparsity
+    _, window = np.unique(table[["computation", "row", "col", "col_last"]], return_inverse=True)
+    order = np.argsort(window, kind="stable")
+    starts = np.searchsorted(window[order], window[order])
+    rank = np.empty(len(table), np.int64)
+    rank[order] = np.arange(len(table)) - starts
+    stored = rule.fields * rule.group
+    return np.asarray(table["col"] + rank // stored * rule.width + rank % rule.group)
+
+
+def _documented(form: Form, role: str, documented: Mapping[Any, Fragment]) -> Array | None:
+    fragment = documented.get(form.key(role))
+    return None if fragment is None else fragment.elements
+
+
+def _slots(form: Form, role: str, table: Array) -> Array:
+    operand = form.operand(role)
+    number = (table["lane"].astype(np.int64) * operand.registers + table["reg"]) * operand.slots + table["slot"]
+    if number.max(initial=0) >= operand.size:
+        raise Contradiction(f"the documented {role} has more registers than the instruction")
+    return np.asarray(number)

@@ -1,0 +1,87 @@
+"""What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .app import DISAGREES, app, open_database
+from .options import ReportFormat, argument, source_names
+from .output import write, write_report
+
+_BEST = "of each fragment the corrected document, else what was measured"
+_LIBRARY = "tvm-0.27.0: all that was imported of it"
+
+
+@app.command(epilog="Example: lanemap check")
+def check(
+    against: list[str] | None = None,
+    format: ReportFormat = ReportFormat.TABLE,
+    output: str = "-",
+    everything: bool = False,
+    matrix: bool = False,
+    strict: bool = False,
+    db: str | None = None,
+) -> None:
+    """Check every source, and compare sources with each other.
+
+    It checks the structure of each, and compares documents with captures and imports. The table says how many fragments
+    a source has, how many of them agree with all others, or differ for a known reason, a listed error in the document,
+    or for none; findings are what is wrong in a source by itself. Exit code 0 means that nothing disagrees but for a
+    known reason, 1 that something does.
+    """
+    with open_database(db) as database:
+        found = database.check(against or ())
+    write_report(found, format, output, everything=everything, matrix=matrix)
+    if found.unexplained or (strict and (found.known or found.unjudged)):
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.1+errata --allow-unjudged")
+def diff(
+    left: Annotated[str, argument("LEFT", "A source, a library, or a file.", source_names)],
+    right: Annotated[str | None, argument("RIGHT", f"The other one. Default: {_BEST}.", source_names)] = None,
+    instruction: str | None = None,
+    shape: str | None = None,
+    type: list[str] | None = None,
+    role: str | None = None,
+    format: ReportFormat = ReportFormat.TABLE,
+    output: str = "-",
+    everything: bool = False,
+    allow_unjudged: bool = False,
+    db: str | None = None,
+) -> None:
+    """Compare a source with another, or with the best evidence.
+
+    A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts are:
+    identical; relabelled, equal after one renumbering of M, N or K in all operands that share it; refined, exact
+    columns within the windows of the other; different; left only and right only. Exit code 0 means that all of the
+    left side agrees, 1 that something is different or cannot be judged.
+    """
+    with open_database(db) as database:
+        found = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
+    write_report(found, format, output, everything=everything, reads=filter(None, (left, right)))
+    if found.unexplained or (found.unjudged and not allow_unjudged):
+        raise typer.Exit(DISAGREES)
+
+
+@app.command(epilog="Example: lanemap report tilelang-0.1.15 --fragment 'm16n8k64 s4 A'")
+def report(
+    sources: Annotated[list[str], argument("SOURCE", f"A source, or a library such as {_LIBRARY}.", source_names)],
+    fragment: str | None = None,
+    format: Annotated[str, "One of markdown, html, json, issue."] = "markdown",
+    output: str = "-",
+    db: str | None = None,
+) -> None:
+    """Report what is wrong in sources, for those who maintain them.
+
+    The corrected document and captures are taken for true. Each defect comes with its place, the proof, an example, its
+    effect on a product, the true layout, and the other versions of the library that are in the database. Exit code 1
+    means that there are defects.
+    """
+    with open_database(db) as database:
+        found = database.report(*sources, fragment=fragment)
+    write(found.report(format.lower()), output)
+    if found.defects:
+        raise typer.Exit(DISAGREES)

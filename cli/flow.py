@@ -1,0 +1,221 @@
+"""From one instruction to the next, and to sparse metadata and back: ``lanemap chain`` and ``decode``."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import DEFAULT_SOURCE, LanemapError, Query, lookup, names
+from .app import DISAGREES, app, open_database
+from .options import Format, argument, completer, next_words, read_text
+from .output import remark, room, write_rows
+
+if TYPE_CHECKING:
+    from .. import Told
+
+
+def _next_word(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for the words of several operands, one after the other."""
+    *_, last = [[], *names.operands(context.params.get("operand") or [])]
+    return next_words([] if last and names.is_role(last[-1]) else last, context, incomplete)
+
+
+@app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
+def chain(
+    operand: Annotated[
+        list[str],
+        argument(
+            "OPERAND [OPERAND]",
+            "A D, and an A, B or C: each a SHAPE, TYPE and ROLE, or a name. Or ldmatrix first, or stmatrix last.",
+            _next_word,
+        ),
+    ],
+    transpose: bool = False,
+    relabel: bool = False,
+    first: str | None = None,
+    second: str | None = None,
+    major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
+    count: int = 1,
+    source: str = DEFAULT_SOURCE,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+) -> None:
+    """Say how D of one instruction becomes A, B or C of the next.
+
+    It shows whether D can be used directly, and otherwise which values move between lanes. Tiles of D are put together,
+    or D is cut, to fit. A table is by register, other formats are by element. Of a D alone, it lists every A and B that
+    it can be without a move between lanes, also with K renumbered, and of an A, B or C every D that can be it. Exit
+    code 0: no value moves to another lane; 1: some do.
+
+    ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
+    shared memory that each lane passes. Either may have qualifiers, as in ldmatrix.x4.
+    """
+    given, *taken = _operands(operand)
+    if len(taken) > 1:
+        raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
+    d = names.operand(given, instruction=first, source=source)
+    moved = _moved(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
+    if moved and (transpose or relabel):
+        raise LanemapError("--transpose and --relabel are for a D and an A or B: say --major how the tile lies")
+    if not moved and count != 1:
+        raise LanemapError("--count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand")
+    with open_database(db) as database:
+        if moved:
+            recipes = database.recipes(*moved, majors=[major] if major else ("row", "col"), count=count)
+            remark(lookup.remarks(moved[1], [recipes[0].operand]))
+            remark(recipes.failed if format is not Format.TABLE else ())
+            _write(recipes, format)
+        elif taken:
+            query = names.operand(taken[0], instruction=second, major=major, source=source)
+            found = database.chain(d, query, transposed=transpose, relabel=relabel)
+            ends = (d, found.first), (query, found.second)
+            remark(dict.fromkeys(line for asked, end in ends for line in lookup.remarks(asked, [end])))
+            _write(found, format)
+            if found.moves_values:
+                raise typer.Exit(DISAGREES)
+        else:
+            alone = d.parameters()["role"] in ("A", "B", "C")
+            end = replace(d, major=major if alone else None)
+            others = Query(instruction=second, major=None if alone else major)
+            every = database.chains(end, others, transposed=transpose or None)
+            remark(lookup.remarks(end, [every.end]) if every else [])
+            remark([_FEEDING] if alone else [])
+            still = every.still(relabel=relabel)
+            if still or still.renumbered or format is not Format.TABLE:
+                _write(still, format)
+            if not still:
+                fed = "no D can feed this operand" if alone else "no operand can be fed"
+                unless = " or an order of K" if still.renumbered else ""
+                remark([f"{fed} without moving data between lanes{unless}: name a second operand to see what moves"])
+                raise typer.Exit(DISAGREES)
+            measured = {row[-1]: None for row in still.rows().rows if row[-1].lower() != source.lower()}
+            if measured and format is Format.TABLE:
+                remark([f"where {source} has no rows they are from {', '.join(measured)}"])
+
+
+_FEEDING = "listed: every D that can feed this operand without moving data. Put ldmatrix first to see how to load it"
+_MOVES = ("ldmatrix", "stmatrix")
+
+
+def _write(found: Told, form: Format) -> None:
+    """What an answer says, or in other formats than the table its rows."""
+    if form is Format.TABLE:
+        sys.stdout.write(found.text(room()) + "\n")
+    else:
+        write_rows(found.rows(), form)
+
+
+def _operands(words: Sequence[str]) -> list[list[str]]:
+    """The words of each operand. ``ldmatrix`` before one and ``stmatrix`` after it may be without their role, r."""
+    found = names.operands(words)
+    if _moves(found[0]):
+        found[:1] = [[found[0][0], "r"], *filter(None, [found[0][1:]])]
+    if len(found) > 1 and _moves(found[-1]):
+        found[-1] = [*found[-1], "r"]
+    named = [word.lower() for word in found[1]] if len(found) > 1 else []
+    if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
+        raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
+    return found
+
+
+def _moves(words: Sequence[str]) -> bool:
+    return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
+
+
+def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
+    """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move."""
+    roles = [each.parameters()["role"] for each in (first, second)]
+    if "r" not in roles:
+        return None
+    if roles == ["r", "r"]:
+        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
+    place = roles.index("r")
+    move, other = (first, second) if place == 0 else (second, first)
+    named = move.word("instruction") or _MOVES[place]
+    if named not in _MOVES:
+        raise LanemapError(f"{named} is not for shared memory: write ldmatrix before an operand, or stmatrix after it")
+    if named != _MOVES[place]:
+        raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
+    return replace(move, instruction=named), other
+
+
+_LARGEST = 1 << 22
+
+
+@app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
+def decode(
+    shape: Annotated[str, argument("SHAPE", "As in m16n8k16.", completer("shape", role="E"))],
+    type: Annotated[str, argument("TYPE", "The type of A, as in bf16.", completer("type", role="E"))],
+    words: Annotated[
+        list[str] | None, argument("WORD", "Metadata of each thread, or one word for all; - for stdin.")
+    ] = None,
+    columns: str | None = None,
+    selector: int | None = None,
+    source: Annotated[str | None, "Default: the most trustworthy one that has both operands."] = None,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+) -> None:
+    """Turn sparse metadata into columns, or columns into metadata.
+
+    Metadata chooses the column of each element of a sparse A. With --columns it is made of these columns, as a word
+    for each lane. What decode prints as CSV is what --columns takes.
+    """
+    if bool(words) == bool(columns):
+        raise LanemapError("give words of metadata, or --columns FILE for the way back")
+    with open_database(db) as database:
+        if columns:
+            found = database.encode(shape, type, _table(columns), selector=selector, source=source)
+        else:
+            given = sys.stdin.read().split() if words == ["-"] else words or []
+            found = database.decode(shape, type, list(map(word, given)), selector=selector, source=source)
+    if found.others:
+        others = ", ".join(found.others)
+        sys.stderr.write(f"lanemap: metadata as in {found.e.source}; --source takes another: {others}\n")
+    write_rows(found.words_by_lane() if columns else found.columns_by_slot(), format)
+
+
+def _table(file: str) -> dict[tuple[int, int, int], int]:
+    """The column of each lane, reg and slot in a CSV file."""
+    if file == "-":
+        text = sys.stdin.read(_LARGEST + 1)
+    else:
+        text = read_text(file, "a CSV with lane, reg, slot and col", _LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise LanemapError(f"{file} has more than {_LARGEST} characters: the columns of one operand take far fewer")
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        raise LanemapError(f"{file}: the last line does not end with a line feed, so the table may be cut off")
+    columns: dict[tuple[int, int, int], int] = {}
+    reader = csv.DictReader(lines)
+    try:
+        for row in reader:
+            lane, reg, slot, col = (int(row[name]) for name in ("lane", "reg", "slot", "col"))
+            if (lane, reg, slot) in columns:
+                raise LanemapError(f"{file}, line {reader.line_num}: lane {lane} reg {reg} slot {slot} is given twice")
+            columns[lane, reg, slot] = col
+    except (KeyError, TypeError, ValueError, csv.Error):
+        raise LanemapError(
+            f"{file}, line {reader.line_num}: cannot read lane, reg, slot and col: give a table such as decode prints "
+            "as CSV"
+        ) from None
+    return columns
+
+
+def word(text: str) -> int:
+    """A word of metadata as people write one.
+
+    >>> word("0x44")
+    68
+    """
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise LanemapError(f"{text!r} is not a word of metadata: write 32 bits, as in 0x44444444")
+    return number

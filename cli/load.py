@@ -1,0 +1,192 @@
+"""What is loaded and removed: ``lanemap ingest``, ``import`` and ``remove``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import LanemapError, Query, Rows, count_elements, files, importing, listing, named_file, shipped_names
+from .. import open as open_lanemap
+from .app import DISAGREES, app, open_database, progress
+from .look import What, listed
+from .options import Format, argument, source_names
+from .output import counted, table, write_rows
+
+if TYPE_CHECKING:
+    from .. import Imported, Reading
+
+
+@app.command(epilog="Example: lanemap ingest --db layouts.db")
+def ingest(
+    documents: Annotated[
+        list[str] | None, argument("DOCUMENT", "Pages of the PTX documentation, or folders of them.")
+    ] = None,
+    name: Annotated[str | None, "Name of the source. Default: after the version in the text."] = None,
+    slips: bool = False,
+    catalogue: str | None = None,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+) -> None:
+    """Load PTX documentation as a source.
+
+    It says what could not be read. Documents are HTML, Markdown or plain text, as in lanemap ingest ptx-isa.html
+    --slips. Without a document, the sources that ship are loaded again, and other sources stay. Exit code 1: something
+    could not be read; 2: nothing could.
+    """
+    if not documents:
+        if name is not None or slips or catalogue is not None:
+            raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
+        with open_lanemap(db) as database:
+            database.refresh(progress=progress)
+            write_rows(listed(database, What.SOURCES, Query()), format)
+        return
+    folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
+    with open_database(db) as database:
+        readings = database.ingest(*documents, name=name, progress=progress)
+    if format is Format.TABLE:
+        for reading in readings:
+            sys.stdout.write(_words(reading, slips=slips))
+    else:
+        columns = ("kind", "source", "section", "document", "line", "fragments", "rows", "text", "reason")
+        write_rows(Rows(columns, [row for reading in readings for row in _rows(reading, slips=slips)]), format)
+    if not any(reading.source.fragments for reading in readings):
+        raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")
+    if folder:
+        if len(readings) > 1:
+            files.make_folder(folder)
+        for reading in readings:
+            target = folder if len(readings) == 1 else folder / reading.source.name
+            written = counted(reading.write(target), "section")
+            sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
+    if not all(reading.complete for reading in readings):
+        raise typer.Exit(DISAGREES)
+
+
+def _words(reading: Reading, *, slips: bool) -> str:
+    """What a document came to, for reading."""
+    from .. import Kind
+
+    fragments = reading.source.fragments
+    sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
+    held = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
+    lines = [f"{reading.source.name}: {', '.join(counted(*each) for each in held)}", ""]
+    if sections:
+        lines += [table(Rows(("section", "fragments", "rows", "title"), sections))]
+    unseen = 0
+    for each in sorted(reading.remarks, key=lambda remark: [*Kind].index(remark.kind)):
+        where = f"{each.file}:{each.line}"
+        if each.kind is Kind.LATER:
+            lines.append(f"{each.kind.value}: {each.text} ({where})")
+        elif slips or each.kind is not Kind.SLIP:
+            lines.append(f"{each.kind.value}: {each.section} ({where}): {each.reason}: {each.text}")
+        else:
+            unseen += 1
+    if unseen:
+        lines.append(f"{unseen} slips and doubts in the text: --slips lists them")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rows(reading: Reading, *, slips: bool) -> Iterator[tuple[Any, ...]]:
+    """The same as one row per section and remark."""
+    from .. import Kind
+
+    name = reading.source.name
+    for place, count, elements in reading.counts:
+        line, title = place.heading.line, place.heading.title
+        yield "section", name, place.name, place.file, line, count, elements, title, None
+    for each in reading.remarks:
+        if slips or each.kind is not Kind.SLIP:
+            yield each.kind.value, name, each.section, each.file, each.line, None, None, each.text, each.reason or None
+
+
+_KINDS = ("capture", *importing.IMPORTERS)
+_PATH = "A file or folder, or a mapping's name; tensor-layouts needs none."
+
+
+def _kinds(_: typer.Context, incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete.lower())]
+
+
+@app.command("import", epilog="Example: lanemap import python triton")
+def import_(
+    kind: Annotated[str, argument("KIND", f"What to read: {', '.join(_KINDS)}.", _kinds)],
+    path: Annotated[str | None, argument("PATH", _PATH)] = None,
+    name: str | None = None,
+    python: str | None = None,
+    listed: Annotated[bool, "List the mappings that ship."] = False,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+) -> None:
+    """Load the layouts of another toolchain, a table or a capture.
+
+    cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout;
+    python is a mapping, a TOML file that names layout functions and what each claims. What could not be loaded is
+    listed with the reason: counted in a table, and by name in other formats. Exit code 1: something that a mapping of
+    your own claims could not be loaded.
+    """
+    if listed:
+        from .. import mapping
+
+        if kind.lower() != "python":
+            raise LanemapError(f"{kind} has no mappings: lanemap import python --list")
+        rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in mapping.shipped()]
+        write_rows(Rows(("mapping", "library", "package", "seen"), rows), format)
+        return
+    with open_database(db) as database:
+        found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
+    _write_imported(found, format)
+    if any(each.failed for each in found):
+        raise typer.Exit(DISAGREES)
+
+
+def _write_imported(found: Sequence[Imported], form: Format) -> None:
+    """A line for each source, which is not part of the rows, then what was left out, and what is wrong in the rest.
+
+    As a table it has one line for each reason, because a header has hundreds of atoms that share one.
+    """
+    stream = sys.stdout if form is Format.TABLE else sys.stderr
+    for each in found:
+        held = f"{counted(len(each.source.fragments), 'fragment')}, {counted(each.rows, 'row')}"
+        wrong = f", {counted(len(each.findings), 'finding')}" if each.findings else ""
+        stream.write(f"{each.source.name}: {held}; {len(each.skipped)} {_LOST[each.failed]}{wrong}\n")
+    left_out = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.skipped]
+    findings = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.findings]
+    if form is not Format.TABLE:
+        write_rows(Rows(("source", "name", "reason"), [*left_out, *findings]), form)
+        return
+    failed = any(each.failed for each in found)
+    for count, named in (_LOST[failed].replace(" ", "_"), left_out), ("wrong_in", findings):
+        groups = listing.grouped(named, itemgetter(2))
+        rows = [(len(each), why, each[0][1] + (", ..." if len(each) > 1 else "")) for why, each in groups.items()]
+        if rows:
+            sys.stdout.write("\n")
+            write_rows(Rows((count, "reason", "name"), rows), form)
+
+
+#: What became of what was not imported: of a mapping that ships, and of somebody's own.
+_LOST = ("left out", "failed")
+
+
+def _added(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for the sources that can be removed."""
+    kept = {*shipped_names(), *(context.params.get("sources") or ())}
+    return [name for name in source_names(context, incomplete) if name not in kept]
+
+
+@app.command(epilog="Example: lanemap remove mine")
+def remove(
+    sources: Annotated[list[str], argument("SOURCE", "As lanemap list sources names it.", _added)],
+    db: str | None = None,
+) -> None:
+    """Remove sources that were imported, captured or ingested.
+
+    What Lanemap ships stays.
+    """
+    with open_database(db) as database:
+        for source in sources:
+            database.remove(source)
+            sys.stderr.write(f"lanemap: removed {source}\n")

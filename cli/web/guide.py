@@ -1,0 +1,74 @@
+"""The pages of the guide: Markdown files, which are read as they are in a repository and in a browser as pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from .links import Links
+
+_FOLDER = Path(__file__).parent / "guide"
+#: In the order of the README.
+_ORDER = (
+    *("look-up", "draw", "fuse", "load-and-store", "sparse", "block-scales", "check", "capture", "export", "query"),
+    *("serve", "threats", "sources", "glossary", "changes", "contributing"),
+)
+_PARSER = MarkdownIt("js-default")
+
+
+class Guide(NamedTuple):
+    """A page: its title, its first sentence, and the words that it is found by, without those in code."""
+
+    title: str
+    summary: str
+    words: str
+    text: str
+
+
+@cache
+def guide() -> Mapping[str, Guide]:
+    """The pages by name."""
+    return {name: _parsed((_FOLDER / f"{name}.md").read_text("utf-8")) for name in _ORDER}
+
+
+def found(text: str) -> dict[str, Guide]:
+    """The pages that have all words of a text."""
+    words = text.lower().split()
+    return {name: page for name, page in guide().items() if words and all(word in page.words for word in words)}
+
+
+def content(text: str, links: Links) -> Markup:
+    """A page as HTML, with links to other pages and to its own headings as on GitHub."""
+    tokens = _PARSER.parse(text)
+    for heading, inline in pairwise(tokens):
+        if heading.type == "heading_open":
+            heading.attrSet("id", re.sub(r"[^\w -]", "", inline.content.lower()).replace(" ", "-"))
+    for token in _inside(tokens):
+        for name in ("href", "src"):
+            target, _, place = str(token.attrGet(name) or "").partition("#")
+            if target.endswith(".md"):
+                address = links("guide", target.removesuffix(".md")) or ""
+                token.attrSet(name, address + (place and f"#{place}"))
+            elif target.startswith("../static/"):
+                token.attrSet(name, links.asset(target.removeprefix("../static/")))
+    made = _PARSER.renderer.render(tokens, _PARSER.options, {}).replace("<pre>", '<pre tabindex="0">')
+    return Markup(made)  # noqa: S704 - a file of the program
+
+
+def _parsed(text: str) -> Guide:
+    tokens = _PARSER.parse(text)
+    title, summary = ("".join(child.content or " " for child in token.children or ()) for token in tokens[1:5:3])
+    words = " ".join(token.content for token in _inside(tokens) if token.type == "text").lower()
+    return Guide(title, summary, words, text)
+
+
+def _inside(tokens: list[Token]) -> Iterator[Token]:
+    return (child for token in tokens for child in token.children or ())

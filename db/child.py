@@ -1,0 +1,218 @@
+"""A program that works for us in a process of its own and answers in messages, whatever it does otherwise.
+
+A message is its length in eight bytes, the highest first, and then so many bytes, on a descriptor that is for nothing
+else. What the program prints is dropped, but for the end of its errors. It gets no more than its limits of time, of
+bytes and of memory, and at the end its whole session is killed, and what it started in other sessions: that is known
+by a variable of its environment, so that only what was started without that goes on. Memory, processes and variables
+are read where there is a ``/proc``, which is on Linux.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+
+from .errors import LanemapError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a message and all of them may take, in seconds; how large each may be; what the session may use."""
+
+    message_seconds: float = 60.0
+    seconds: float = 600.0
+    message_bytes: int = 64 << 20
+    memory_bytes: int = 8 << 30
+    processes: int = 256
+
+
+class ChildError(LanemapError):
+    """The program ended, or was ended before it had answered. Says how, as in ``took longer than 60 s``."""
+
+
+_LIMITS = Limits()
+
+
+class Child:
+    """A program that runs until the block ends. Its last argument is the number of the descriptor for its messages."""
+
+    def __init__(
+        self, command: Sequence[str], request: bytes, limits: Limits = _LIMITS, end: float | None = None
+    ) -> None:
+        """Start it with a request as its standard input; a Python without the current folder on its path.
+
+        Args:
+            command: the program and its arguments but the last.
+            request: what it reads.
+            limits: what it may take.
+            end: when its time is over, by ``time.monotonic``, where it shares the seconds of its limits with others.
+
+        Raises:
+            LanemapError: it cannot be started.
+        """
+        if os.name != "posix":
+            raise LanemapError("a library is run in a session of processes, which this system does not have: use Linux")
+        self._limits = limits
+        self._end = time.monotonic() + limits.seconds if end is None else end
+        self._counted = 0.0
+        self._received = bytearray()
+        self._errors = b""
+        self._mark = f"LANEMAP_CHILD={token_hex(16)}"
+        answers, writing = os.pipe()
+        # A file and not a pipe: a program that does not read it could end us, where SIGPIPE has its default action.
+        with tempfile.TemporaryFile() as asked:
+            asked.write(request)
+            asked.seek(0)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - the user names the program
+                    [*command, str(writing)],
+                    stdin=asked,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[writing],
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONSAFEPATH": "1", **dict([self._mark.split("=")])},
+                )
+            except (OSError, ValueError) as error:
+                os.close(answers)
+                why = getattr(error, "strerror", None) or error
+                raise LanemapError(f"cannot start {command[0]}: {why}: name a Python program") from None
+            finally:
+                os.close(writing)
+        assert self._process.stderr is not None
+        self._answers, self._stderr = answers, self._process.stderr.fileno()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._answers, selectors.EVENT_READ)
+        self._selector.register(self._stderr, selectors.EVENT_READ)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._kill()
+        self._selector.close()
+        os.close(self._answers)
+        self._process.stderr.close()  # type: ignore[union-attr]
+
+    def receive(self) -> bytes:
+        """The next message.
+
+        Raises:
+            ChildError: there is none.
+        """
+        late = time.monotonic() + self._limits.message_seconds
+        size = int.from_bytes(self._read(_HEAD, late), "big")
+        if size > self._limits.message_bytes:
+            raise ChildError(f"answered with more than {self._limits.message_bytes >> 20} MB")
+        return self._read(size, late)
+
+    def _read(self, size: int, late: float) -> bytes:
+        """The next bytes of its answers."""
+        while len(self._received) < size:
+            now = time.monotonic()
+            if now >= self._end:
+                raise ChildError(f"was ended when all had taken {self._limits.seconds:g} s")
+            if now >= late:
+                raise ChildError(f"took longer than {self._limits.message_seconds:g} s")
+            is_over = self._has_exited() if now >= self._counted + _PAUSE else False
+            answered = False
+            for key, _ in self._selector.select(0 if is_over else _PAUSE):
+                data = os.read(key.fd, 1 << 16)
+                if key.fd == self._stderr:
+                    self._errors = (self._errors + data)[-_LAST_WORDS:]
+                    if not data:
+                        self._selector.unregister(key.fd)
+                else:
+                    self._received += data
+                    answered = bool(data)
+                    is_over = not data
+            if is_over and not answered:
+                raise self._ended()
+        data = bytes(self._received[:size])
+        del self._received[:size]
+        return data
+
+    def _has_exited(self) -> bool:
+        """Whether the program is done, though something that it started may hold its descriptors.
+
+        Raises:
+            ChildError: its session has too many processes, or takes too much memory.
+        """
+        self._counted = time.monotonic()
+        session = _session(self._process.pid, self._mark)
+        if len(session) > self._limits.processes:
+            raise ChildError(f"started more than {self._limits.processes} processes")
+        most = self._limits.memory_bytes
+        # What processes share is counted for each of them, so that a second look is needed, which takes longer.
+        if sum(size for _, size in session.values()) > most and sum(map(_own_memory, session)) > most:
+            raise ChildError(f"used more than {most / (1 << 30):g} GB of memory")
+        return session.get(self._process.pid, ("", 0))[0] == "Z"
+
+    def _ended(self) -> ChildError:
+        """How it ended, with the last line of its errors."""
+        with suppress(subprocess.TimeoutExpired):  # it may have closed its descriptors and gone on
+            self._process.wait(1.0)
+        code = self._process.returncode
+        if code is None:
+            return ChildError("closed its answers")
+        for _ in range(_LAST_READS):  # something that it started may go on writing
+            ready = [key.fd for key, _ in self._selector.select(0) if key.fd == self._stderr]
+            if not ready or not (data := os.read(self._stderr, _LAST_WORDS)):
+                break
+            self._errors = (self._errors + data)[-_LAST_WORDS:]
+        lines = [line.strip() for line in self._errors.decode(errors="replace").split("\n") if line.strip()]
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return ChildError(f"{how}: {lines[-1][:200]}" if lines else how)
+
+    def _kill(self) -> None:
+        # While they are listed, one may start another and end: only what two lists in a row lack is gone.
+        until, left, missing = time.monotonic() + _KILLED, [self._process.pid], 0
+        while missing < 2 and time.monotonic() < until:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            for process in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            session = _session(self._process.pid, self._mark)
+            left = [process for process, (state, _) in session.items() if state not in ("Z", "X")]
+            missing = 0 if left else missing + 1
+        self._process.wait()
+
+
+def _session(leader: int, mark: str) -> Mapping[int, tuple[str, int]]:
+    """The state of processes of a session, or with a mark in their environment, and their bytes with what they share.
+
+    Empty if nothing tells.
+    """
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, session, *fields = file.read_text(errors="replace").rpartition(")")[2].split()
+            if int(session) == leader or mark.encode() in file.with_name("environ").read_bytes():
+                found[int(file.parent.name)] = state, int(fields[17]) * os.sysconf("SC_PAGE_SIZE")
+    return found
+
+
+def _own_memory(process: int) -> int:
+    """The bytes in memory of a process, and its part of those that it shares."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().split("\n")
+        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) << 10
+    return 0
+
+
+_HEAD = 8
+#: Seconds in which all that were killed are to be gone.
+_KILLED = 5.0
+_PAUSE = 0.2
+_LAST_WORDS, _LAST_READS = 2000, 100

@@ -1,0 +1,1 @@
+"""Two layouts, two sources, all sources."""

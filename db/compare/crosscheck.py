@@ -1,0 +1,406 @@
+"""Sources compared with each other or with the best evidence there is, and the whole cross-check of a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, product
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from .. import lookup
+from ..errors import AbsentError, LanemapError
+from ..isa.instructions import INSTRUCTIONS, Key, instruction
+from ..isa.listing import grouped
+from ..isa.not_found import source_names
+from ..layout.fragment import Fragment, Source
+from ..lookup import Query, read_fragments
+from ..store.reader import Reader, Rows
+from .verdict import Result, Verdict, compare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What a source is called that corrects another one.
+ERRATA = "+errata"
+
+#: Kinds of sources, the most trusted last: of two that differ, the left one is said to be off.
+_TRUST = ("import", "document", "capture")
+#: Kinds that are compared with each other.
+_COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
+
+_ALONE = "no other source has any fragment of it: its instructions, shapes or types may be misspelt"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sources, fragment by fragment."""
+
+    left: Source
+    right: Source
+    results: Sequence[Result]
+
+    @property
+    def compared(self) -> int:
+        """How many fragments both sides have elements of."""
+        return sum(each.compared for each in self.results)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong in a source by itself, with a fragment or (``key`` is None) as a whole.
+
+    ``known`` is the erratum that explains it. ``origin`` is where an import found it.
+    """
+
+    source: str
+    key: Key | None
+    words: str
+    known: str | None = None
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with what is unsound in it.
+
+    ``claiming`` are the imports among them that are to be judged. ``made`` says how it was made, for reports: the
+    command, versions, the date.
+    """
+
+    comparisons: Sequence[Comparison]
+    sources: Sequence[Source] = ()
+    findings: Sequence[Finding] = ()
+    claiming: Collection[str] = ()
+    made: Mapping[str, str] = field(default_factory=dict)
+
+    #: ``report(form="table", *, everything=False, matrix=False)`` is the report as text, and ``_repr_html_`` what a
+    #: notebook shows. ``render.report``, which knows how a check looks, adds them.
+    report: ClassVar[Callable[..., str]]
+    _repr_html_: ClassVar[Callable[..., str]]
+
+    @property
+    def both_sides(self) -> list[Source]:
+        """Every source that is compared, once."""
+        return list({side.name: side for each in self.comparisons for side in (each.left, each.right)}.values())
+
+    @property
+    def results(self) -> list[Result]:
+        """Those of all comparisons."""
+        return [each for comparison in self.comparisons for each in comparison.results]
+
+    @property
+    def compared(self) -> int:
+        """How many fragments were compared, in all comparisons together."""
+        return sum(each.compared for each in self.results)
+
+    @property
+    def unexplained(self) -> int:
+        """How many fragments and findings no erratum explains."""
+        return sum(each.disagrees for each in self.results) + sum(each.known is None for each in self.findings)
+
+    @property
+    def known(self) -> int:
+        """How many fragments and findings an erratum explains."""
+        return sum(each.known is not None for found in (self.results, self.findings) for each in found)
+
+    @cached_property
+    def unjudged(self) -> Mapping[str, Sequence[Result]]:
+        """What nothing that a source was compared with has elements of, by the name of the source.
+
+        In a check those are fragments of imports alone: documents and captures are what imports are judged by, and an
+        import judges none.
+        """
+        claimed = [each for each in self.sources if each.name in self.claiming]
+        asked = [
+            (each.left.name, result)
+            for each in self.comparisons
+            if not self.sources or (each.left.name in self.claiming and each.right.kind != "import")
+            for result in each.results
+        ]
+        judged = {(name, result.key) for name, result in asked if result.compared}
+        lacking = [
+            (one.name, Result(each.key, Verdict.LEFT_ONLY, each, None)) for one in claimed for each in one.with_rows
+        ]
+        lacking += [pair for pair in asked if pair[1].verdict is Verdict.LEFT_ONLY]
+        found = {(name, result.key): result for name, result in lacking if (name, result.key) not in judged}
+        return {name: [found[each] for each in keys] for name, keys in grouped(found, lambda pair: pair[0]).items()}
+
+    def rows(self) -> Rows:
+        """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
+        return Rows(
+            ("left", "right", *Key._fields, "verdict", "words", "known"),
+            [
+                (one.left.name, one.right.name, *each.key, str(each.verdict), each.words, each.known)
+                for one in self.comparisons
+                for each in one.results
+            ],
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """The same as a frame."""
+        return self.rows().frame()
+
+
+def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> Check:
+    """Compare sources: all fragments, or those that match any of the queries.
+
+    Of a library several sources may be on a side: those of the same name within their library are compared, or else
+    each with each.
+
+    Raises:
+        LanemapError: no fragment that matches a query is on both sides, so there is nothing to compare.
+    """
+    pairs = list(product(lefts, rights))
+    namesakes = [(one, other) for one, other in pairs if one.name.partition(":")[2] == other.name.partition(":")[2]]
+    found = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
+    for query in queries or [Query()]:
+        if not any(each.compared and query.matches(each.key) for one in found for each in one.results):
+            asked = " ".join(map(str, query.asked.values()))
+            sides = " and ".join(" ".join(each.name for each in side) for side in (lefts, rights))
+            there = "; ".join(
+                f"{each.name} has " + (f"{each.with_rows[0]}, ..." if each.with_rows else "no elements")
+                for each in (lefts[0], rights[0])
+            )
+            which = f"of {asked}" if asked else f"({there})"
+            raise AbsentError(f"nothing to compare: {sides} have no fragment {which} in common")
+    return _only(found, queries)
+
+
+def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -> Check:
+    """Compare each fragment of some sources with the best evidence there is of it among ``sources``.
+
+    That is the corrected document where it has elements, else what was measured. Imports judge nothing. What nothing
+    judges is ``left only``.
+
+    Raises:
+        LanemapError: a query matches no fragment that has elements.
+    """
+    for query in queries:
+        if not any(query.matches(each.key) for left in lefts for each in left.with_rows):
+            asked = " ".join(map(str, query.asked.values()))
+            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {asked}")
+    found = []
+    for left in lefts:
+        truth = evidence(left, sources)
+        results = [each for each in compare(left.fragments, truth.fragments) if each.verdict is not Verdict.RIGHT_ONLY]
+        found.append(Comparison(left, truth, results))
+    return _only(found, queries)
+
+
+def judges(sources: Iterable[Source], left: Source) -> list[Source]:
+    """What a source is judged by, the most trusted first: documents but for those that are corrected, then captures.
+
+    A source does not judge itself, and a document as printed not its correction.
+    """
+    known = {each.name: each for each in sources}
+    found = [
+        each
+        for each in known.values()
+        if each.kind in ("document", "capture") and each.name + ERRATA not in known and each.name != left.name
+    ]
+    return sorted(found, key=lambda each: each.kind, reverse=True)
+
+
+def evidence(left: Source, sources: Sequence[Source]) -> Source:
+    """The best evidence of each fragment: of those that a judge of a source has elements of, the first one."""
+    truth: dict[Key, Fragment] = {}
+    mine = {each.key: each.digest for each in left.fragments}
+    for source in judges(sources, left):
+        for each in source.with_rows:
+            # Each architecture has a layout of its own (9.7.14.4.1): an import is of any of them, a capture of one.
+            alone = instruction(each.instruction).per_architecture
+            if alone and left.kind == source.kind == "capture" and _target(source) != _target(left):
+                continue
+            if each.key not in truth or (alone and each.digest == mine.get(each.key)):
+                truth[each.key] = each
+    return Source("the best evidence", "evidence", "documents, corrected, and captures", list(truth.values()))
+
+
+def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
+    """The comparisons with those fragments alone that match one of the queries, if there are any."""
+
+    def wanted(results: Sequence[Result]) -> list[Result]:
+        return [each for each in results if not queries or any(query.matches(each.key) for query in queries)]
+
+    return Check([replace(one, results=wanted(one.results)) for one in comparisons])
+
+
+def check(sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = ()) -> Check:
+    """Compare documents with captures, imports with both, and captures with each other, where they share instructions.
+
+    Args:
+        sources: everything there is.
+        findings: what the structural checks found in them.
+        against: only comparisons with one of these sources, see ``named``. Default: all.
+
+    Returns:
+        All results. A difference from a document is known where an erratum corrects that very layout and the other
+        side agrees with the correction; a finding in a document is known where the corrected layout has none.
+
+    Raises:
+        LanemapError: a source in ``against`` is not there, or there is nothing to compare and nothing was found.
+    """
+    chosen = {each.name for each in named(sources, against)} if against else set()
+    trust = sorted(sources, key=lambda each: _TRUST.index(each.kind) if each.kind in _TRUST else 0)
+    pairs = [
+        (left, right)
+        for left, right in combinations(trust, 2)
+        if ({left.name, right.name} & chosen if chosen else (left.kind, right.kind) in _COMPARED)
+    ]
+    instructions = {each.name: {fragment.instruction for fragment in each.with_rows} for each in sources}
+    comparisons = {
+        (left.name, right.name): _compared(left, right)
+        for left, right in pairs
+        if instructions[left.name] & instructions[right.name]
+    }
+    errata = _errata(sources)
+    explained = [_explained(each, errata, comparisons) for each in comparisons.values()]
+    documents = [source for source in sources if source.kind == "document"]
+    printed: dict[tuple[str, Key | None], str | None] = {
+        (source.name, each.key): each.digest for source in documents for each in source.fragments
+    }
+    listed = list(findings)
+    unsound = {(each.source, each.key) for each in listed}
+    found = []
+    for each in listed:
+        corrected = (
+            erratum.reason
+            for erratum in errata.get(each.key, [])
+            if printed.get((each.source, each.key), "") == erratum.printed and (erratum.source, each.key) not in unsound
+        )
+        found.append(replace(each, known=next(corrected, None)))
+    found += [each for source in sources for each in failures(source)]
+    shared = {side.name for each in explained if each.compared for side in (each.left, each.right)}
+    wanted = chosen or {side.name for pair in pairs for side in pair}
+    # That nobody else knows an instruction is no fault where it is not one that Lanemap knows.
+    alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
+    found += [Finding(name, None, _ALONE) for name in alone]
+    if not chosen and not found and not any(each.compared for each in explained):
+        there = ", ".join(each.name for each in sources)
+        raise AbsentError(f"nothing to compare: no two of the sources {there} have a fragment in common")
+    imports = {each.name for each in sources if each.kind == "import"}
+    return Check(explained, sources, found, imports & chosen or imports)
+
+
+def read_sources(reader: Reader, *names: str) -> list[Source]:
+    """The sources of a database with all their fragments, or those of some names."""
+    with reader.snapshot():
+        fragments = read_fragments(reader, *([Query(source=name) for name in names] or [Query()]))
+        records = lookup.sources(reader).records()
+    of_source = grouped(fragments, lambda each: each.source)
+    return [
+        Source(name, each["kind"], each["title"], of_source.get(name, []), json.loads(each["provenance"]))
+        for each in records
+        for name in [each["name"]]
+        if not names or name in names
+    ]
+
+
+def with_name(known: Iterable[str], name: str) -> list[str]:
+    """The sources that a name stands for; a library's, as ``tilelang-0.1.15``, for all that was imported of it."""
+    return [each for each in known if f"{each}:".lower().startswith(f"{name}:".lower())]
+
+
+def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
+    """The sources that some names stand for, see ``with_name``, each once.
+
+    Raises:
+        LanemapError: no name is given, or there is none of a name.
+    """
+    known = {each.name: each for each in sources}
+    found: dict[str, Source] = {}
+    for name in names:
+        if not (there := with_name(known, name)):
+            libraries = list(dict.fromkeys(each.partition(":")[0] for each in known))
+            raise LanemapError(f"no source {name!r}: {source_names(name, libraries)}")
+        found |= {each: known[each] for each in there}
+    if not found:
+        raise LanemapError("name a source")
+    return list(found.values())
+
+
+def read_findings(reader: Reader) -> list[Finding]:
+    """What the structural checks found when the sources were loaded."""
+    records = lookup.findings(reader, Query()).records()
+    return [Finding(each["source"], Key(*(each[name] for name in Key._fields)), each["finding"]) for each in records]
+
+
+def _target(source: Source) -> str | None:
+    target: str | None = source.provenance.get("device", {}).get("target")
+    return target
+
+
+def _compared(left: Source, right: Source) -> Comparison:
+    """All that two sources have in common, but for wmma where they were measured on different architectures.
+
+    PTX leaves those layouts to each architecture (9.7.14.4.1): two that differ are both right.
+    """
+    apart = len({_target(side) for side in (left, right) if side.kind == "capture"}) > 1
+    sides = (
+        [each for each in side.fragments if not (apart and instruction(each.instruction).per_architecture)]
+        for side in (left, right)
+    )
+    return Comparison(left, right, compare(*sides))
+
+
+class _Erratum(NamedTuple):
+    """A correction: why, the layouts before and after, and the source that makes it."""
+
+    reason: str
+    printed: str | None
+    corrected: str | None
+    source: str
+
+
+def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
+    """The corrections of every fragment that a document and its errata have."""
+    printed = {(source.name + ERRATA, each.key): each.digest for source in sources for each in source.fragments}
+    errata: dict[Key | None, list[_Erratum]] = {}
+    for source in sources:
+        for each in source.fragments:
+            reason, before = each.citation.erratum, (source.name, each.key)
+            if reason is not None and before in printed:
+                erratum = _Erratum(reason, printed[before], each.digest, source.name)
+                errata.setdefault(each.key, []).append(erratum)
+    return errata
+
+
+def _explained(
+    one: Comparison,
+    errata: Mapping[Key | None, Sequence[_Erratum]],
+    comparisons: Mapping[tuple[str, str], Comparison],
+) -> Comparison:
+    """Mark as known where a document has what an erratum corrects, and the other side agrees with the correction."""
+
+    def reason(each: Result) -> str | None:
+        for erratum in errata.get(each.key, []) if each.disagrees else ():
+            for document, mine, theirs, pair in (
+                (one.left, each.left, each.right, (erratum.source, one.right.name)),
+                (one.right, each.right, each.left, (one.left.name, erratum.source)),
+            ):
+                if document.kind == "document" and mine and theirs and mine.digest == erratum.printed:
+                    corrected = comparisons[pair].results if pair in comparisons else ()
+                    agree = any(other.key == each.key and other.agrees for other in corrected)
+                    if agree or theirs.digest == erratum.corrected:
+                        return erratum.reason
+        return None
+
+    return replace(one, results=[replace(each, known=reason(each)) for each in one.results])
+
+
+def failures(source: Source) -> Iterator[Finding]:
+    """What a source says is wrong in it: of a capture instructions that failed, products that were wrong, forms that
+    differ; of an import elements that are not defined or outside of the matrix.
+    """
+    for result in source.provenance.get("instructions", []) if source.kind == "capture" else []:
+        if result["status"] == "failed":
+            yield Finding(source.name, None, result["message"])
+        documented = result.get("documented") or {}
+        if documented.get("verdict") == "disagrees":
+            words = f"{result['instruction']}: products by the documented layout: {documented['detail']}"
+            yield Finding(source.name, None, words)
+    yield from (Finding(source.name, None, words) for words in source.provenance.get("disagreements", []))
+    for each in source.provenance.get("wrong", []):
+        yield Finding(source.name, Key(*each["operand"]), each["words"], origin=each["origin"])

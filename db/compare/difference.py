@@ -1,0 +1,272 @@
+"""Do two layouts differ, where, and what does it do to a product? Element by element, and as a person would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..isa.instructions import dimensions, instruction
+from ..isa.listing import grouped, spans
+from ..layout.fragment import Fragment
+from ..layout.permutation import Span
+
+Array = NDArray[Any]
+#: Lane, register and slot.
+Place = tuple[int, int, int]
+#: Row, column, last column and computation.
+Cell = tuple[int, int, int, int]
+
+_Cells = Mapping[tuple[int, ...], tuple[int, ...]]
+
+#: A first and a last number on the left, and what stands beside them on the right.
+Pair = tuple[Span, Span]
+
+_PLACE, _CELL = ("lane", "reg", "slot"), ("row", "col", "col_last", "computation")
+_SWAPPED = (("row", "col"), ("row", "col_last"), ("col", "row"), ("col_last", "row"))
+#: Up to this many groups of elements, swaps and so on are named one by one.
+_FEW = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """The elements of two layouts side by side.
+
+    ``left`` and ``right`` are arrays of elements, equally long: those that both sides have in the same lane, register
+    and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side does not have.
+    ``dimensions`` are the rows and columns of the matrix.
+    """
+
+    left: Array
+    right: Array
+    left_only: Array
+    right_only: Array
+    dimensions: tuple[int, int]
+
+    @cached_property
+    def unequal(self) -> Array:
+        """Which of the slots that both sides have hold different cells."""
+        unequal: Array = np.logical_or.reduce([self.left[name] != self.right[name] for name in _CELL])
+        return unequal
+
+    @property
+    def same_slots(self) -> bool:
+        """Whether both sides have the same slots."""
+        return not len(self.left_only) and not len(self.right_only)
+
+    @property
+    def total(self) -> int:
+        """How many slots there are on either side."""
+        return len(self.left) + len(self.left_only) + len(self.right_only)
+
+    @property
+    def count(self) -> int:
+        """How many slots differ: they hold different cells, or are on one side only."""
+        return int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
+
+    @cached_property
+    def pairs(self) -> tuple[Mapping[int, set[Pair]], ...]:
+        """The distinct rows and windows of columns that stand side by side in each computation of the left.
+
+        Then, under 1, the computations that do, counted from 0.
+        """
+        computation = self.left["computation"]
+        parts = {int(each): computation == each for each in np.unique(computation)}
+        rows = {each: self._pairs("row", "row", at) for each, at in parts.items()}
+        cols = {each: self._pairs("col", "col_last", at) for each, at in parts.items()}
+        counted = self._pairs("computation", "computation", slice(None))
+        return rows, cols, {1: {((a - 1, b - 1), (c - 1, d - 1)) for (a, b), (c, d) in counted}}
+
+    def _pairs(self, first: str, last: str, at: Array | slice) -> set[Pair]:
+        code = np.zeros(len(self.left[at]), np.int64)
+        for side, name in product((self.left, self.right), (first, last)):
+            code = code << 16 | side[name][at].astype(np.int64)
+        rows = np.unique(code)[:, None] >> np.array([48, 32, 16, 0]) & 0xFFFF
+        return {((a, b), (c, d)) for a, b, c, d in rows.tolist()}
+
+    @cached_property
+    def elements(self) -> list[tuple[Place, Cell | None, Cell | None]]:
+        """Every slot that differs, in order, with the cell on the left and on the right: None where there is none."""
+        both = zip(_split(self.left[self.unequal]), _split(self.right[self.unequal]), strict=True)
+        found: list[tuple[Place, Cell | None, Cell | None]] = [(place, one, other) for (place, one), (_, other) in both]
+        found += [(place, cell, None) for place, cell in _split(self.left_only)]
+        found += [(place, None, cell) for place, cell in _split(self.right_only)]
+        return sorted(found, key=lambda each: each[0])
+
+    @cached_property
+    def words(self) -> str:
+        """What is wrong with the left where the right is taken for true; empty where nothing differs."""
+        absent = [
+            f"absent on the {side}: {self._where([place for place, _ in _split(table)])}"
+            for side, table in (("left", self.right_only), ("right", self.left_only))
+            if len(table)
+        ]
+        rows = [(place, one, other) for place, one, other in self.elements if one and other]
+        if not rows:
+            return "; ".join(absent)
+        if whole := self._as_a_whole():
+            return "; ".join([*absent, whole])
+        exchanged = self._exchanged(rows)
+        return "; ".join([*absent, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
+
+    def _as_a_whole(self) -> str:
+        """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
+        one, other = self.left, self.right
+        off = {name: one[name].astype(np.int64) - other[name] for name in _CELL}
+        if off["computation"].any():
+            return ""
+        if all((one[mine] == other[theirs]).all() for mine, theirs in _SWAPPED):
+            return "transposed: rows and columns are exchanged"
+        if (off["col"] != off["col_last"]).any():
+            return ""
+        from_one, around = [], []
+        for name, extent in zip(("row", "col"), self.dimensions, strict=True):
+            by = np.unique(off[name])
+            if by.tolist() == [1] and other[name].min() == 0:
+                from_one.append(f"{name}s")
+            elif len(np.unique(by % extent)) > 1 or (len(by) == 1 and by[0]):
+                return ""
+            elif len(by) > 1:
+                around.append(f"{name} is {by[0] % extent} too high, counted around the end")
+        counted = [f"{' and '.join(from_one)} are counted from 1"] if from_one else []
+        return "; ".join(counted + around)
+
+    @cached_property
+    def out_of_range(self) -> list[str]:
+        """Rows and columns that the matrix does not have, and where."""
+        said = []
+        for side, tables in (("left", (self.left, self.left_only)), ("right", (self.right, self.right_only))):
+            table = np.concatenate(tables)
+            for name, last, extent in zip(("row", "col"), ("row", "col_last"), self.dimensions, strict=True):
+                beyond = table[table[last] >= extent]
+                if len(beyond):
+                    where = self._where([place for place, _ in _split(beyond)])
+                    said.append(f"{side} {name} {spans(beyond[last].tolist())} is outside 0..{extent - 1} ({where})")
+        return said
+
+    def _offsets(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> list[str]:
+        alike = grouped(rows, lambda row: tuple(np.subtract(row[1], row[2]).tolist()))
+        largest = sorted(alike.items(), key=lambda group: -len(group[1]))
+        words = [f"{self._where([place for place, *_ in some])}: {_off(offset)}" for offset, some in largest[:_FEW]]
+        rest = sum(len(some) for _, some in largest[_FEW:])
+        return [*words, f"and {rest} more elements, each off in its own way"] if rest else words
+
+    def _exchanged(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> str:
+        """Whole lanes, registers or slots that stand in for each other; empty where it is not that."""
+        home = {other: place for place, _, other in rows}
+        moves = [(place, home[one]) for place, one, _ in rows if one in home]
+        if not len(home) == len(moves) == len(rows):
+            return ""
+        for index, name in enumerate(_PLACE):
+            pairs = {(place[index], origin[index]) for place, origin in moves}
+            rest = all(
+                place[:index] + place[index + 1 :] == origin[:index] + origin[index + 1 :] for place, origin in moves
+            )
+            if rest and len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs}):
+                where = self._where([place for place, _ in moves], but=name)
+                return (f"{where}: " if where else "") + _exchange(name, dict(pairs))
+        return ""
+
+    def _where(self, places: Sequence[Place], but: str = "") -> str:
+        """Places in words: ``reg 1`` is all its slots in all lanes. The dimension ``but`` is left out."""
+        sides = (self.left, self.left_only, self.right_only)
+        named = []
+        chosen = {name: {place[index] for place in places} for index, name in enumerate(_PLACE)}
+        if len(places) != len(chosen["lane"]) * len(chosen["reg"]) * len(chosen["slot"]):
+            return f"{len(places)} elements in {_some('reg', chosen['reg'])}, {_some('lane', chosen['lane'])}"
+        for name in ("reg", "slot", "lane"):
+            every = np.unique(np.concatenate([side[name] for side in sides]))
+            if len(chosen[name]) < len(every) and name != but:
+                named.append(_some(name, chosen[name]))
+        return ", ".join(named) or ("" if but else "everywhere")
+
+
+def difference(left: Fragment, right: Fragment) -> Difference:
+    """Two fragments of one operand, which both have elements, side by side."""
+    one, other = left.elements, right.elements
+    assert one is not None
+    assert other is not None
+    places = [
+        (side["lane"].astype(np.int64) << 32) + (side["reg"].astype(np.int64) << 16) + side["slot"]
+        for side in (one, other)
+    ]
+    if np.array_equal(*places):
+        return Difference(one, other, one[:0], other[:0], left.dimensions)
+    _, mine, theirs = np.intersect1d(*places, return_indices=True)
+    alone = np.delete(one, mine), np.delete(other, theirs)
+    return Difference(one[mine], other[theirs], *alone, left.dimensions)
+
+
+def wrong_results(claimed: Fragment, true: Fragment) -> Array:
+    """Which results are wrong where registers are filled, or D is read, as claimed, and the instruction is as it is.
+
+    The cells of A, B, scales and E hold different numbers, which are multiplied with a random matrix. What nothing is
+    claimed to fill holds numbers of its own. An instruction that does not multiply gives the matrix that it moves.
+
+    Returns:
+        An array (computations, rows, columns) of the elements of D, or of the matrix that is moved, of bool.
+    """
+    said, so = ({row[:3]: row[3:] for row in each.tuples()} for each in (claimed, true))
+    if instruction(true.instruction).multiplies and true.role not in "CD":
+        return _wrong_products(said, so, true)
+    given, taken = (said, so) if true.role == "C" else (so, said)
+    right = np.zeros((2, true.computations, *true.dimensions), bool)
+    for place, (row, col, _, computation) in taken.items():
+        if row < true.dimensions[0] and col < true.dimensions[1]:
+            right[int(given.get(place) == taken[place]), computation - 1, row, col] = True
+    wrong: Array = right[0] | ~right[1]
+    return wrong
+
+
+def _wrong_products(said: _Cells, so: _Cells, true: Fragment) -> Array:
+    generator = np.random.default_rng(0)
+    cells = sorted({*said.values(), *so.values()})
+    numbers = dict(zip(cells, generator.integers(1, 1 << 20, (len(cells), 2)).tolist(), strict=True))
+    meant, seen = np.zeros((2, true.computations, *true.dimensions), np.int64)
+    for place, cell in so.items():
+        row, col, last, computation = cell
+        value, index = numbers[cell]
+        at = computation - 1, row, col + index % (last - col + 1)
+        meant[at] += value
+        seen[at] += numbers[said[place]][0] if place in said else generator.integers(1, 1 << 20)
+    rows, cols = dimensions(true.shape, "D", true.instruction)
+    by_column = true.role in ("B", "SFB")
+    shape = (rows, true.dimensions[0]) if by_column else (true.dimensions[1], cols)
+    factor = generator.integers(1, 1 << 10, shape)
+    wrong: Array = factor @ seen != factor @ meant if by_column else seen @ factor != meant @ factor
+    return wrong
+
+
+def _split(table: Array) -> list[tuple[Place, Cell]]:
+    return [(row[: len(_PLACE)], row[len(_PLACE) :]) for row in table.tolist()]
+
+
+def _off(offset: tuple[int, ...]) -> str:
+    row, col, col_last, computation = offset
+    named = [("row", row), ("col", col), ("computation", computation)]
+    if col_last != col:
+        named.insert(2, ("col_last", col_last))
+    parts = [f"{name} is {abs(by)} too {'high' if by > 0 else 'low'}" for name, by in named if by]
+    return " and ".join(parts)
+
+
+def _exchange(name: str, moves: Mapping[int, int]) -> str:
+    """What is where, in words. ``moves`` says for each number on the left which one on the right holds the same."""
+    swaps = sorted((one, other) for one, other in moves.items() if one < other and moves.get(other) == one)
+    if 2 * len(swaps) == len(moves) and len(swaps) <= _FEW:
+        return ", ".join(f"{name}s {one} and {other} are exchanged" for one, other in swaps)
+    listed = ", ".join(f"{one} is {other}" for one, other in sorted(moves.items())[: 2 * _FEW])
+    return f"{name}s are exchanged: left {listed}" + (", ..." if len(moves) > 2 * _FEW else "")
+
+
+def _some(name: str, numbers: set[int]) -> str:
+    ordered = sorted(numbers)
+    step = ordered[1] - ordered[0] if len(ordered) > _FEW else 0
+    if step > 1 and ordered == list(range(ordered[0], ordered[-1] + 1, step)):
+        return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
+    return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"

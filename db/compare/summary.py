@@ -1,0 +1,150 @@
+"""An instruction as a whole: its mnemonics, its operands, and what each source says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..isa.instructions import Key, choices, instruction, undecided
+from ..isa.listing import grouped, naturally
+from ..isa.names import Query
+from ..layout.fragment import Fragment
+from ..lookup import DEFAULT_SOURCE, densest, fragments
+from ..store.reader import Reader, Rows, Value
+
+if TYPE_CHECKING:
+    from ..isa.forms import Form
+
+
+@dataclass(frozen=True)
+class OperandSummary:
+    """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
+
+    ``selectors`` and ``qualifiers`` are those that the operand has a fragment for each of. A verdict is ``rows`` for
+    the source whose rows look-ups show, one of those of a comparison with it, or the status of a fragment without rows,
+    as figure-only.
+    """
+
+    fragment: Fragment
+    selectors: tuple[int, ...]
+    qualifiers: str | None
+    verdicts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Every form that a request names, and the operands of the first instruction that has them."""
+
+    forms: tuple[Form, ...]
+    operands: tuple[OperandSummary, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Every source that has one of the operands."""
+        return tuple(dict.fromkeys(name for each in self.operands for name in each.verdicts))
+
+    @property
+    def title(self) -> str:
+        """The instruction, with the shape where there is only one."""
+        return " ".join((self.operands[0].fragment.instruction, *(self._shapes if len(self._shapes) == 1 else ())))
+
+    @property
+    def _shapes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.fragment.shape for each in self.operands))
+
+    @property
+    def mnemonics(self) -> tuple[tuple[str, str], ...]:
+        """The mnemonic and the targets of each form; none where there are several shapes."""
+        return tuple((each.mnemonic, each.targets) for each in self.forms if len(self._shapes) == 1)
+
+    def rows(self) -> Rows:
+        """A row for each operand, with a column for each source."""
+        rows = [(*_row(each), *map(each.verdicts.get, self.sources)) for each in self.operands]
+        return Rows((*_OPERAND, *self.sources), rows)
+
+    def tables(self) -> tuple[Rows, Rows]:
+        """The same in two parts for reading: the operands, and which of them have which verdict in each source.
+
+        The operands have a column for the shape where there are several.
+        """
+        said = [(source, each.verdicts.get(source), each) for source in self.sources for each in self.operands]
+        alike = grouped((each for each in said if each[1] is not None), lambda each: each[:2])
+        first = 1 if len(self._shapes) > 1 else 2
+        return (
+            Rows(_OPERAND[first:], [_row(each)[first:] for each in self.operands]),
+            Rows(
+                ("source", "verdict", "operands"),
+                [(*which, self._names([operand for *_, operand in found])) for which, found in alike.items()],
+            ),
+        )
+
+    def _names(self, operands: Sequence[OperandSummary]) -> str:
+        """Operands in words, those together that only qualifiers tell apart."""
+        if len(operands) == len(self.operands):
+            return "all"
+
+        def name(operand: OperandSummary) -> str:
+            shown = operand.fragment
+            major = shown.major if shown.key.several_majors else None
+            return " ".join(filter(None, (shown.shape * (len(self._shapes) > 1), shown.role, shown.type, major)))
+
+        alike = grouped(operands, name).items()
+        return ", ".join(" ".join(filter(None, (named, *(each.qualifiers for each in some)))) for named, some in alike)
+
+
+_OPERAND = (
+    *("instruction", "shape", "role", "type", "major", "qualifiers"),
+    *("matrix", "regs", "bits", "slots", "selectors"),
+)
+
+
+def _row(operand: OperandSummary) -> tuple[Value, ...]:
+    shown = operand.fragment
+    matrix, selectors = " x ".join(map(str, shown.dimensions)), " ".join(map(str, operand.selectors)) or None
+    named = shown.instruction, shown.shape, shown.role, shown.type, shown.major, operand.qualifiers
+    return *named, matrix, shown.registers, shown.register_bits, shown.slots, selectors
+
+
+def instruction_summary(reader: Reader, query: Query) -> Summary:
+    """The whole of an instruction that a query without a role names: of a dense one where there is one.
+
+    Raises:
+        LanemapError: there is none; see ``lookup.fragments``.
+    """
+    found = densest(fragments(reader, replace(query, source=None)))
+    by_source = grouped(found, lambda each: str(each.source))
+    there = grouped(sorted(found, key=lambda each: each.source != DEFAULT_SOURCE), lambda each: each.key)
+    shown = {key: min(alike, key=lambda each: not each.has_rows) for key, alike in there.items()}
+    said = {
+        source: verdicts(shown, {each.key: each for each in theirs}, source) for source, theirs in by_source.items()
+    }
+    roles = instruction(found[0].instruction).axes
+    keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))
+    operands = []
+    for alike in grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers))).values():
+        selectors = tuple(key.selector for key in alike if key.selector is not None)
+        told = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in said.items()}
+        words = {source: ", ".join(each) for source, each in told.items() if each}
+        operands.append(OperandSummary(shown[alike[0]], selectors, choices(key.qualifiers for key in alike), words))
+    forms = tuple(form for form in query.forms if form.name == found[0].instruction)
+    return Summary(forms, tuple(operands))
+
+
+class Said(NamedTuple):
+    """A verdict on what a source has of an operand, and the reason where it differs."""
+
+    verdict: str
+    words: str = ""
+
+
+def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
+    """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
+    said = {key: Said(each.status if not each.has_rows else "identical") for key, each in theirs.items()}
+    differs = [key for key, each in theirs.items() if each.has_rows and each.digest != shown[key].digest]
+    if differs:
+        from .verdict import compare
+
+        results = compare(list(shown.values()), list(theirs.values()))
+        said |= {each.key: Said(each.verdict.value, each.words) for each in results if each.key in differs}
+    return said | {key: Said("rows") for key, each in theirs.items() if each.has_rows and shown[key].source == source}

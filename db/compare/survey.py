@@ -1,0 +1,220 @@
+"""What is known of every operand of every instruction, and by whom; and all captures side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import lookup
+from ..errors import AbsentError
+from ..isa import forms
+from ..isa.instructions import INSTRUCTIONS, Key
+from ..isa.listing import grouped, naturally
+from ..layout.fragment import Fragment
+from ..store.reader import Reader, Rows
+from . import crosscheck
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Known(StrEnum):
+    """What is known of an operand, what a reader must know first at the top."""
+
+    CONTRADICTED = "contradicted"
+    ERROR = "known error"
+    DRAWN = "drawn only"
+    IMPORTED = "imported"
+    DOCUMENTED = "documented"
+    MEASURED = "measured"
+    AGREED = "documented and measured"
+
+
+class Product(NamedTuple):
+    """An instruction of a shape, with the type of its A, or of what it moves."""
+
+    instruction: str
+    shape: str
+    type: str
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """All sources and fragments of a database; elements are read when somebody asks for them.
+
+    ``sources`` has the record of each source by its name, ``fragments`` what each source has of a key, and ``known``
+    what that amounts to. ``trust`` has the names of the sources, see ``by_trust``.
+    """
+
+    sources: Mapping[str, Mapping[str, Any]]
+    fragments: Mapping[Key, Mapping[str, Fragment]]
+    known: Mapping[Key, Known]
+    trust: Sequence[str]
+
+    def shown(self, key: Key, source: str | None = None) -> Fragment:
+        """The fragment that look-ups show: that of a source, or one with rows, of the default source if it has some."""
+        there = self.fragments[key]
+        if source is not None:
+            return there[source]
+        order = [lookup.DEFAULT_SOURCE, *self.trust]
+        return min(there.values(), key=lambda each: (not each.has_rows, order.index(str(each.source))))
+
+    @cached_property
+    def operands(self) -> Mapping[Key, Sequence[Key]]:
+        """The keys of each operand, which tell major, selector and qualifiers apart, by what they have in common."""
+
+        def order(key: Key) -> tuple[Any, ...]:
+            return key.major != "row", key.major or "", key.selector or 0, naturally(key.qualifiers or "")
+
+        found = grouped(self.fragments, operand_of)
+        return {operand: sorted(keys, key=order) for operand, keys in found.items()}
+
+    @cached_property
+    def products(self) -> Mapping[Product, Sequence[Key]]:
+        """The operands of each product, A first."""
+        found: dict[Product, dict[Key, None]] = {}
+        for form in _multiplying():
+            for role in form.types:
+                if (operand := operand_of(form.key(role))) in self.operands:
+                    found.setdefault(Product(form.name, form.shape, form.a), {})[operand] = None
+        covered = {operand for operands in found.values() for operand in operands}
+        for operand in self.operands.keys() - covered:
+            found.setdefault(Product(*operand[:3]), {})[operand] = None
+        roles = list(dict.fromkeys(role for each in ("mma.sp", *INSTRUCTIONS) for role in INSTRUCTIONS[each].axes))
+        names = [*INSTRUCTIONS, *(each.instruction for each in found)]
+        order = sorted(found, key=lambda each: (names.index(each.instruction), naturally(each.shape), each.type))
+        return {each: sorted(found[each], key=lambda key: (roles.index(key.role), key.type)) for each in order}
+
+    def of_operand(self, operand: Key) -> Known:
+        """What is known of all fragments of an operand together: the first of ``Known`` that is true of one."""
+        return min((self.known[key] for key in self.operands[operand]), key=[*Known].index)
+
+
+def operand_of(key: Key) -> Key:
+    """The operand that a fragment belongs to, whatever its major, selector and qualifiers."""
+    return key._replace(major=None, selector=None, qualifiers=None)
+
+
+def _multiplying() -> Sequence[forms.Form]:
+    return (*forms.FORMS, *forms.warpgroup(), *forms.wmma())
+
+
+def forms_of(product: Product) -> list[forms.Form]:
+    """The forms of a product, those of the most exact accumulator first."""
+    found = [form for form in _multiplying() if (form.name, form.shape, form.a) == tuple(product)]
+    return sorted(found, key=lambda form: form.d != "f32")
+
+
+def survey(reader: Reader) -> Survey:
+    """Look at everything that is in a database."""
+    with reader.snapshot():
+        sources = {record["name"]: record for record in lookup.sources(reader).records()}
+        found = lookup.fragments(reader, lookup.Query()) if sources else []
+        documents = [name for name, record in sources.items() if record["kind"] == "document"]
+        try:
+            check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), documents)
+            differ = [each for each in check.results if each.verdict is Verdict.DIFFERENT]
+        except AbsentError:  # there are no two sources to compare
+            differ = []
+        trust = lookup.by_trust(reader)
+    by_key = grouped(found, lambda each: each.key)
+    fragments = {key: {str(each.source): each for each in alike} for key, alike in by_key.items()}
+    contradicted, errors = ({each.key for each in differ if bool(each.known) is known} for known in (False, True))
+
+    def known(key: Key, there: Iterable[Fragment]) -> Known:
+        having = {sources[str(each.source)]["kind"] for each in there if each.has_rows}
+        states = {
+            Known.CONTRADICTED: key in contradicted,
+            Known.ERROR: key in errors or any(each.citation.erratum for each in there),
+            Known.AGREED: {"document", "capture"} <= having,
+            Known.MEASURED: "capture" in having,
+            Known.DOCUMENTED: "document" in having,
+            Known.IMPORTED: "import" in having,
+        }
+        return next((state for state, true in states.items() if true), Known.DRAWN)
+
+    return Survey(sources, fragments, {key: known(key, there.values()) for key, there in fragments.items()}, trust)
+
+
+class Capture(NamedTuple):
+    """A capture: the name of its source, its card and driver, when it was made, and what became of each form.
+
+    ``forms`` has a status by mnemonic: captured, unsupported or failed. What the capture does not say is empty.
+    """
+
+    source: str
+    title: str
+    device: str
+    compute_capability: str
+    driver_version: str
+    cuda_version: str
+    time: str
+    forms: Mapping[str, str]
+
+
+class Disagreement(NamedTuple):
+    """A fragment that not all captures have the same layout of: those that agree stand together, the most first."""
+
+    key: Key
+    groups: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All captures, and every fragment on which two of them differ."""
+
+    captures: Sequence[Capture]
+    disagreements: Sequence[Disagreement]
+
+    @property
+    def forms(self) -> list[str]:
+        """The mnemonic of every form that a capture was asked for, in the order of the captures."""
+        return list(dict.fromkeys(form for each in self.captures for form in each.forms))
+
+    def rows(self) -> Rows:
+        """One row for each form of each capture, with the card, the driver and the status."""
+        rows = [
+            (form, status, each.source, *each[2:-1]) for each in self.captures for form, status in each.forms.items()
+        ]
+        return Rows(("instruction", "status", "source", *Capture._fields[2:-1]), rows)
+
+    def frame(self) -> pd.DataFrame:
+        """The same as a frame."""
+        return self.rows().frame()
+
+
+_CAPTURES = "SELECT name, title, provenance FROM source WHERE kind = 'capture' ORDER BY id"
+_LAYOUTS = """
+SELECT instruction, shape, type, role, major, selector, qualifiers, mapping_id, source.name
+FROM fragment JOIN source ON source.id = source_id
+WHERE kind = 'capture' AND mapping_id IS NOT NULL ORDER BY fragment.id
+"""
+
+
+def fleet(reader: Reader) -> Fleet:
+    """The captures of a database."""
+    with reader.snapshot():
+        captures = [_captured(*row) for row in reader.select(_CAPTURES, {}).rows]
+        layouts = reader.select(_LAYOUTS, {}).rows
+    # Equal layouts are stored once, so that their numbers tell whether they are.
+    found: dict[Key, dict[int, list[str]]] = {}
+    for *key, mapping, source in layouts:
+        found.setdefault(Key(*key), {}).setdefault(mapping, []).append(source)
+    several = {key: sorted(groups.values(), key=len, reverse=True) for key, groups in found.items() if len(groups) > 1}
+    return Fleet(captures, [Disagreement(key, groups) for key, groups in several.items()])
+
+
+def _captured(source: str, title: str, provenance: str) -> Capture:
+    said: dict[str, Any] = json.loads(provenance)
+    device = said["device"] if isinstance(said.get("device"), dict) else {}
+    name, capability, driver, cuda = (str(device.get(each, "")) for each in ("name", *Capture._fields[3:6]))
+    forms = {each["instruction"]: each["status"] for each in said.get("instructions", [])}
+    return Capture(source, title, name, capability, driver, cuda, str(said.get("time", "")), forms)

@@ -1,0 +1,339 @@
+"""Two sources compared fragment by fragment, on arrays.
+
+Equal digests are equal layouts. Each pair of layouts that differ is looked at once, however many fragments have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache, cached_property
+from operator import eq
+from typing import NamedTuple
+
+import numpy as np
+
+from ..isa.forms import FAMILIES, FORMS
+from ..isa.instructions import Key, dimensions, instruction, sparsity
+from ..isa.listing import grouped
+from ..layout.fragment import Fragment
+from ..layout.permutation import Permutation, describe, find, is_identity, keeps
+from .difference import Array, Difference, Pair, difference
+
+
+class Verdict(StrEnum):
+    """What is said of one fragment in two sources."""
+
+    IDENTICAL = "identical"
+    REFINED = "refined"
+    RELABELLED = "relabelled"
+    DIFFERENT = "different"
+    LEFT_ONLY = "left only"
+    RIGHT_ONLY = "right only"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One fragment in two sources, either of which may lack it, and the verdict.
+
+    ``difference`` has the elements of both sides where they are not identical. ``narrower`` is the side whose windows
+    of columns lie within those of the other, for ``refined`` and some of ``relabelled``. ``permutations`` takes rows,
+    columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right, for ``relabelled``; the
+    products of one instruction that are renumbered each in its own way have names such as ``k of product 2``.
+    ``same_as`` is the other fragment of the right that the left one equals, for ``different``. ``known`` is the
+    erratum that explains why the two differ. ``impossible`` is the side whose columns no metadata can select.
+    """
+
+    key: Key
+    verdict: Verdict
+    left: Fragment | None
+    right: Fragment | None
+    difference: Difference | None = None
+    narrower: str | None = None
+    permutations: Mapping[str, Permutation] = field(default_factory=dict)
+    same_as: Fragment | None = None
+    known: str | None = None
+    impossible: str | None = None
+
+    @property
+    def compared(self) -> bool:
+        """Whether both sides have elements."""
+        return self.verdict not in (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both sides have elements that say the same."""
+        return self.compared and self.verdict is not Verdict.DIFFERENT
+
+    @property
+    def disagrees(self) -> bool:
+        """Different, and not explained by an erratum."""
+        return self.verdict is Verdict.DIFFERENT and self.known is None
+
+    @cached_property
+    def words(self) -> str:
+        """The verdict as a person would explain it; empty where both are identical."""
+        windows = f"the {self.narrower} names columns within the windows of the other"
+        match self.verdict:
+            case Verdict.IDENTICAL:
+                return ""
+            case Verdict.REFINED:
+                return windows
+            case Verdict.RELABELLED:
+                moved = [f"{axis}: {describe(to, axis == _COMPUTATION)}" for axis, to in self.permutations.items()]
+                return "; ".join([*moved, *([windows] if self.narrower else [])])
+            case Verdict.DIFFERENT:
+                assert self.difference is not None
+                same = [f"it is {self.same_as} of the right"] if self.same_as else []
+                none = f"no valid metadata selects the columns that the {self.impossible} names; without col_last"
+                impossible = [f"{none} each is exact"] if self.impossible else []
+                return "; ".join([*same, *impossible, self.difference.words])
+        lacking = self.right if self.verdict is Verdict.LEFT_ONLY else self.left
+        return lacking.status if lacking else "not there"
+
+
+def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]:
+    """A verdict on every fragment that either source has elements of, in the order of the left one, then of the right.
+
+    The operands of an instruction have a say in each other's verdicts: give all of them, and choose from the results.
+    """
+    mine, theirs = ({each.key: each for each in side} for side in (left, right))
+    there = {each.key for each in (*left, *right) if each.has_rows}
+    differences: dict[tuple[str | None, str | None], Difference] = {}
+
+    def looked_at(one: Fragment, other: Fragment) -> Difference:
+        digests = one.digest, other.digest
+        if digests not in differences:
+            differences[digests] = difference(one, other)
+        return differences[digests]
+
+    results = {
+        key: _result(key, mine.get(key), theirs.get(key), looked_at) for key in {**mine, **theirs} if key in there
+    }
+    for group in grouped((each for each in results.values() if each.compared), lambda each: each.key[:2]).values():
+        if any(each.verdict is Verdict.DIFFERENT for each in group):
+            results |= {each.key: each for each in _rename(group, looked_at)}
+    # What differs may be another fragment of the right: the one with the most alike key.
+    layouts = grouped(right, lambda each: each.digest)
+    for key, each in results.items():
+        if each.verdict is Verdict.DIFFERENT and each.left and (alike := layouts.get(each.left.digest)):
+            likeness = [sum(map(eq, key, other.key)) for other in alike]
+            results[key] = replace(each, same_as=alike[likeness.index(max(likeness))])
+    return [*results.values()]
+
+
+LookedAt = Callable[[Fragment, Fragment], Difference]
+
+
+def _result(key: Key, left: Fragment | None, right: Fragment | None, looked_at: LookedAt) -> Result:
+    """Everything but what takes the other operands to see."""
+    if left is None or not left.has_rows:
+        return Result(key, Verdict.RIGHT_ONLY, left, right)
+    if right is None or not right.has_rows:
+        return Result(key, Verdict.LEFT_ONLY, left, right)
+    if left.digest == right.digest:
+        return Result(key, Verdict.IDENTICAL, left, right)
+    found = looked_at(left, right)
+    narrower = _narrower(found) if left.windowed else None
+    if narrower and _selectable(left, getattr(found, narrower)):
+        return Result(key, Verdict.REFINED, left, right, found, narrower)
+    return Result(key, Verdict.DIFFERENT, left, right, found, impossible=narrower)
+
+
+def _narrower(found: Difference) -> str | None:
+    """The side all of whose windows lie within those of the other, of the same row."""
+    if not found.same_slots or any((found.left[name] != found.right[name]).any() for name in ("row", "computation")):
+        return None
+    for side, narrow, wide in (("left", found.left, found.right), ("right", found.right, found.left)):
+        if (narrow["col"] >= wide["col"]).all() and (narrow["col_last"] <= wide["col_last"]).all():
+            return side
+    return None
+
+
+def _selectable(fragment: Fragment, table: Array) -> bool:
+    """Whether some valid metadata selects columns in the window of each element of a sparse operand (9.7.14.6.1).
+
+    The elements of one chunk of a row stand in the order of their slots, as the indices of metadata ascend.
+    """
+    rule = sparsity(fragment.instruction, fragment.shape, fragment.type)
+    run = rule.group if fragment.role == "A" else 1  # an element of E is about all columns that it selects
+    # A document may name a window of several chunks: what lies in them is in the order of the chunks, too.
+    block = max(rule.width, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
+    size = rule.fields * run * block // rule.width
+    if len(table) % size:
+        return False
+    blocks = table["computation"], table["row"], table["col"] // block
+    order = np.lexsort((table["slot"], table["reg"], table["lane"], *blocks))
+    named = np.stack(blocks, axis=1)[order].reshape(-1, size, len(blocks))
+    if (named != named[:, :1]).any() or len(np.unique(named[:, 0], axis=0)) < len(named):
+        return False
+    chunks = len(named), block // rule.width, rule.fields * run
+    offset = (named[:, 0, 2] * block)[:, None, None] + np.arange(chunks[1])[:, None] * rule.width
+    first, last = (table[name][order].reshape(chunks) - offset for name in ("col", "col_last"))
+    possible = np.zeros(chunks[:2], bool)
+    for indices in rule.indices.values():
+        start = (np.array(indices)[:, None] * rule.group + np.arange(run)).ravel()
+        possible |= ((first <= start) & (start + rule.group - run <= last)).all(axis=2)
+    return bool(possible.all())
+
+
+#: Which computation an element is of can be renumbered like a dimension.
+_COMPUTATION = "computation"
+
+
+class Term(NamedTuple):
+    """An operand of a form: its role and type, and of block scales how many there are along K."""
+
+    role: str
+    type: str
+    scales: int = 0
+
+
+def _part(key: Key) -> Term:
+    axes = instruction(key.instruction).axes[key.role]
+    extents = dict(zip(axes, dimensions(key.shape, key.role, key.instruction, key.qualifiers), strict=True))
+    return Term(key.role, key.type, extents.get("s", 0))
+
+
+def axes_of(key: Key) -> Sequence[str]:
+    """What rows and columns count, and the computation, in this order. Block scales count blocks of K."""
+    return (*instruction(key.instruction).axes[key.role].replace("s", "k"), _COMPUTATION)
+
+
+@cache
+def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
+    """The operands in registers of each form that an instruction of a shape has."""
+    makers = [make for family in FAMILIES for make, first in family.items() if name.partition(".")[0] in first]
+    forms = [form for form in (*FORMS, *(form for make in makers for form in make())) if form.name == name]
+    found = []
+    for form in forms:
+        # What loads or stores one operand of a product is no form of the product.
+        if form.shape == shape and not (form.role and form.instruction.multiplies):
+            scales = int(form.kind[-2]) if form.scale is not None else 0
+            types = [(role, type_) for role, type_ in form.types.items() if role in form.instruction.axes]
+            found.append(frozenset(Term(*each, scales * each[0].startswith("SF")) for each in types))
+    return tuple(dict.fromkeys(found))
+
+
+def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
+    """The results on one instruction of one shape: relabelled, not different, where renumbering explains them.
+
+    There is one permutation of each axis, which explains every operand that counts it.
+    What an instruction computes does not change if an axis is renumbered alike in all operands that count it: M in A,
+    C, D and their scales, N in B, C, D and theirs, K in A, B, metadata, and as whole blocks in scales. An axis that an
+    operand in memory counts stays as it is. Without an operand there is no product that could show it, but for one of C
+    and D: a sum may start from nothing, and what it starts from may be its last result.
+    """
+    name, shape = group[0].key[:2]
+    members = grouped(group, lambda each: _part(each.key))
+    forms = _forms(name, shape)
+    if not instruction(name).known and len({part.role for part in members}) == len(members):
+        forms = (frozenset(members),) if {"A", "B"} <= {part.role for part in members} else ()
+    found: dict[tuple[str, Key], Sequence[Permutation]] = {}
+    for axis in dict.fromkeys(axis for each in group for axis in axes_of(each.key)):
+        counting = [part for part, results in members.items() if axis in axes_of(results[0].key)]
+        for parts in _together(counting, forms):
+            sharing = [each for part in parts for each in members[part]]
+            if all(each.verdict is not Verdict.DIFFERENT for each in sharing):
+                continue
+            permutations = common_permutations(axis, sharing, looked_at)
+            free = axis not in instruction(name).fixed and any(_complete(axis, form, parts, name) for form in forms)
+            if permutations and (free or all(map(is_identity, permutations))):
+                found |= {(axis, each.key): permutations for each in sharing}
+                continue
+            for each in sharing:  # what is not renumbered is as it is, whatever the others are
+                alone = common_permutations(axis, [each], looked_at)
+                if alone and all(map(is_identity, alone)):
+                    found[axis, each.key] = alone
+    return [_renamed(each, {axis: found.get((axis, each.key)) for axis in axes_of(each.key)}) for each in group]
+
+
+def _together(parts: Iterable[Term], forms: Iterable[frozenset[Term]]) -> list[set[Term]]:
+    """The operands that share an axis: those of one form, and those of forms that have an operand in common."""
+    groups = [{each} for each in parts]
+    for form in forms:
+        joined = set().union(*(group for group in groups if group & form))
+        groups = [*(group for group in groups if not group & form), *([joined] if joined else [])]
+    return groups
+
+
+def _complete(axis: str, form: frozenset[Term], parts: set[Term], name: str) -> bool:
+    """Whether all operands of a form that count an axis are among some, so that one renumbered alone is found out."""
+    axes = instruction(name).axes
+    counting = {part for part in form if axis == _COMPUTATION or axis in axes[part.role].replace("s", "k")}
+    missing = {part.role for part in counting - parts}
+    return bool(counting) and (not missing or missing < {part.role for part in counting} & {"C", "D"})
+
+
+def common_permutations(axis: str, members: Sequence[Result], looked_at: LookedAt) -> Sequence[Permutation] | None:
+    """The permutations of an axis that take the left of every member to its right, one for each computation.
+
+    None if there are none. What an instruction computes does not change when each of its computations has its own.
+    """
+    exact: dict[int, set[Pair]] = {}
+    loose: list[set[Pair]] = []
+    blocks: list[tuple[int, set[Pair]]] = []
+    size = count = 1
+    for each in members:
+        assert each.left is not None
+        assert each.right is not None
+        found = each.difference or looked_at(each.left, each.right)
+        at = axes_of(each.key).index(axis)
+        pairs = found.pairs[at]
+        count = max([count, *pairs])
+        if count > each.left.computations:  # there is no such product
+            return None
+        extent = (*each.left.dimensions, each.left.computations)[at]
+        if scales := _part(each.key).scales if axis == "k" else 0:
+            blocks += [(scales, some) for some in pairs.values()]
+            continue
+        size = max(size, extent)
+        for computation, some in pairs.items():
+            if at == 1 and _loose(each.left, some):
+                loose.append(some)
+            else:
+                exact.setdefault(computation, set()).update(some)
+    if size == 1 and blocks:  # scales alone
+        size = max(scales for scales, _ in blocks)
+    permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
+    whole = [each for each in permutations if each is not None]
+    if len(whole) < count or not all(keeps(whole[0], pairs) for pairs in loose):
+        return None
+    return whole if all(_keeps_blocks(whole[0], *each) for each in blocks) else None
+
+
+def _keeps_blocks(permutation: Permutation, count: int, pairs: Iterable[Pair]) -> bool:
+    """Whether each block of a permutation of K goes where its scale goes: to one block, as a whole."""
+    width = len(permutation) // count
+    return all(
+        {index // width for index in permutation[left * width : (left + 1) * width]} == {right}
+        for (left, _), (right, _) in pairs
+    )
+
+
+def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
+    """Whether windows of columns are narrower on one side than on the other, as they may be."""
+    return fragment.windowed and any(mine[1] - mine[0] != theirs[1] - theirs[0] for mine, theirs in pairs)
+
+
+def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | None]) -> Result:
+    found = result.difference
+    if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots:
+        return result
+    known = {axis: each for axis, each in permutations.items() if each is not None}
+    if len(known) < len(permutations):
+        return result
+    assert result.left is not None
+    (columns, *_), pairs = known[axes_of(result.key)[1]], found.pairs[1].get(1, set())
+    narrower = keeps(columns, pairs) if _loose(result.left, pairs) else None
+    if narrower and not _selectable(result.left, getattr(found, narrower)):
+        return replace(result, impossible=narrower)
+    moved: dict[str, Permutation] = {}
+    for axis, each in known.items():
+        if len(set(each)) == 1:
+            moved[axis] = each[0]
+        else:
+            moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(each, 1)}
+    moved = {axis: permutation for axis, permutation in moved.items() if not is_identity(permutation)}
+    return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower)

@@ -1,0 +1,1 @@
+"""From one instruction to the next: chains, recipes, metadata."""

@@ -1,0 +1,509 @@
+"""Whether the D of one instruction is the A, B or C of the next as it stands, or which lanes must exchange what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import count, product, takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import LanemapError
+from ..isa.forms import FORMS
+from ..isa.instructions import Key, instruction
+from ..isa.listing import grouped, spans
+from ..isa.vendors import Vendor
+from ..layout.fragment import Fragment, elements
+from ..lookup import Query, expect_one, operand_with_rows
+from ..store.columns import Told
+from ..store.reader import Reader, Rows
+
+Array = NDArray[Any]
+
+
+class Movement(StrEnum):
+    """How far values must move: not at all, within a run of lanes that exchange cheaply, such as a quad, or further."""
+
+    NONE = "no data movement between lanes"
+    NEAR = "data movement between near lanes"
+    FAR = "data movement between far lanes"
+
+
+class Transfer(NamedTuple):
+    """An element that is taken, and where its value comes from. Tiles are counted along rows and columns."""
+
+    tile_row: int
+    tile_col: int
+    lane: int
+    reg: int
+    slot: int
+    row: int
+    col: int
+    computation: int
+    from_tile_row: int
+    from_tile_col: int
+    from_lane: int
+    from_reg: int
+    from_slot: int
+
+
+class Transposed(NamedTuple):
+    """A register of an A or B, and the register of D that movmatrix makes it of. Tiles are counted as in a chain."""
+
+    tile_row: int
+    tile_col: int
+    reg: int
+    from_tile_row: int
+    from_tile_col: int
+    from_reg: int
+
+
+_TILES = ("tile_row", "tile_col", "from_tile_row", "from_tile_col")
+_TAKEN = ["tile_row", "tile_col", "lane", "reg"]
+_ORIGIN = ["from_tile_row", "from_tile_col", "from_reg"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Told):
+    """Every move that makes ``first``, a D, into ``second``, an A or B.
+
+    ``table`` has a row for each move, with the fields of Transfer, sorted. ``order`` says, where K is renumbered, which
+    K each one stands for: the other operand of the second instruction must be given its rows or columns in this order.
+    It moves elements between those blocks of K of which each has a scale where there are as many of these as
+    ``torn_scales`` has.
+    ``movmatrix`` has the operands of movmatrix, A and D, where it can be tried.
+    """
+
+    first: Fragment
+    second: Fragment
+    transposed: bool
+    table: Array = field(repr=False)
+    order: tuple[int, ...] | None = None
+    torn_scales: tuple[int, ...] = ()
+    movmatrix: tuple[Fragment, Fragment] | None = field(default=None, repr=False)
+
+    @cached_property
+    def moves(self) -> list[Transfer]:
+        """The table as tuples."""
+        return list(map(Transfer._make, self.table.tolist()))
+
+    @property
+    def movement(self) -> Movement:
+        """The verdict."""
+        if self._within(1):
+            return Movement.NONE
+        return Movement.NEAR if self._within(self.vendor.near) else Movement.FAR
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in the words of the vendor."""
+        vendor, movement = self.vendor, self.movement
+        if movement is Movement.NONE:
+            return movement.value
+        if movement is Movement.NEAR:
+            return f"data movement within the {vendor.near_name}"
+        across = not vendor.name or self._within(vendor.group)
+        return f"data movement {f'across the {vendor.group_name}' if across else f'between {vendor.group_name}s'}"
+
+    @property
+    def vendor(self) -> Vendor:
+        """The vendor of the second instruction."""
+        return instruction(self.second.instruction).vendor
+
+    def _within(self, lanes: int) -> bool:
+        """Whether no value leaves its run of so many lanes."""
+        return bool((self.table["lane"] // lanes == self.table["from_lane"] // lanes).all())
+
+    @property
+    def moves_values(self) -> bool:
+        """Whether values move between lanes."""
+        return self.movement is not Movement.NONE
+
+    @property
+    def registers_stay(self) -> bool:
+        """Whether every register that is taken is a register of D as it is, with nothing to convert or pack."""
+        if self.moves_values or self.first.slot_bits != self.second.slot_bits or self._converts:
+            return False
+        above, below = self.table[:-1], self.table[1:]
+        torn = (above[_TAKEN] == below[_TAKEN]) & (above[_ORIGIN] != below[_ORIGIN])
+        return bool((self.table["slot"] == self.table["from_slot"]).all() and not torn.any())
+
+    @property
+    def _converts(self) -> bool:
+        """Whether values have other bits in the second type: those of f32 are a tf32, and those of b16 are any type."""
+        types = {self.first.type, self.second.type}
+        return len(types) > 1 and types != {"f32", "tf32"} and types.isdisjoint(("b8", "b16", "b32"))
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """How many D, and how many A or B, make the matrix that both are tiles of: down and across."""
+        down, across, from_down, from_across = (1 + int(self.table[name].max()) for name in _TILES)
+        return (from_down, from_across), (down, across)
+
+    def rows(self) -> Rows:
+        """Every move as a row."""
+        return Rows(Transfer._fields, self.table.tolist())
+
+    def parts(self) -> Iterator[str | Rows]:
+        """The verdict, how tiles, K and registers fit, what movmatrix makes, and where each register comes from."""
+        taken, (given, took) = self.second, self.tiles
+        yield f"{self.first}{', transposed,' if self.transposed else ''} as {taken}: {self.verdict}"
+        yield f"source: {', '.join(dict.fromkeys(str(end.source) for end in (self.first, taken)))}"
+        if (given, took) != ((1, 1), (1, 1)):
+            made = "makes" if given == (1, 1) else "make"
+            yield f"tiles:  {_times(given)} D {made} {_times(took)} {taken.role}"
+        if self.order:
+            other = "rows of B" if taken.role == "A" else "columns of A"
+            yield f"K:      renumbered: give the second instruction the {other} in the order"
+            yield f"        {_in_order(self.order)}"
+            if self.torn_scales:
+                yield f"scales: not with {_scales(self.torn_scales)}: elements would move to blocks of other scales"
+        elif self.moves_values and taken.role == "C":
+            yield "K:      C has none, which could be renumbered"
+        elif self.moves_values and relabelled(self):
+            yield "K:      with relabel, it is renumbered and nothing moves between lanes"
+        elif self.moves_values:
+            yield f"K:      no order of K{' by whole chunks of A' if taken.chunk > 1 else ''} avoids the movement"
+        elif self.registers_stay:
+            yield "registers: taken as they are"
+        else:
+            yield "registers: each lane converts or packs its own"
+        if len(bits := taken.occupied_bits) < taken.slot_bits:
+            yield f"slots:  {taken.type} into bits {spans(bits)} of each {taken.slot_bits}"
+        if crossing := self.moves_values and through_movmatrix(self):
+            packed = f", converted to {taken.type} first" * self._converts
+            packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if self.first.slot_bits > 16 else packed
+            yield f"movmatrix: makes each register of {taken.role} from one of D{packed}"
+            yield _without_tiles(Transposed._fields, crossing)
+        yield from self._registers()
+
+    def _registers(self) -> Iterator[str | Rows]:
+        """For each slot that is taken, the slot of D that its value is from, and the lanes, as far as they differ."""
+        groups = grouped(sorted(self.moves), lambda move: (*move[:2], *move[3:5], *move[8:10], *move[11:]))
+        pairs = {place: [(move.lane, move.from_lane) for move in alike] for place, alike in sorted(groups.items())}
+        threads, step = self.second.threads, self._period(list(pairs.values()))
+        rows = []
+        for place, lanes in pairs.items():
+            taken, origins = zip(*(pair for pair in lanes if pair[0] < step), strict=True)
+            shown = "same" if taken == origins else " ".join(map(str, origins))
+            rows.append((*place, spans(taken).replace(" ", ""), shown))
+        columns = ("tile_row", "tile_col", "reg", "slot", *_TILES[2:], "from_reg", "from_slot", "lanes", "from_lanes")
+        yield _without_tiles(columns, rows)
+        if step < threads:
+            again = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
+            yield f"{again}: from_lanes are {step} higher with every {step} lanes."
+
+    def _period(self, groups: Sequence[list[tuple[int, int]]]) -> int:
+        """After how many lanes all repeats, with lanes as many higher: all, where it does not, or where none moves."""
+        threads = self.second.threads
+
+        def repeats(step: int) -> bool:
+            return all(
+                {(lane + step, origin + step) for lane, origin in lanes if lane + step < threads}
+                == {pair for pair in lanes if pair[0] >= step}
+                for lanes in groups
+            )
+
+        steps = takewhile(lambda step: step < threads, (self.vendor.near << log for log in count()))
+        return next(filter(repeats, steps), threads) if self.moves_values else threads
+
+
+class Chains(list[Chain], Told):
+    """Chains from one D, or to one A or B, which is their ``end``; ``renumbered`` are others that renumber K."""
+
+    def __init__(self, end: Fragment, found: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
+        super().__init__(found)
+        self.end = end
+        self.renumbered = list(renumbered)
+
+    def still(self, *, relabel: bool = False) -> Chains:
+        """Those without a move between lanes: as they are, or with ``relabel`` also where K is renumbered.
+
+        Without ``relabel`` these are the ``renumbered`` ones.
+        """
+        found = [known for each in self if (known := relabelled(each))]
+        if relabel:
+            return Chains(self.end, found)
+        return Chains(self.end, [each for each in found if not each.order], [each for each in found if each.order])
+
+    def rows(self) -> Rows:
+        """A row for each: the operand at its other end, and what becomes of K and registers."""
+        rows = []
+        for each in self:
+            other = each.first if self.end is each.second else each.second
+            order = "renumbered" if each.order else "as it is"
+            order += f", not with {_scales(each.torn_scales)}" if each.torn_scales else ""
+            registers = "as they are" if each.registers_stay else "converted or packed"
+            rows.append((*other.key[:5], other.qualifiers, int(each.transposed), order, registers, other.source))
+        return Rows((*Key._fields[:5], "qualifiers", "transposed", "K", "registers", "source"), rows)
+
+    def parts(self) -> Iterator[str | Rows]:
+        """A table with one row for operands that differ only in shape, type or source, and one of ``renumbered``."""
+        if self or not self.renumbered:
+            yield self._table("as it is")
+        if self.renumbered:
+            yield "With relabel, which renumbers K and costs nothing:"
+            yield Chains(self.end, self.renumbered)._table("renumbered")
+
+    def _table(self, usual: str) -> Rows:
+        shown = []
+        for *named, _, transposed, order, registers, _ in self.rows().rows:
+            key = Key(*named)
+            major = f"{key.major} major" if key.several_majors else ""
+            shown.append((*key[:4], major, "transposed" if transposed else "as it stands", order, registers))
+        for at in (1, 2):
+            alike = grouped(shown, lambda row, at=at: (*row[:at], *row[at + 1 :]))  # type: ignore[misc]
+            shown = [(*rest[:at], _in_short([row[at] for row in rows]), *rest[at:]) for rest, rows in alike.items()]
+        rows = [(" ".join(filter(None, (row[3], "of", *row[:3], row[4]))), *row[5:]) for row in shown]
+        return Rows(("operand", "D", "K", "registers"), rows).only(lambda name, all_: name != "K" or {*all_} != {usual})
+
+
+def _scales(counts: Iterable[int]) -> str:
+    return " or ".join(f"scale_vec::{count}X" for count in counts)
+
+
+def _times(tiles: tuple[int, int]) -> str:
+    down, across = tiles
+    return "one" if down * across == 1 else f"{down} x {across}"
+
+
+def _in_order(order: Sequence[int]) -> str:
+    """Numbers in words: those of one period where all further ones are as many higher."""
+    step = next(
+        step
+        for step in range(1, len(order) + 1)
+        if len(order) % step == 0 and all(b - a == step for a, b in zip(order, order[step:], strict=False))
+    )
+    more = "" if step == len(order) else f" and so on, {step} higher with every {step}"
+    return " ".join(map(str, order[:step])) + more
+
+
+def _in_short(names: Iterable[str]) -> str:
+    """Names one after the other; of many shapes that differ only in N, the first and the last."""
+    parts = []
+    for alike in grouped(dict.fromkeys(names), lambda each: re.sub(r"n\d+", "", each)).values():
+        many = f"{alike[0]} ... {alike[-1]} ({len(alike)} shapes)"
+        parts.append(many if len(alike) > 3 else " ".join(alike))
+    return " ".join(parts)
+
+
+def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Rows:
+    """Rows without the columns that count tiles of which there is one."""
+    return Rows(names, rows).only(lambda name, values: name not in _TILES or set(values) != {0})
+
+
+def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Chain:
+    """The moves from a D to an A, B or C.
+
+    Tiles of D put together, or cut, are the matrix (``transposed``: its transpose) that the A or B is a tile of. Where
+    several slots of D hold a value, one of the lane that takes it is preferred.
+
+    Raises:
+        LanemapError: the first is not a D or the second not an A, B or C with elements, or they cannot be chained.
+    """
+    if first.role != "D" or second.role not in ("A", "B", "C"):
+        raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
+    given, taken = _elements(first), _elements(second)
+    counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
+    for name, (one, other) in counts.items():
+        if one != other:
+            raise LanemapError(f"{first} and {second} have {one} and {other} {name}: chain two that have as many")
+    down, across = first.dimensions[::-1] if transposed else first.dimensions
+    rows, cols = second.dimensions
+    height, width = max(down, rows), max(across, cols)
+    if height % min(down, rows) or width % min(across, cols):
+        raise LanemapError(
+            f"{first} is {down} x {across} here, {second} {rows} x {cols}: neither is a tile of the other"
+        )
+    tiles = np.indices((height // rows, width // cols)).reshape(2, -1)
+    tile_row, tile_col = tiles.repeat(len(taken), axis=1)
+    taken = np.tile(taken, tiles.shape[1])
+    row, col = tile_row * rows + taken["row"], tile_col * cols + taken["col"]
+    place = ("computation", *(("col", "row") if transposed else ("row", "col")), "lane")
+    sizes = first.computations + 1, down, across, first.threads
+    try:
+        held = np.ravel_multi_index(tuple(given[name] for name in place), sizes)
+        wanted = np.ravel_multi_index((taken["computation"], row % down, col % across, taken["lane"]), sizes)
+    except ValueError:
+        raise LanemapError(f"{first} or {second} has elements outside its matrix: see lanemap list findings") from None
+    givers = _givers(held, wanted, first.threads)
+    if givers is None:
+        raise LanemapError(f"{first} lacks values that {second} takes: see lanemap list findings")
+    source = given[givers]
+    columns = {"tile_row": tile_row, "tile_col": tile_col, "from_tile_row": row // down, "from_tile_col": col // across}
+    table = np.empty(len(taken), [(name, "<i4") for name in Transfer._fields])
+    for name in Transfer._fields:
+        origin = name.removeprefix("from_")
+        table[name] = columns[name] if name in columns else taken[name] if name == origin else source[origin]
+    return Chain(first, second, transposed, table)
+
+
+def _givers(held: Array, wanted: Array, threads: int) -> Array | None:
+    """Where in ``held`` each of ``wanted`` is, at its own lane or else at the first; None where one is not.
+
+    Both number a place and, in the last digit of base ``threads``, a lane.
+    """
+    sorter = held.argsort(kind="stable")
+    in_order = np.append(held[sorter], -1)  # what would be behind the last one is found at the end
+    own, first = (in_order[:-1].searchsorted(each) for each in (wanted, wanted - wanted % threads))
+    at = np.where(in_order[own] == wanted, own, first)
+    return None if (in_order[at] // threads != wanted // threads).any() else sorter[at]
+
+
+def operand(reader: Reader, query: Query) -> Fragment:
+    """The one fragment with elements that a query names. Where two majors have one layout, it is that of both.
+
+    Raises:
+        LanemapError: there is none, it is r of a matrix move, or it comes in two majors, each with a layout of its own,
+            and the query does not say which.
+    """
+    major = query.parameters()["major"]
+    found = operand_with_rows(reader, replace(query, major=None))
+    first = found[0]
+    if first.role == "r":
+        row = instruction(first.instruction)
+        other = "chain products, or load with ldmatrix and store with stmatrix"
+        other = f"name what it {row.moves}s, too, such as m16n8k16 f16 A" if "p" in row.axes else other
+        raise LanemapError(f"{row.name} computes no D and takes no A or B: {other}")
+    expect_one(query, found, "source", "shape", "type")
+    of = {each.major or each.qualifiers: each for each in found}
+    if major and major not in of:
+        known = " or ".join(filter(None, of))
+        raise LanemapError(f"{first} has no major {major}" + (f": it has {known}" if known else ""), "major")
+    if major or len(of) == 1:
+        return of[major] if major else first
+    if alike := common_to_majors(found):
+        return alike
+    name = first.key._replace(major=None, qualifiers=None)
+    raise LanemapError(f"{name} comes in the majors {' and '.join(filter(None, of))}: name one", "major")
+
+
+def common_to_majors(found: Sequence[Fragment]) -> Fragment | None:
+    """What fragments of two majors are that have one layout, as those of wmma; None where they have several."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    return replace(first, major=None, qualifiers=None) if all(each.same_layout(first) for each in found) else None
+
+
+def chains(end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> Chains:
+    """Every chain that there is from a D to these fragments, or from them to an A or B, as they are and transposed.
+
+    Fragments of one layout share their moves.
+
+    Raises:
+        LanemapError: the end is neither a D nor an A or B with elements that can be chained.
+    """
+    _elements(end)
+    made: dict[tuple[object, ...], Chain | None] = {}
+    found = []
+    for other, transposed in product((each for each in others if each.role != "C"), turned):
+        first, second = (end, other) if end.role == "D" else (other, end)
+        layout = other.role, other.dimensions, other.threads, other.computations, other.digest, transposed
+        if layout not in made:
+            try:
+                made[layout] = chain(first, second, transposed=transposed)
+            except LanemapError:
+                made[layout] = None
+        if known := made[layout]:
+            found.append(replace(known, first=first, second=second))
+    return Chains(end, found)
+
+
+def relabelled(plain: Chain) -> Chain | None:
+    """The same without movement, with K renumbered where that is needed; None where no numbering of K avoids it.
+
+    A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
+    lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones. Beside a sparse A
+    that holds for whole chunks of its columns: one that is torn, or in another order, is no longer what metadata says.
+    Blocks of K that have scales keep their elements, the smallest if that can be.
+    """
+    if not plain.moves_values or plain.second.role == "C":
+        return None if plain.moves_values else plain
+    table, (rows, cols) = plain.table, plain.second.dimensions
+    row, col = table["tile_row"] * rows + table["row"], table["tile_col"] * cols + table["col"]
+    depth, end = (col, row) if plain.second.role == "A" else (row, col)
+    end = end * (plain.second.computations + 1) + table["computation"]
+    # A line for each K, with the moves of its rows of A or columns of B in the same order.
+    sorter = np.lexsort((end, depth))
+    size, width = int(depth.max()) + 1, plain.second.chunk
+    if len(table) % size or size % width:
+        return None
+    lines = sorter.reshape(size, -1)
+    if (end[lines] != end[lines[0]]).any() or (depth[lines] != np.arange(size)[:, None]).any():
+        return None
+    chunks = [lines[first : first + width] for first in range(0, size, width)]
+    held, wanted = ([table[name][chunk].tobytes() for chunk in chunks] for name in ("from_lane", "lane"))
+    if sorted(held) != sorted(wanted):
+        return None
+    forms = [form for form in FORMS if (form.name, form.shape, form.a) == plain.second.key[:3]]
+    counts = sorted({form.block_scales[0] for form in forms if form.block_scales}, reverse=True)
+    blocks = {count: (cols if plain.second.role == "A" else rows) // count for count in counts}
+    for block in (*blocks.values(), size):
+        order = [at * width + k for at in _renumbered(held, wanted, block // width) for k in range(width)]
+        torn = [count for count, its in blocks.items() if any(k // its != at // its for at, k in enumerate(order))]
+        if all(k // block == at // block for at, k in enumerate(order)):
+            break
+    if torn == counts and all(form.block_scales for form in forms) and forms:
+        return None
+    moved = table.copy()
+    origins = [name for name in Transfer._fields if name.startswith("from_")]
+    moved[origins][lines] = table[origins][lines[order]]
+    return replace(plain, table=moved, order=tuple(order), torn_scales=tuple(torn))
+
+
+def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes], block: int) -> list[int]:
+    """Which of those that are held each one wanted is, one in the same block if there is one."""
+    free = grouped(range(len(held)), held.__getitem__)
+    order = []
+    for at, each in enumerate(wanted):
+        alike = free[each]
+        order.append(next((other for other in alike if other // block == at // block), alike[0]))
+        alike.remove(order[-1])
+    return order
+
+
+def through_movmatrix(moved: Chain) -> list[Transposed] | None:
+    """How movmatrix makes each register that a chain takes of one register of D; None where it cannot.
+
+    What comes out of movmatrix is the transpose of what it is given (9.7.14.5.17). A D of 32 bits is packed first, see
+    ``as_half_pairs``.
+    """
+    given, taken = moved.movmatrix or (None, None)
+    if given is None or taken is None or instruction(given.instruction).vendor is not moved.vendor:
+        return None
+    place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
+    origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for each in chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
+        group, lane = divmod(each.lane, given.threads)
+        from_lane, from_slot = origin.get((lane, each.slot), (-1, -1))
+        if (each.from_lane, each.from_slot) != (group * given.threads + from_lane, from_slot):
+            return None
+        source = each.from_tile_row, each.from_tile_col, each.from_reg
+        if found.setdefault((each.tile_row, each.tile_col, each.reg), source) != source:
+            return None
+    return [Transposed(*to, *source) for to, source in sorted(found.items())]
+
+
+def as_half_pairs(operand: Fragment) -> Fragment | None:
+    """An operand of 32 bits as it is once its elements are converted to 16 bits, two to a register; None for others."""
+    if operand.slot_bits != 32 or operand.registers % 2 or operand.elements is None:
+        return None
+    columns: dict[str, Any] = {name: operand.elements[name] for name in operand.elements.dtype.names or ()}
+    columns |= {"reg": columns["reg"] // 2, "slot": columns["reg"] % 2}
+    return replace(operand, registers=operand.registers // 2, slots=2, elements=elements(columns))
+
+
+def _elements(end: Fragment) -> Array:
+    """The elements of an operand that can be at either end of a chain."""
+    if end.role not in ("D", "A", "B", "C"):
+        raise LanemapError(f"{end} is neither a D nor an A, B or C: a chain goes from a D to an A, B or C")
+    if (end.table["col"] < end.table["col_last"]).any():
+        raise LanemapError(f"{end} takes columns that its metadata chooses: chain a dense A, or a B")
+    return end.table

@@ -1,0 +1,214 @@
+"""Sparsity metadata: which columns the words of operand E select for the compressed A, and back (PTX ISA 9.7.14.6.1).
+
+A row of A is cut into chunks, and the metadata names the columns of each chunk that are stored. Columns and words here
+are numpy arrays: columns in the order of the elements of the A fragment, words in the order of the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import LanemapError
+from ..isa.instructions import Sparsity, instruction, sparsity
+from ..layout.fragment import Fragment
+from ..lookup import Query, by_trust, read_fragments
+from ..store.reader import Reader, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Words of metadata, and the columns of A that they choose.
+
+    ``words`` has one for each thread, ``columns`` one for each element of ``a``. ``others`` are further sources that
+    have both operands.
+    """
+
+    a: Fragment
+    e: Fragment
+    words: NDArray[Any]
+    columns: NDArray[Any]
+    others: Sequence[str] = ()
+
+    def columns_by_slot(self) -> Rows:
+        """The column of each element of A, with the row that it is in."""
+        table = _elements(self.a)[[*_PLACE, "row"]].tolist()
+        return Rows((*_PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
+
+    def words_by_lane(self) -> Rows:
+        """The word of each lane."""
+        return Rows(("lane", "metadata"), [(lane, f"0x{word:08X}") for lane, word in enumerate(self.words.tolist())])
+
+    def frame(self) -> pd.DataFrame:
+        """The column of each element of A, as a frame."""
+        return self.columns_by_slot().frame()
+
+
+_PLACE = ("lane", "reg", "slot")
+
+
+def from_words(words: Sequence[int], a: Fragment, e: Fragment, others: Sequence[str] = ()) -> Metadata:
+    """The columns that words choose: one word for each thread, or one for all.
+
+    Raises:
+        LanemapError: there are not so many words, or a contributing vector of metadata is not valid.
+    """
+    if len(words) not in (1, a.threads):
+        raise LanemapError(f"{len(words)} words of metadata: give {a.threads}, one for each lane, or one for all")
+    try:
+        full = np.resize(np.asarray(words, np.uint32), a.threads)
+    except (OverflowError, TypeError, ValueError):
+        raise LanemapError("a word of metadata is a number from 0 to 0xFFFFFFFF") from None
+    return Metadata(a, e, full, decode(full, a, e), others)
+
+
+def from_columns(
+    chosen: Mapping[tuple[int, int, int], int], a: Fragment, e: Fragment, others: Sequence[str] = ()
+) -> Metadata:
+    """The words that choose a column for each lane, reg and slot of A.
+
+    Raises:
+        LanemapError: a slot has no column, or a choice is one that no metadata can express.
+    """
+    places = [tuple(place) for place in _elements(a)[list(_PLACE)].tolist()]
+    if missing := [place for place in places if place not in chosen]:
+        lane, reg, slot = missing[0]
+        raise LanemapError(
+            f"no column for {len(missing)} of {len(places)} elements, the first is lane {lane} reg {reg} slot {slot}"
+        )
+    columns = np.asarray([chosen[place] for place in places])
+    return Metadata(a, e, encode(columns, a, e), columns, others)
+
+
+def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fragment, Fragment, list[str]]:
+    """A and E of a sparse instruction from the source to trust most, and the other sources that have both.
+
+    Args:
+        reader: the database.
+        query: shape and type of A, and selector and source where they matter.
+        shipped: the names of the sources to trust before all others, which come ``by_trust``.
+
+    Raises:
+        LanemapError: the selector must be said, or no source has the elements of both.
+    """
+    every = read_fragments(reader, replace(query, role="E", selector=None))
+    metadata = [each for each in every if instruction(each.instruction).sparse]
+    first, selector = metadata[0], query.parameters()["selector"]
+    selectors = sorted({each.selector for each in metadata if each.selector is not None})
+    name, valid = f"E of {first.instruction} {first.shape} {first.type}", " or ".join(map(str, selectors))
+    if selector is None and len(selectors) > 1:
+        raise LanemapError(f"{name} depends on the sparsity selector: say selector {valid}", "selector")
+    if selector not in (None, *selectors):
+        raise LanemapError(f"{name} has selector {valid}, not {selector}", "selector")
+    of_a = replace(query, role="A", instruction=first.instruction, selector=None)
+    stored = {each.source: each for each in read_fragments(reader, of_a) if each.has_rows}
+    found = {
+        str(each.source): (stored[each.source], each)
+        for each in metadata
+        if each.has_rows and each.source in stored and selector in (None, each.selector)
+    }
+    if not found:
+        raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
+    best, *others = sorted(filter(found.__contains__, by_trust(reader)), key=lambda name: name not in shipped)
+    return (*found[best], others)
+
+
+def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Words (..., lanes) of 4-bit vectors (..., lanes, 8), low bits first."""
+    return np.asarray(np.bitwise_or.reduce(vectors.astype(np.uint32) << np.arange(0, 32, 4, dtype=np.uint32), axis=-1))
+
+
+def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
+    """Absolute columns of the elements of A that metadata ``words`` (..., 32 lanes) select, as (..., elements of A).
+
+    ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
+    wider, does as well. Raises LanemapError where a contributing vector of metadata is not valid.
+    """
+    rule, fields, words = _rule(a), _elements(e), np.asarray(words)
+    if words.shape[-1:] != (a.threads,):
+        raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {a.threads}, one for each lane")
+    vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
+    known = np.full((rule.fields, 16), -1)
+    for value, indices in rule.indices.items():
+        known[:, value] = indices
+    index = known[fields["slot"] % rule.fields, vector]
+    if (index < 0).any():
+        at = tuple(np.argwhere(index < 0)[0])
+        valid = ", ".join(f"0x{value:X}" for value in rule.indices)
+        where = fields[at[-1]]
+        low = where["slot"] // rule.fields * 4
+        raise LanemapError(
+            f"metadata of lane {where['lane']} has 0x{vector[at]:X} in bits {low} to {low + 3}: {e} takes {valid}"
+        )
+    first = fields["col"] // rule.width * rule.width + index * rule.group
+    chosen = (first[..., None] + np.arange(rule.group)).reshape(*index.shape[:-1], -1)
+    rows = np.repeat(fields["row"].astype(np.int64), rule.group)
+    chosen = np.take_along_axis(chosen, np.argsort(rows << 16 | chosen, axis=-1), axis=-1)
+    columns = np.empty_like(chosen)
+    columns[..., _storage_order(a)] = chosen
+    return columns
+
+
+def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
+    """Metadata words (32 lanes) that select ``columns``, one for each element of ``a``; bits that nobody reads are 0.
+
+    Raises LanemapError where a choice is outside of its chunk, does not ascend, or breaks a pair (4-bit types).
+    """
+    rule, order, fields = _rule(a), _storage_order(a), _elements(e)
+    columns = np.asarray(columns)
+    if columns.shape != order.shape:
+        raise LanemapError(f"{len(order)} columns are needed, one for each element of {a}: got {columns.size}")
+    fields = fields[np.lexsort((fields["col"], fields["row"]))]
+    runs = columns[order].reshape(-1, rule.group)
+    slots = _elements(a)[order].reshape(-1, rule.group)
+    first = fields["col"] // rule.width * rule.width
+    index = (runs[:, 0] - first) // rule.group
+    inside = (runs[:, 0] >= first) & (index < rule.width // rule.group)
+    _require(inside, runs, slots, "is outside of the chunk of columns {0} to {1}", first, first + rule.width - 1)
+    whole = (runs == first[:, None] + index[:, None] * rule.group + np.arange(rule.group)).all(axis=1)
+    _require(whole, runs, slots, "must be followed by its neighbour: 4-bit types are stored in pairs of columns")
+    vectors = list(map(tuple, index.reshape(-1, rule.fields).tolist()))
+    codes = {indices: value for value, indices in rule.indices.items()}
+    valid = np.repeat([each in codes for each in vectors], rule.fields)
+    _require(valid, runs, slots, "must be less than the next column of its chunk")
+    values = np.array([codes[each] for each in vectors], np.uint32)
+    words = np.zeros(a.threads, np.uint32)
+    low = fields.reshape(-1, rule.fields)[:, 0]
+    np.bitwise_or.at(words, low["lane"], values << _shifts(low, rule))
+    return words
+
+
+def _rule(a: Fragment) -> Sparsity:
+    return sparsity(a.instruction, a.shape, a.type)
+
+
+def _elements(fragment: Fragment) -> NDArray[Any]:
+    if fragment.elements is None:
+        raise LanemapError(f"{fragment} is {fragment.status} and has no elements: take it from a capture")
+    return fragment.elements
+
+
+def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
+    """Lowest bit of the 4-bit vector that each field belongs to."""
+    return (fields["slot"] // rule.fields * 4).astype(np.uint32)
+
+
+def _storage_order(a: Fragment) -> NDArray[Any]:
+    """Elements of A such that each row's stored columns ascend."""
+    slots = _elements(a)
+    return np.lexsort((np.arange(len(slots)), slots["col"], slots["row"]))
+
+
+def _require(good: NDArray[Any], runs: NDArray[Any], slots: NDArray[Any], rule: str, *values: NDArray[Any]) -> None:
+    if not good.all():
+        at = int(np.argmin(good))
+        slot = slots[at, 0]
+        place = f"lane {slot['lane']}, reg {slot['reg']}, slot {slot['slot']}"
+        raise LanemapError(f"column {runs[at, 0]} of {place} {rule.format(*(value[at] for value in values))}")

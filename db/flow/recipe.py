@@ -1,0 +1,406 @@
+"""Recipes: an operand is loaded from shared memory with ldmatrix, or stored there with stmatrix.
+
+ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes give (9.7.14.5.15, 9.7.14.5.16). Which
+bits of which row are in which bits of which register is known from their fragments, as it is for the operand. So the
+addresses follow, or the first two that contradict each other show that the move cannot do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import lookup
+from ..errors import LanemapError
+from ..isa.forms import later_moves, move_form
+from ..isa.instructions import instruction
+from ..isa.listing import grouped, spans
+from ..layout.algebra import Case, NotASumError, as_sum, bits
+from ..layout.fragment import Element, Fragment, elements
+from ..store.columns import Told
+from ..store.reader import Reader, Rows
+from .chain import as_half_pairs, common_to_majors
+
+#: What memory lays out one after the other: the elements of a row of the operand's matrix, or those of a column.
+_LINES = {"row": "row", "col": "column"}
+MAJORS = tuple(_LINES)
+
+#: Bits of a register that a matrix is moved to or from.
+_WORD = 32
+
+#: The most operands that are moved together.
+_MOST = 16
+
+
+class Address(NamedTuple):
+    """The address that one lane passes to one move.
+
+    ``line`` and ``byte`` count in the tile in memory, whose lines are the rows of the matrix where it is row-major and
+    else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand, and then
+    those of its neighbours.
+    """
+
+    step: int
+    qualifiers: str
+    matrix: int
+    reg: int
+    lane: int
+    line: int
+    byte: int
+
+
+class Pair(NamedTuple):
+    """The two operands of ldmatrix or stmatrix: the registers, and the lanes that pass addresses."""
+
+    r: Fragment
+    p: Fragment
+
+
+@dataclass(frozen=True)
+class Recipe(Told):
+    """The moves that bring an operand from memory to registers, or back.
+
+    Every lane passes an address to every move. Those of which the move takes no notice are repeated ones. ``packed``
+    says that the lanes first convert the elements to 16 bits and put each two into one register. ``count`` operands
+    are moved together, see ``neighbours``.
+    """
+
+    operand: Fragment
+    major: str
+    moves: Sequence[Fragment]
+    addresses: Sequence[Address]
+    packed: bool = False
+    count: int = 1
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Lines of the tile in memory, and bytes of a line."""
+        rows, columns = self.operand.dimensions
+        down, across = _apart(self.operand)
+        columns = columns // 2 if self.operand.windowed else columns
+        more = self.count - 1
+        lines, places = _in_memory(rows + more * down, columns + more * across, self.major)
+        return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
+
+    @property
+    def shift(self) -> int:
+        """By how many bits each register must be shifted left after the moves.
+
+        What is widened comes out in the lowest bits of each slot, and e2m1 has the central ones (9.7.14.5.14).
+        """
+        return self.operand.occupied_bits.start if _widened(self.moves[0], self.operand) else 0
+
+    def rows(self) -> Rows:
+        """Every address as a row, with how the tile lies in memory, and by how many bits each register is shifted."""
+        return Rows(("major", *Address._fields, "shift"), [(self.major, *each, self.shift) for each in self.addresses])
+
+    def parts(self) -> Iterator[str | Rows]:
+        """Each move with its addresses and registers, then a table of the matrices."""
+        operand, (lines, width), line = self.operand, self.tile, _LINES[self.major]
+        named = f"what is kept of {operand}" if operand.windowed else str(operand)
+        way = "from" if _loads(self.moves[0]) else "to"
+        yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
+        yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (operand, *self.moves)))}"
+        if self.count > 1:
+            along = "along M" if operand.role == "A" else "along N"
+            yield f"count:   {self.count} neighbours {along}; registers of each follow those of the one before"
+        if self.packed:
+            yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
+        occupied = operand.occupied_bits
+        if widening := _widened(self.moves[0], operand):
+            yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
+        elif len(occupied) < operand.slot_bits:
+            yield f"memory:  {operand.type} in bits {spans(occupied)} of each byte, as in the registers"
+        matrices = []
+        for step, addresses in grouped(self.addresses, lambda each: each.step).items():
+            regs = sorted({each.reg for each in addresses})
+            move = self.moves[step]
+            several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
+            taken = f"packed {several}" if self.packed else f"{several} of {operand.role}"
+            yield f"move {step}:  {mnemonic(move, operand)}, {taken}"
+            yield f"{line + ':':<8} {formula(addresses, 'line')}"
+            yield f"byte:    {formula(addresses, 'byte')}"
+            length = move.dimensions[1] * move.slot_bits // 8
+            for (matrix, reg), held in grouped(addresses, lambda each: (each.matrix, each.reg)).items():
+                bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
+                matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
+        if self.shift:
+            yield (
+                f"then:    shift each register left by {self.shift}: {operand.type} has bits {spans(occupied)} of each "
+                f"{operand.slot_bits}, the move leaves it in the lowest {len(occupied)}"
+            )
+        yield Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)
+
+
+class Recipes(list[Recipe], Told):
+    """The recipes of an operand for tiles of both majors; ``failed`` says why there is none for one of them."""
+
+    def __init__(self, found: Iterable[Recipe], failed: Iterable[LanemapError] = ()) -> None:
+        super().__init__(found)
+        self.failed = list(map(str, failed))
+
+    def rows(self) -> Rows:
+        """Every address of each as a row."""
+        return replace(self[0].rows(), rows=[row for each in self for row in each.rows().rows])
+
+    def parts(self) -> Iterator[str | Rows]:
+        """What each says, then what fails."""
+        for each in self:
+            yield from each.parts()
+        yield from self.failed
+
+
+def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
+    """The recipes for tiles of several majors. Raises the first error where there is none for any of them."""
+    given = lookup.operand_with_rows(reader, operand)
+    lookup.expect_one(operand, given, "source", "shape", "type")
+    moves, common = pairs(reader, move), common_to_majors(given)
+    found, failed = [], []
+    for major in majors:
+        # Where two majors have layouts of their own, it is that of the tile.
+        same = [each for each in given if major in (each.major, each.qualifiers)]
+        try:
+            found.append(recipe(moves, common or [*same, *given][0], major, count))
+        except LanemapError as error:
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    return Recipes(found, failed)
+
+
+def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
+    """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
+
+    It is that of m8n8 where the query names no shape. Each is of the source that ``every_operand`` takes it from.
+
+    Raises:
+        LanemapError: no source has them.
+    """
+    every = lookup.every_operand(reader, replace(query, role=None))
+    addresses = {each.key._replace(role="r"): each for each in every if each.role == "p"}
+    found = [Pair(each, addresses[each.key]) for each in every if each.key in addresses]
+    found = [pair for pair in found if pair.r.shape == (query.word("shape") or "m8n8")]
+    if not found:
+        raise LanemapError(f"no source has the addresses of {query.title}: name ldmatrix or stmatrix m8n8")
+    return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
+
+
+def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
+    """The moves of an operand from a tile in memory, or to it.
+
+    Args:
+        known: the moves that there are, see ``pairs``.
+        operand: what they load or store.
+        major: ``row`` or ``col``, how the tile lies in memory.
+        count: how many neighbours to move together, so that one move has the registers of several.
+
+    Raises:
+        LanemapError: no such move can do it; says why.
+    """
+    if major not in MAJORS:
+        raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
+    if not 1 <= count <= _MOST:
+        raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
+    _expect_movable(known[0].r, operand)
+    dense = kept(operand) if operand.windowed else operand
+    whole = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
+    if _loads(known[0].r):
+        del whole[1:]
+    ways = grouped(known, lambda pair: _transposes(pair.r))
+    reasons = []
+    for each, transposing in product(whole, sorted(ways)):
+        try:
+            used, addresses = _addresses(ways[transposing], neighbours(each, count), major)
+        except _ReasonError as error:
+            reasons.append(str(error))
+            continue
+        return Recipe(operand, major, used, addresses, each is not dense, count)
+    move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
+    why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
+    bits, mover = operand.slot_bits, known[0].r
+    others = [form for form in later_moves() if (form.name, form.a) == (mover.instruction, f"b{bits}")]
+    if others and bits < mover.slot_bits:
+        form = others[0]
+        why += f"; {form.mnemonic} ({form.targets}) transposes {bits} bits as one, but PTX only draws how"
+    raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
+
+
+def _expect_movable(move: Fragment, operand: Fragment) -> None:
+    name = operand.key._replace(major=None, selector=None)
+    if operand.role not in ("A", "B", "C", "D"):
+        raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
+    if lacking := [each for each in (move, operand) if not each.has_rows]:
+        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
+    mover, user = (instruction(each.instruction).vendor for each in (move, operand))
+    if (user.name and user is not mover) or operand.threads % move.threads:
+        whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"
+        raise LanemapError(
+            f"{name} {whose}, and {move.instruction} moves registers of a {mover.title} {mover.group_name}"
+        )
+    if operand.computations > 1:
+        raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
+    if move.type == "b8x16" and not _widened(move, operand):
+        raise LanemapError(f"{_name(move)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
+
+
+class _ReasonError(Exception):
+    """Why a move cannot do it."""
+
+
+def neighbours(operand: Fragment, count: int) -> Fragment:
+    """Several operands as one, side by side as in a matrix of more columns, or below each other for A.
+
+    The registers of one follow those of the one before.
+    """
+    if count == 1:
+        return operand
+    down, across = _apart(operand)
+    apart = {"reg": operand.registers, "row": down, "col": across, "col_last": across}
+    steps = np.repeat(range(count), len(operand.table))
+    columns = {name: np.tile(operand.table[name], count) + steps * apart.get(name, 0) for name in Element._fields}
+    return replace(operand, registers=count * operand.registers, elements=elements(columns))
+
+
+def _apart(operand: Fragment) -> tuple[int, int]:
+    """Rows and columns from an operand to its neighbour: along M for A, which has no N, else along N."""
+    rows, columns = operand.dimensions
+    return (rows, 0) if operand.role == "A" else (0, columns)
+
+
+def kept(operand: Fragment) -> Fragment:
+    """A sparse A with the columns that it has in memory, where the half of each chunk that is kept lies together.
+
+    Raises:
+        LanemapError: a window of columns is not in one chunk, or lanes share what is kept of one.
+    """
+    records, width = operand.records(), operand.chunk
+    chunks = grouped(records, lambda each: (each.row, each.col // width))
+    apart = any(each.col // width != each.col_last // width for each in records)
+    if apart or any(len({each.lane for each in held}) > 1 or 2 * len(held) > max(width, 2) for held in chunks.values()):
+        raise LanemapError(
+            f"{operand} of {operand.source} does not say which chunk of {width} columns an element is of: "
+            "ask a source that measured it",
+            "source",
+        )
+    places = {each: chunk * width // 2 + at for (_, chunk), held in chunks.items() for at, each in enumerate(held)}
+    table = operand.table.copy()
+    table["col"] = table["col_last"] = [places[each] for each in records]
+    return replace(operand, elements=table)
+
+
+def _addresses(known: Sequence[Pair], operand: Fragment, major: str) -> tuple[list[Fragment], list[Address]]:
+    """The moves in turn, the widest that has no more registers than are left, and what each lane passes to them."""
+    held, left = _held(operand, major, known[0].r), operand.registers * operand.register_bits // _WORD
+    used: list[Fragment] = []
+    found: list[Address] = []
+    first = 0
+    for pair in known:
+        many, left = divmod(left, pair.r.registers)
+        for _ in range(many):
+            found += _step(pair, held, operand, len(used), first)
+            used.append(pair.r)
+            first += pair.r.registers
+    if left:
+        raise _ReasonError(f"it moves {pair.r.registers} registers at once, and there are {first + left}")
+    return used, found
+
+
+def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Where in memory each part of a lane's registers is from: its line, and its first bit in the line.
+
+    A part is what the move takes as one element. It may hold several elements, or be a part of one.
+    """
+    width, bits = operand.slot_bits, move.slot_bits
+    held: dict[tuple[int, int], tuple[int, int]] = {}
+    for each in operand.records():
+        line, place = _in_memory(each.row, each.col, major)
+        for bit in range(0, width, bits):
+            inside = each.reg * operand.register_bits + each.slot * width + bit
+            first = line, place * width + bit - inside % bits
+            if held.setdefault((each.lane, inside // bits), first) != first:
+                raise _ReasonError(
+                    f"it moves {bits} bits as one, and the {bits // width} elements in them are not next to each other "
+                    "in memory"
+                )
+    return held
+
+
+def _step(
+    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, reg: int
+) -> list[Address]:
+    """What each lane passes to one move, whose first register is register ``reg`` of the operand."""
+    r, p = pair
+    row_bits = r.dimensions[1] * r.slot_bits
+    starts: dict[tuple[int, int, int], tuple[int, int]] = {}
+    registers: dict[int, int] = {}
+    for group in range(operand.threads // r.threads):
+        for each in r.records():
+            line, bit = held[group * r.threads + each.lane, (reg + each.reg) * r.slots + each.slot]
+            start = line, bit - each.col * r.slot_bits
+            registers.setdefault(each.computation, reg + each.reg)
+            known = starts.setdefault((group, each.computation, each.row), start)
+            if known != start or start[1] % row_bits:
+                width = operand.slot_bits
+                if width > _WORD:
+                    raise _ReasonError(f"a lane has {_WORD} bits of each row of memory, and an element has {width}")
+                if _transposes(r) and width > r.slot_bits:
+                    raise _ReasonError(f"it transposes {r.slot_bits} bits as one, and an element has {width}")
+                raise _ReasonError(
+                    f"the lanes that share the {row_bits // 8} bytes of one address hold elements that are not side by "
+                    "side in memory"
+                )
+    passing = {each.lane: each for each in p.records()}
+    found = []
+    for lane in range(operand.threads):
+        each = passing[lane % r.threads % len(passing)]
+        line, bit = starts[lane // r.threads, each.computation, each.row]
+        reg = registers[each.computation]
+        found.append(Address(step, str(r.qualifiers), each.computation, reg, lane, line, bit // 8))
+    return found
+
+
+def _loads(move: Fragment) -> bool:
+    return instruction(move.instruction).moves == "load"
+
+
+def _transposes(move: Fragment) -> bool:
+    return "trans" in str(move.qualifiers)
+
+
+def _in_memory(row: int, col: int, major: str) -> tuple[int, int]:
+    return (row, col) if major == "row" else (col, row)
+
+
+def _name(move: Fragment) -> str:
+    return f"{move.instruction} {move.shape} {move.type}"
+
+
+def mnemonic(move: Fragment, operand: Fragment) -> str:
+    """A move of an operand as PTX spells it."""
+    spelled = move_form(move.instruction, move.shape, move.type, move.role, "", qualifiers=move.qualifiers).mnemonic
+    widening = _widened(move, operand)
+    return f"{spelled}.{widening[0]}" if widening else spelled
+
+
+def _widened(move: Fragment, operand: Fragment) -> tuple[str, int] | None:
+    """The format of elements that a move widens, and how many of each 16 bytes in memory they fill; None for others."""
+    width = len(operand.occupied_bits)
+    widens = move.type == "b8x16" and width < operand.slot_bits == 8
+    return (f"b{width}x16_p{16 * (8 - width)}", 2 * width) if widens else None
+
+
+def formula(addresses: Sequence[Address], name: str) -> str:
+    """The ``line`` or ``byte`` of the addresses of one step, as an expression of the lane, or else as a list.
+
+    >>> formula([Address(0, "x2", lane // 8 + 1, 0, lane, lane % 8, lane // 8 * 16) for lane in range(16)], "byte")
+    '(lane >> 3) * 16'
+    """
+    values = np.array([getattr(each, name) for each in addresses])
+    try:
+        return bits(Case(as_sum(values), (range(len(values)),)), ("lane",))
+    except NotASumError:
+        return " ".join(map(str, values))

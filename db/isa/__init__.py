@@ -1,0 +1,1 @@
+"""Instructions, their forms, types and spellings."""

@@ -1,0 +1,446 @@
+"""The table of instructions: what is true of an instruction, whoever reports its layouts.
+
+An ``Instruction`` is a row for each name, with the threads that execute it and what its operands are. What follows
+from it and from a shape and a type, such as register counts, is derived. Its forms are rows of their own. Sources: PTX
+ISA 9.7.14 (mma, mma.sp, wmma, matrix moves), 9.7.15 (wgmma), 9.7.16.8 (Tensor Memory).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import combinations
+from math import prod
+from typing import Any, NamedTuple
+
+from ..errors import LanemapError
+from .listing import spans
+from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
+from .vendors import NVIDIA, Vendor, vendor_of
+
+#: Threads of a warp.
+WARP = 32
+
+#: Threads of a warpgroup.
+WARPGROUP = 128
+
+#: What the axes of Tensor Memory are called (9.7.16.1): unlike those of matrices, not by their letters.
+_MEMORY = {"l": "memory lane", "c": "column"}
+
+#: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
+_TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
+_AXES = re.compile(r"([mnk])([0-9]+)")
+_SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
+_COUNT = re.compile(r"x([0-9]{1,3})")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction, as its vendor spells its name.
+
+    ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, ``m1`` is one
+    column, ``s`` counts block scales, and ``lc`` lanes and columns of Tensor Memory. ``threads`` execute it together.
+    Elements of the roles in ``windowed`` may stand for a window of columns.
+
+    ``spelling`` is the mnemonic of its products, with what a form has in braces, and ``move_spelling`` that of its
+    moves; ``types`` are the roles whose types a mnemonic names, in this order, and ``implied`` those that it leaves out
+    for a type of A. ``moves`` is how it moves a matrix: it loads or stores it, or both sides are registers.
+
+    ``layouts`` says what becomes of ``row`` and ``col`` in a mnemonic: they are the ``major`` of A and B, or how they
+    lie in memory, which is one of the ``qualifiers`` of a fragment. ``opcode`` is what SASS calls it, where it is one
+    of its own, and ``atom`` what CuTe does, where that is not the same. ``absent`` says of roles that no register holds
+    what to ask for instead. A and B of each shape and type of ``packed`` have elements of 4 bits that are packed, and
+    those of ``quad_pairs`` are four products, one in each group of eight lanes, of which A and B have both majors.
+    ``registers`` are as many as the operand has whatever its shape, by type and role. Layouts that are
+    ``per_architecture`` differ between them. The ``fixed`` axes are those that an operand in memory counts: what
+    registers hold cannot be renumbered along them.
+    """
+
+    name: str
+    axes: Mapping[str, str]
+    vendor: Vendor = NVIDIA
+    threads: int = WARP
+    windowed: str = ""
+    spelling: str = ""
+    move_spelling: str = ""
+    types: str = "DABC"
+    implied: Mapping[str, str] = field(default_factory=dict)
+    moves: str = ""
+    layouts: str = ""
+    opcode: str = ""
+    atom: str = ""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    packed: frozenset[tuple[str, str]] = frozenset()
+    quad_pairs: frozenset[tuple[str, str]] = frozenset()
+    registers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    per_architecture: bool = False
+    fixed: str = ""
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies, and does not only move a matrix."""
+        return "k" in "".join(self.axes.values())
+
+    @property
+    def sparse(self) -> bool:
+        """Whether A is compressed and comes with metadata E."""
+        return "E" in self.windowed
+
+    @property
+    def known(self) -> bool:
+        """Whether it has a row."""
+        return self.name in INSTRUCTIONS
+
+
+_PRODUCT = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
+_SPARSE = {**_PRODUCT, "E": "mk"}
+_BLOCK_SCALES = {"SFA": "ms", "SFB": "sn"}
+
+#: Operands that only some lanes supply, in some of their slots.
+PARTIAL_ROLES = ("E", "p", *_BLOCK_SCALES)
+
+_MATRIX = ".sync.aligned.{shape}.{qualifiers}.shared.{types}{packed}"
+_PLAIN = ".sync.aligned.{shape}.{qualifiers}.{types}"
+
+_MMA = Instruction(
+    "mma",
+    _PRODUCT | _BLOCK_SCALES,
+    spelling="mma.sync.aligned.{shape}.{majors}{kind}.{types}{suffix}",
+    layouts="major",
+    opcode="MMA",
+    packed=frozenset({("m16n8k64", "e2m1")}),
+    quad_pairs=frozenset({("m8n8k4", "f16"), ("m8n8k4", "f32")}),
+)
+
+#: No register holds its B and C (9.7.15.5, 9.7.15.6).
+_WGMMA = Instruction(
+    "wgmma",
+    {"A": "mk", "D": "mn"},
+    threads=WARPGROUP,
+    spelling="wgmma.mma_async.sync.aligned.{shape}.{types}{suffix}",
+    types="DAB",
+    opcode="GMMA",
+    absent={
+        "B": "B of wgmma comes from shared memory, and no register holds it: A and D can be asked for",
+        "C": "wgmma accumulates in D: ask for D",
+    },
+    fixed="kn",
+)
+
+
+def _move(name: str, axes: Mapping[str, str], spelling: str, **more: str) -> Instruction:
+    return Instruction(name, axes, move_spelling=name + spelling, **more)  # type: ignore[arg-type]
+
+
+INSTRUCTIONS: Mapping[str, Instruction] = {
+    each.name: each
+    for each in (
+        _MMA,
+        replace(
+            _MMA,
+            name="mma.sp",
+            axes=_SPARSE | _BLOCK_SCALES,
+            windowed="AE",
+            spelling=_MMA.spelling.replace("mma", "mma.sp::ordered_metadata"),
+            packed=frozenset({("m16n8k128", "e2m1")}),
+            quad_pairs=frozenset(),
+        ),
+        _WGMMA,
+        replace(
+            _WGMMA,
+            name="wgmma.sp",
+            axes={"A": "mk", "D": "mn", "E": "mk"},
+            windowed="AE",
+            spelling=_WGMMA.spelling.replace("async", "async.sp"),
+        ),
+        Instruction(
+            "wmma",
+            _PRODUCT,
+            spelling="wmma.mma{suffix}.sync.aligned.{majors}.{shape}.{types}",
+            move_spelling="wmma.{move}.{role}.sync.aligned.{layout}.{shape}.shared.{types}",
+            implied={"f16": "AB"},
+            layouts="qualifiers",
+            registers={("f16", "A"): 8, ("f16", "B"): 8},
+            per_architecture=True,
+        ),
+        _move("ldmatrix", {"r": "mn", "p": "m1"}, _MATRIX, moves="load", fixed="n", opcode="LDSM"),
+        _move("stmatrix", {"r": "mn", "p": "m1"}, _MATRIX, moves="store", fixed="n", opcode="STSM"),
+        _move("movmatrix", {"A": "mn", "D": "nm"}, _PLAIN, moves="transpose", opcode="MOVM"),
+        _move("tcgen05.ld", {"r": "lc"}, _PLAIN, moves="load", fixed="lc", opcode="LDTM", atom="TMEM_LOAD"),
+        _move("tcgen05.st", {"r": "lc"}, _PLAIN, moves="store", fixed="lc", opcode="STTM", atom="TMEM_STORE"),
+    )
+}
+
+
+@cache
+def instruction(name: str) -> Instruction:
+    """The row of an instruction. One that has none is taken for a product of a group of its vendor's."""
+    vendor = vendor_of(name)
+    return INSTRUCTIONS.get(name) or Instruction(name, _SPARSE, vendor, vendor.group)
+
+
+def axis_name(axis: str) -> str:
+    """What one of the axes of an instruction is called.
+
+    >>> axis_name("m"), axis_name("l")
+    ('M', 'memory lane')
+    """
+    return _MEMORY.get(axis, axis.upper())
+
+
+@cache
+def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | None = None) -> tuple[int, int]:
+    """Rows and columns of the matrix that a role holds; those of Tensor Memory are its lanes and 32-bit columns.
+
+    >>> dimensions("m16n8k32", "B")
+    (32, 8)
+    >>> dimensions("16x256b", "r", "tcgen05.ld", "x2")
+    (16, 16)
+
+    Raises:
+        LanemapError: the shape or the role is invalid.
+    """
+    extents = _extents(shape, qualifiers or "")
+    axes = instruction(name).axes
+    if role not in axes:
+        raise LanemapError(f"invalid role {role!r}: {name} has {', '.join(axes)}")
+    if missing := set(axes[role]) - set(extents):
+        lacking = missing.pop()
+        if lacking == "s":
+            raise LanemapError(f"{role} of {name} {shape} needs its number of scales: write scale_vec::2X")
+        example = "16x256b" if lacking in _MEMORY else "m16n8k16"
+        raise LanemapError(f"shape {shape} of {name} has no {axis_name(lacking)}: write {example}")
+    if not all(0 < extent <= LARGEST for extent in extents.values()):
+        raise LanemapError(f"invalid shape {shape}: each dimension is 1 to {LARGEST}")
+    return extents[axes[role][0]], extents[axes[role][1]]
+
+
+def _extents(shape: str, qualifiers: str) -> dict[str, int]:
+    """The extent of each axis that a shape has: two 16-bit columns of Tensor Memory may be packed into one of 32."""
+    known = {"1": 1} | {axis: int(count) for axis, count in zip("s", _SCALES.findall(qualifiers), strict=False)}
+    if memory := _TENSOR_MEMORY.fullmatch(shape):
+        count = _COUNT.match(qualifiers)
+        columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
+        return known | {"l": int(memory[1]), "c": columns}
+    if is_shape(shape) and shape_name(shape) == shape:
+        return known | {axis: int(number) for axis, number in _AXES.findall(shape)}
+    raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
+
+
+def computations(name: str, shape: str, type: str, qualifiers: str | None = None) -> int:
+    """How many products or matrices one execution handles: four in m8n8k4 with f16, two in ldmatrix.x2, mostly one.
+
+    A move of Tensor Memory handles one whatever it repeats, or two that are apart (16x32bx2).
+    """
+    if memory := _TENSOR_MEMORY.fullmatch(shape):
+        return 2 if memory[3] else 1
+    counted = _COUNT.match(qualifiers or "")
+    return 4 if (shape, type) in instruction(name).quad_pairs else int(counted[1]) if counted else 1
+
+
+def copies(name: str, shape: str, type: str, role: str) -> int:
+    """How often an instruction holds each element of an operand.
+
+    A and B of wmma with f16 have eight registers whatever the shape (9.7.14.4.1); everything else is held once.
+    """
+    row = instruction(name)
+    if (type, role) not in row.registers:
+        return 1
+    slots = row.registers[type, role] * row.vendor.register_bits // type_bits(type)
+    return row.threads * slots // prod(dimensions(shape, role, name))
+
+
+def quad_pair(lane: Any) -> Any:
+    """The computation that a lane takes part in where a warp does four: lanes 0-3 and 16-19 do the first."""
+    return lane // 4 % 4 + 1
+
+
+def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:
+    """The layout qualifiers that A and B of an instruction come in; none where they do not tell fragments apart."""
+    row = instruction(name)
+    if role not in ("A", "B") or row.layouts != "major":
+        return ()
+    return ("row", "col") if (shape, type) in row.quad_pairs else ("row",) if role == "A" else ("col",)
+
+
+class Key(NamedTuple):
+    """What names a fragment within its source. As text it is the fragment's name in words."""
+
+    instruction: str
+    shape: str
+    type: str
+    role: str
+    major: str | None = None
+    selector: int | None = None
+    qualifiers: str | None = None
+
+    @property
+    def several_majors(self) -> bool:
+        """Whether the operand comes in both majors, so that a name must say which."""
+        return len(majors(self.instruction, self.shape, self.type, self.role)) > 1
+
+    def __str__(self) -> str:
+        return name_of([self])
+
+
+def name_of(keys: Iterable[Key]) -> str:
+    """The name of fragments that differ only in type.
+
+    >>> name_of([Key("mma", "m8n8k16", type, "B") for type in ("s8", "u8")])
+    'B of mma m8n8k16 s8 u8'
+    """
+    keys = list(keys)
+    first = keys[0]
+    parts = [first.role, "of", first.instruction, first.shape, " ".join(key.type for key in keys)]
+    parts += [first.qualifiers] if first.qualifiers else []
+    parts += [f"{first.major} major"] if first.several_majors and first.major else []
+    parts += [f"selector {first.selector}"] if first.selector is not None else []
+    return " ".join(parts)
+
+
+def undecided(qualifiers: str | None) -> str | None:
+    """Qualifiers without the numbers that select block scales.
+
+    >>> undecided("scale_vec::2X.byte_id::2.thread_id::1")
+    'scale_vec::2X.byte_id::.thread_id::'
+    """
+    return qualifiers and re.sub(r"(?<=_id::)\d", "", qualifiers)
+
+
+def choices(qualifiers: Iterable[str | None]) -> str | None:
+    """Qualifiers that differ only in such numbers, as words.
+
+    >>> choices([f"scale_vec::1X.byte_id::{byte}" for byte in range(4)])
+    'scale_vec::1X byte_id::0-3'
+    """
+    known = [each for each in dict.fromkeys(qualifiers) if each]
+    if not known or "_id::" not in known[0]:
+        return next(iter(known), None)
+    merged = []
+    for words in zip(*(each.split(".") for each in known), strict=True):
+        numbers = spans(int(word[-1]) for word in words if "_id::" in word)
+        merged.append(words[0][:-1] + numbers.replace(" ", "") if numbers else words[0])
+    return " ".join(merged)
+
+
+def register_bits(type: str) -> int:
+    """Width of the registers that hold a type: 64 for one of 64 bits, else 32."""
+    return max(32, TYPES[type].bits) if type in TYPES else 32
+
+
+def element_bits(name: str, shape: str, type: str) -> int:
+    """Bits that an element of A, B, C or D takes in its register.
+
+    Raises:
+        LanemapError: the type is not known; names those that are.
+    """
+    return 4 if (shape, type) in instruction(name).packed else type_bits(type)
+
+
+def occupied_bits(name: str, type: str, slot_bits: int) -> range:
+    """The bits of its slot that an element has: all of them, but for narrow floats in 8 bits (9.7.14.5.14, 9.7.14.6.3).
+
+    >>> occupied_bits("mma", "e2m1", 8)
+    range(2, 6)
+    """
+    row = TYPES.get(type)
+    if row is None or instruction(name).vendor is not NVIDIA or slot_bits != row.container:
+        return range(slot_bits)
+    return range(row.below, row.below + row.bits)
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
+
+    ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first
+    (9.7.14.6.1).
+    """
+
+    title: str
+    width: int
+    group: int
+    indices: Mapping[int, tuple[int, ...]]
+
+    @property
+    def fields(self) -> int:
+        """Fields in one 4-bit vector of metadata."""
+        return len(next(iter(self.indices.values())))
+
+    @property
+    def field_bits(self) -> int:
+        """Bits of one field."""
+        return 4 // self.fields
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
+
+        def moved(pair: tuple[int, int]) -> list[int]:
+            before, after = (self.indices[vector] for vector in pair)
+            return [place for place in range(self.fields) if before[place] != after[place]]
+
+        pairs = list(combinations(self.indices, 2))
+        return tuple(next(pair for pair in pairs if moved(pair) == [place]) for place in range(self.fields))
+
+    @property
+    def slots(self) -> int:
+        """Fields in one 32-bit register of metadata."""
+        return 32 // self.field_bits
+
+
+_ASCENDING = {vector: (vector & 3, vector >> 2) for vector in (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
+TWO_OF_FOUR = Sparsity("2:4", width=4, group=1, indices=_ASCENDING)
+PAIRWISE = Sparsity("pairwise 4:8", width=8, group=2, indices=_ASCENDING)
+ONE_OF_TWO = Sparsity("1:2", width=2, group=1, indices={0x4: (0,), 0xE: (1,)})
+DENSE = Sparsity("dense", width=1, group=1, indices={0x0: (0,)})
+
+
+def sparsity(name: str, shape: str, type: str) -> Sparsity:
+    """The rule by which an instruction stores an A of a type: DENSE where all of it is stored."""
+    if not instruction(name).sparse:
+        return DENSE
+    return {4: PAIRWISE, 32: ONE_OF_TWO}.get(element_bits(name, shape, type), TWO_OF_FOUR)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a form: its PTX type, its register vector, its layout qualifier, and the threads that hold it."""
+
+    role: str
+    type: str
+    registers: int
+    slots: int
+    major: str | None = None
+    threads: int = WARP
+
+    @property
+    def register_bits(self) -> int:
+        """Width of one register."""
+        return register_bits(self.type)
+
+    @property
+    def slot_bits(self) -> int:
+        """Width of one slot."""
+        return self.register_bits // self.slots
+
+    @property
+    def size(self) -> int:
+        """Slots of all threads."""
+        return self.threads * self.registers * self.slots
+
+
+def operand(key: Key) -> Operand:
+    """The operand that a key names, with the registers that it takes."""
+    name, shape, type_, role, major, _, qualifiers = key
+    row = INSTRUCTIONS[name]
+    slots = register_bits(type_) // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
+    if role in PARTIAL_ROLES:
+        slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
+        return Operand(role, type_, 1, slots, major, row.threads)
+    cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
+    stored = 2 if role == "A" and row.sparse else 1
+    elements = copies(name, shape, type_, role) * cells // stored // row.threads
+    return Operand(role, type_, elements // slots, slots, major, row.threads)

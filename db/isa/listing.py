@@ -1,0 +1,54 @@
+"""Things put together that have something in common, and lists of them in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Common = TypeVar("Common", bound=Hashable)
+
+
+def grouped(items: Iterable[Item], common: Callable[[Item], Common]) -> dict[Common, list[Item]]:
+    """The items by what they have in common; groups, and the items in each, in the order in which they come.
+
+    >>> grouped(["mma", "wgmma", "mma.sp"], lambda name: name[0])
+    {'m': ['mma', 'mma.sp'], 'w': ['wgmma']}
+    """
+    found: dict[Common, list[Item]] = {}
+    for each in items:
+        found.setdefault(common(each), []).append(each)
+    return found
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Sorted distinct numbers as runs.
+
+    >>> spans([3, 0, 1, 2, 7])
+    '0-3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def naturally(name: str) -> list[tuple[int, str]]:
+    """Sort key that counts: m16n8k8 before m16n8k16, and what begins with a number last."""
+    first, *parts = re.split(r"0*([0-9]+)", name)
+    return [(int(not first), first), *((len(part), part) if part.isdecimal() else (0, part) for part in parts)]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names with commas, the first of many."""
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+
+
+def either(names: Sequence[str]) -> str:
+    """The same, as a choice."""
+    *first, last = names
+    return f"{shortened(first)} or {last}" if first else last

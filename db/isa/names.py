@@ -1,0 +1,446 @@
+"""Requests: which fragments somebody asks for, in the names that people have for instructions, shapes and types.
+
+A request is taken apart into words, words mean forms, and forms have operands. Most look-ups name a shape, a type and a
+role, and need no form for it.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ..errors import LanemapError
+from .instructions import INSTRUCTIONS, Key, instruction, majors
+from .types import SCALE_TYPES, is_shape, plain, shape_name, type_bits, type_name
+from .types import types_named as types_named
+from .vendors import NVIDIA
+
+if TYPE_CHECKING:
+    from .forms import Form
+
+#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
+DEFAULT_SOURCE = NVIDIA.source
+
+#: In the place of a source's name: all of them.
+EVERY_SOURCE = "all"
+
+_SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
+_FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
+_PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
+_ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
+
+_EXAMPLES = {
+    "shape": "m16n8k16",
+    "type": "f16",
+    "accumulator": "f32",
+    "role": "A",
+    "instruction": "mma.sp",
+    "major": "row",
+    "qualifiers": "x4.trans",
+    "source": DEFAULT_SOURCE,
+    "values": "T0:{a0,a1}",
+    "python": "python3.12",
+}
+
+
+class Which(TypedDict, total=False):
+    """What tells operands of one shape, type and role apart, and the source.
+
+    ``instruction`` is ``mma`` or ``mma.sp``; by default the dense one where both have the operand. ``major`` is ``row``
+    or ``col`` where there are both (m8n8k4 with f16), ``selector`` the sparsity selector of E, and ``qualifiers`` those
+    of a matrix move, as in ``x4.trans``; by default all, told apart by columns of these names. ``source`` is by default
+    the corrected document, and where that has no rows, the first other source that has; ``all`` is every source.
+    """
+
+    instruction: str | None
+    major: str | None
+    selector: int | None
+    qualifiers: str | None
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any.
+
+    ``shape`` may name a whole instruction instead: as a PTX mnemonic, alone or with what is around it in a kernel, an
+    opcode of SASS, an atom of CuTe, or a shape with the type of A. ``type`` may be any name of a type, such as half.
+    An instruction that is not in the table is one of an import. ``source`` may also be ``all``.
+    """
+
+    shape: str | None = None
+    type: str | None = None
+    role: str | None = None
+    instruction: str | None = None
+    major: str | None = None
+    selector: int | None = None
+    source: str | None = None
+    qualifiers: str | None = None
+
+    @cached_property
+    def words(self) -> Mapping[str, str]:
+        """The words that shape, type and instruction name together, each with its kind.
+
+        Raises:
+            LanemapError: they contradict each other, or there is no such instruction; says what there is.
+        """
+        found: dict[str, str] = {}
+        before: list[str] = []
+        for field, given in self._given.items():
+            more = _parsed_type(given, found) if field == "type" else _parsed(given, field)
+            for kind in {*more.values()} & {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers"}:
+                if {word for word, its in found.items() if its == kind} - {w for w, its in more.items() if its == kind}:
+                    raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
+            found = {**more, **found}
+            before.append(given)
+        if not {*found.values()} <= {"instruction", "shape", "type"}:
+            from .spelling import candidates
+
+            if not candidates(found):
+                from .not_found import no_form
+
+                raise LanemapError(no_form(found, self.title))
+        return found
+
+    @property
+    def title(self) -> str:
+        """What to call it in a message: the names as somebody wrote them."""
+        return _title([*self._given.values()])
+
+    @cached_property
+    def _given(self) -> Mapping[str, str]:
+        given = {"instruction": self.instruction, "shape": self.shape, "type": self.type}
+        return {name: text(name, value) for name, value in given.items() if value is not None}
+
+    def word(self, kind: str) -> str | None:
+        """The word of a kind, such as the shape, or the only type that is named."""
+        return next((word for word, its in self.words.items() if its == kind), None)
+
+    @cached_property
+    def forms(self) -> Sequence[Form]:
+        """The forms that shape, type and instruction name, a type alone being that of A; none if there is no such form.
+
+        A whole mnemonic names one, and a name that says less may name several.
+        """
+        from .spelling import candidates, exact
+
+        found = candidates(self.words)
+        return exact(self.words, found) if "sync" in self.words else found
+
+    def parameters(self) -> dict[str, Any]:
+        """The names as the database spells them. A name that has no role leaves the type open.
+
+        Raises:
+            LanemapError: one is not text, the selector is not a whole number, or see ``words``.
+        """
+        role, shape, name = self._role, self.word("shape"), self.word("instruction")
+        if role and name and name in INSTRUCTIONS and role not in INSTRUCTIONS[name].axes:
+            from .not_found import no_role
+
+            raise LanemapError(no_role(name, role))
+        own = self._type_of(role) if role else self.word("type") if self.type is not None else None
+        if role in ("SFA", "SFB"):
+            own = own or next(iter(self._scales & {*SCALE_TYPES}), None)
+        layout = self.layout_of(role) if role else None
+        several = len(majors(name or "", shape or "", own or "", role or "")) > 1
+        in_memory = layout if role in ("A", "B") and instruction(name or "").layouts == "qualifiers" else None
+        named = self.word("qualifiers") or in_memory
+        qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
+        source = None if self.source is None else text("source", self.source)
+        return {
+            "shape": shape,
+            "type": own,
+            "role": role,
+            "instruction": name,
+            "major": (layout if several else None) if self.major is None else word("major", self.major),
+            "selector": whole("selector", self.selector),
+            "qualifiers": None if self._scales else qualifiers,
+            "source": None if source is None or source.lower() == EVERY_SOURCE else source,
+        }
+
+    @cached_property
+    def asked(self) -> Mapping[str, Any]:
+        """What it says of the key of a fragment: the parameters without the source and what is open."""
+        return {name: value for name, value in self.parameters().items() if name != "source" and value is not None}
+
+    def matches(self, key: Key) -> bool:
+        """Whether it asks for a fragment, whatever its source."""
+        return all(getattr(key, name) == value for name, value in self.asked.items()) and self.includes(key)
+
+    def includes(self, key: Key) -> bool:
+        """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
+        if key.role in ("SFA", "SFB") and (
+            (self.spells_types and "block_scale" not in self.words)
+            or not self._scales <= {key.type, *(key.qualifiers or "").lower().split(".")}
+        ):
+            return False
+        if {*self.words.values()} <= {"instruction", "shape"}:
+            return True
+        if "scale_vec" in self.words.values() and key[:2] not in {(form.name, form.shape) for form in self.forms}:
+            return False
+        layout = self.layout_of(key.role)
+        held = key.qualifiers if instruction(key.instruction).layouts == "qualifiers" else key.major
+        if layout not in (None, held) and (key.several_majors or held is key.qualifiers) and key.role in ("A", "B"):
+            return False
+        one_type = not self.spells_types and (self.type is not None or self.role is not None)
+        if one_type or not self._operands:
+            return self._type_of(key.role) in (None, key.type)
+        return (key.instruction, key.role, key.type) in self._operands
+
+    @property
+    def spells_types(self) -> bool:
+        """Whether the types of all operands are named."""
+        return not {"types", "opcode"}.isdisjoint(self.words.values())
+
+    def layout_of(self, role: str) -> str | None:
+        """``row`` or ``col``, where the name says so of an operand: of A, of B, or of the matrix that is moved."""
+        layouts = (self.word("layouts") or "").split(".")
+        roles = "AB" if len(layouts) == 2 else [(self.word("role") or "").upper()]
+        return dict(zip(roles, layouts, strict=False)).get(role) or None
+
+    def type_named(self, role: str) -> str | None:
+        """The type of an operand, where the name has those of all operands; that of E is the type of A."""
+        its = {form.types.get("A" if role == "E" else role) for form in self.forms} if self.spells_types else set()
+        return its.pop() if len(its) == 1 else None
+
+    def of_accumulator(self) -> Query | None:
+        """The same for C, D or block scales where the type is that of A; None where it cannot be."""
+        asked = self.parameters()
+        named = replace(self, shape=asked["shape"], instruction=asked["instruction"])
+        if asked["role"] in ("SFA", "SFB"):
+            scaled = any(asked["role"] in form.types and asked["type"] == form.types["A"] for form in self.forms)
+            return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
+        if asked["role"] not in ("C", "D"):
+            return None
+        found = accumulators(asked["instruction"], asked["shape"], asked["type"])
+        return replace(named, type=found[0]) if found else None
+
+    @property
+    def from_memory(self) -> bool:
+        """Whether it names an atom of CuTe that takes A from shared memory, too, as its word ``SS`` says.
+
+        >>> Query("SM90_64x128x16_F32F16F16_SS").from_memory, Query("SM90_64x128x16_F32F16F16_RS").from_memory
+        (True, False)
+        """
+        return any(map(_FROM_MEMORY.search, self._given.values()))
+
+    @cached_property
+    def _role(self) -> str | None:
+        held = (self.word("role") or "").upper() or None
+        if self.role is None:
+            return held
+        given = text("role", self.role)
+        role = _ROLES.get(given.lower(), given.upper())
+        if held not in (None, role):
+            raise LanemapError(f"{self.title} holds {held} and no {role}")
+        return role
+
+    def _type_of(self, role: str) -> str | None:
+        return self.type_named(role) if self.spells_types else self.word("type")
+
+    @cached_property
+    def _scales(self) -> set[str]:
+        """What is said of block scales: their type, how many there are, and what selects their bytes and lanes."""
+        given = {*filter(_SCALE.fullmatch, (*self.words, *(word("qualifiers", self.qualifiers) or "").split(".")))}
+        counts = {form.block_scales for form in self.forms} if "block_scale" in self.words else set()
+        return given | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
+
+    @cached_property
+    def _operands(self) -> set[tuple[str, str, str]]:
+        """Instruction, role and type of the operands of the forms that are named."""
+        from .spelling import exact
+
+        forms = exact(self.words, self.forms) if self.spells_types else self.forms
+        return {(form.name, *operand) for form in forms for operand in form.types.items()}
+
+
+def _parsed(given: str, field: str) -> Mapping[str, str]:
+    """The words of a name. In none of the notations, it is an instruction of an import, with a shape and a type."""
+    if is_shape(given):
+        return {shape_name(given): "shape"}
+    if plain(given) in INSTRUCTIONS:
+        return {plain(given): "instruction"}
+    if types_named(given):
+        return _parsed_type(given, {})
+    from .parse import parse
+
+    if (found := parse(given)) is not None:
+        return found
+    if not given:
+        return {"": field}
+    head, *rest = given.split()
+    return {plain(head): "instruction"} | {shape_name(each): "shape" if is_shape(each) else "type" for each in rest}
+
+
+def _parsed_type(given: str, named: Mapping[str, str]) -> Mapping[str, str]:
+    """A type by any of its names, and what the name says besides. An instruction of an import has types of its own."""
+    if any(kind == "instruction" and word not in INSTRUCTIONS for word, kind in named.items()):
+        return {plain(given): "type"}
+    type_, modifier = type_name(given)
+    if modifier is None:
+        return {type_: "type"}
+    from .spelling import kind_of
+
+    return {type_: "type", modifier: kind_of(modifier)}
+
+
+def _title(names: Sequence[str]) -> str:
+    if not all(map(_PLAIN.fullmatch, names)):
+        from .parse import title
+
+        names = [each if _PLAIN.fullmatch(each) else title(each) for each in names]
+    return " ".join(filter(None, names))
+
+
+@cache
+def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
+    """The types of D for a type of A, most exact first."""
+    if not shape or not a:
+        return ()
+    from .spelling import candidates
+
+    asked = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
+    found = {form.types.get("D", "") for form in candidates(asked)} - {""}
+    return tuple(sorted(found, key=type_bits, reverse=True))
+
+
+def operand(words: Sequence[str], **more: Any) -> Query:
+    """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
+
+    >>> operand(["HMMA.16816.F32.BF16", "B"]).parameters()["type"]
+    'bf16'
+
+    Args:
+        words: as somebody gave them. ``mma.sp m16n8k32 f16`` may be three words or one.
+        more: other fields of the query, where they are said apart from the words.
+
+    Raises:
+        LanemapError: there are no words.
+    """
+    if not words:
+        raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
+    *rest, last = words = _unquoted(words)
+    if len(words) == 3 and (is_shape(words[0]) or not words[0]):
+        return Query(words[0], words[1], words[2], **more)
+    if len(words) == 2 and not last.strip():
+        return Query(words[0], last, **more)
+    if rest and is_role(last):
+        return Query(" ".join(rest), role=last, **more)
+    return Query(" ".join(words), **more)
+
+
+def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
+    more = {"source": DEFAULT_SOURCE, **more}
+    given = [each for each in (shape, type_, role) if each is not None]
+    if len(given) in (1, 3) and all(isinstance(each, str) for each in given):
+        return operand(given, **more)
+    return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
+
+
+def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
+    """The same, where it names one operand and not several.
+
+    Raises:
+        LanemapError: it does not; says what is missing.
+    """
+    query = of_operand(shape, type_, role, **more)
+    asked = query.parameters()
+    lacking = [name for name in ("shape", "role", "type") if asked[name] is None]
+    if lacking := [*lacking, *["source"] * (query.source is None)]:
+        named = f" of {asked['instruction']}" if asked["instruction"] else ""
+        raise LanemapError(f"say which {lacking[0]}{named}: only sql and fragments go through several")
+    return query
+
+
+def one_or_several(given: Any) -> list[Any]:
+    """What a filter takes, in order; a single None where it takes anything."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return [given]
+    return list(given) or [None]
+
+
+def is_role(word: object) -> bool:
+    """Whether a word names a role of some instruction, in any case."""
+    return isinstance(word, str) and word.lower() in _ROLES
+
+
+def operands(words: Sequence[str]) -> list[list[str]]:
+    """The words of several operands, one after the other: a role ends each.
+
+    >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
+    [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
+    """
+    words = _unquoted(words)
+    ends = [at + 1 for at, word in enumerate(words) if at and is_role(word)]
+    cuts = sorted({0, *ends, len(words)})
+    return [list(words[start:end]) for start, end in pairwise(cuts)]
+
+
+def _unquoted(words: Sequence[str]) -> list[str]:
+    """The words one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
+    return [each for word in words for each in (word.split() if _PLAIN.fullmatch(word) else [word])]
+
+
+def whole(name: str, number: object) -> int | None:
+    """A number out of a request, as one that every database driver takes; frames and arrays hold others.
+
+    Raises:
+        LanemapError: it is no whole number; ``name`` says which.
+    """
+    if number is None:
+        return None
+    if not isinstance(number, bool):
+        with suppress(TypeError):
+            return operator.index(number)  # type: ignore[arg-type]
+    raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1")
+
+
+def text(name: str, value: object) -> str:
+    """A word out of a request, without the spaces around it.
+
+    Raises:
+        LanemapError: it is not text; ``name`` says which.
+    """
+    if not isinstance(value, str):
+        raise LanemapError(f"{name} {value!r} is not text: write it like {_EXAMPLES[name]!r}")
+    return value.strip()
+
+
+def word(name: str, value: object) -> str | None:
+    """The same in small letters and without a leading dot, as PTX's words are in the database."""
+    return None if value is None else text(name, value).lower().removeprefix(".")
+
+
+def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:
+    """The forms that match.
+
+    Args:
+        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
+        shape: as in ``m16n8k16``.
+        type: of A, or of what is moved, by any of its names; one or several.
+
+    Raises:
+        LanemapError: none matches, or none has one of the types.
+    """
+    from .forms import every
+
+    shape = word("shape", shape)
+    found = [form for form in every() if shape in (None, form.shape)]
+    if pattern is not None:
+        found = [form for form in found if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
+    there = {form.a for form in found}
+    types = {each: type_name(each)[0] for each in one_or_several(type) if each is not None}
+    lacking = next((each for each, name in types.items() if name not in there), None)
+    if lacking is not None or not found:
+        asked = {"instruction": pattern, "shape": shape, "type": lacking}
+        given = " ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
+        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
+    return [form for form in found if not types or form.a in types.values()]

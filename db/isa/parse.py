@@ -1,0 +1,269 @@
+"""Names of instructions in any text, taken apart into words: mnemonics of PTX, opcodes of SASS, atoms of CuTe.
+
+A mnemonic (9.7.14, 9.7.15) may stand alone or as in a kernel: with operands, quotes and line breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ..errors import LanemapError
+from . import spelling
+from .forms import Form
+from .spelling import Words, cased, kind_of
+from .types import TYPES, is_shape, known_type, shape_name, type_name
+
+#: Words that may stand in the place of a type by mistake.
+_NO_TYPES = (
+    *("sp", "sp::ordered_metadata", "sync", "aligned", "shared", "shared::cta", "global", "satfinite"),
+    *("rn", "rz", "rm", "rp", "load", "store", "mma", "trans", "block_scale"),
+)
+_LAST_ID = 3
+
+_HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|tcgen05)(?![\w:])")
+_OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
+_SEPARATOR = re.compile(r"[\s.]+")
+
+#: People write spaces before the numbers and types of an opcode.
+_OPCODE = re.compile(
+    r"(?<![\w.])(?:[HIQOBD]G?MMA|LDSM|STSM|MOVM|LDTM|STTM)(?:(?:\.|\s+(?=\d{3}|\d+x|[BT]?F\d|[SUE]\d))\w+)*(?![\w.])",
+    re.IGNORECASE,
+)
+#: What Triton calls the layout of a dot: of version 2 that of a warp, of version 3 of a warpgroup of four.
+_TRITON = re.compile(
+    r"#?\bttg?\.nvidia_mma\b(?:[^>]{0,200}?\bversionMajor\s*=\s*(?P<version>\d))?"
+    r"(?:[^>]{0,200}?\binstrShape\s*=\s*\[(?P<m>\d{1,4}),\s*(?P<n>\d{1,4}),\s*(?P<k>\d{1,4})\])?"
+)
+#: Words of an opcode that say nothing of a layout, and other spellings of words.
+_SILENT = ("STEP0", "STEP1", "STEP2", "STEP3", "SAT", "1", "X1")
+_SAME = {"UE8": "E8"}
+
+_ATOM = re.compile(
+    r"(?<![A-Za-z0-9_])(?:SM\d+_(?:MMA_)?|(?P<gmma>G?)MMA_)(?P<sparse>SPARSE_)?(?P<shape>(?:8|16|64)x\d+x\d+)"
+    r"(?P<words>(?:_[A-Z0-9]+)*)(?:\s*<(?P<arguments>[^<>]*)>)?"
+)
+_ATOM_TYPE = re.compile(r"TF32|BF16|F64|F32|F16|S32|S8|U8|S4|U4|U1|E[2-5]M[0-3]|G?C64")
+_ATOM_WORDS = {"XORPOPC": "xor popc", "ANDPOPC": "and popc"}
+_ATOM_WORDS |= {"TN": "row col", "NT": "col row", "NN": "col col", "TT": "row row"}
+_OTHER_ATOM = re.compile(r"(?<!\w)SM\d{2,3}_([A-Za-z0-9_]+)")
+#: Opcodes and atoms of tcgen05 that no register has a part in; two copy.
+_NO_REGISTERS = re.compile(r"(?<![\w.])(?i:UT(?:C?[HQIO]MMA|(CCP)))(?!\w)|(?<!\w)SM1\d\d_(?:(UTCCP)|MMA|MXF4)_\w+")
+
+
+def parse(text: str) -> Words | None:
+    """The words of a spelling with their kinds; None where it is in none of the notations.
+
+    >>> parse("HMMA.16816.F32.BF16")["f32.bf16.bf16.f32"]
+    'types'
+
+    Raises:
+        LanemapError: it is in one of them and wrong, or the instruction is not covered.
+    """
+    if is_shape(text):
+        return {shape_name(text): "shape"}
+    if encoding := _TRITON.search(text):
+        warps = 4 if encoding["version"] == "3" else 1
+        shape = [f"m{warps * int(encoding['m'])}n{encoding['n']}k{encoding['k']}"] if encoding["k"] else []
+        return _of_mnemonic(["wgmma" if warps == 4 else "mma", *shape])
+    if product := _ATOM.search(text):
+        return _of_mnemonic(_of_atom(product))
+    if other := _NO_REGISTERS.search(text):
+        raise LanemapError(str(uncovered("tcgen05.cp" if other[1] or other[2] else "tcgen05.mma")))
+    if move := _OTHER_ATOM.search(text):
+        if form := _move_atoms().get(move[1]):
+            return {word: kind for word, kind in spelling.words(form).items() if kind not in spelling.OPTIONS}
+        raise LanemapError(
+            f"{move[0]} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
+        )
+    if mnemonic := find_mnemonic(text):
+        return _of_mnemonic(mnemonic.split("."))
+    if found := _OPCODE.search(text):
+        return _of_opcode(found[0])
+    if reason := uncovered(text):
+        raise LanemapError(reason)
+    return None
+
+
+def find_mnemonic(text: str) -> str | None:
+    """The words of the one mnemonic in a text; None where there is none.
+
+    >>> find_mnemonic('asm volatile("ldmatrix.sync.aligned.m8n8.x4"\\n".shared.b16 {%0, %1, %2, %3}, [%4];")')
+    'ldmatrix.sync.aligned.m8n8.x4.shared.b16'
+
+    Raises:
+        LanemapError: there are several.
+    """
+    plain = re.sub(r'\\[nt]|[\\"]', " ", text).lower()
+    if is_shape(_SEPARATOR.split(plain.strip(), maxsplit=1)[0]):
+        return _without_operands(plain)
+    starts = [head.start() for head in _HEAD.finditer(plain)]
+    found = [_without_operands(plain[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=False)]
+    shaped = dict.fromkeys(each for each in found if any(map(is_shape, each.split("."))))
+    if len(shaped) > 1:
+        raise LanemapError(f"there are {len(shaped)} instructions, {' and '.join([*shaped][:2])}: name one of them")
+    return next(iter([*shaped, *found]), None)
+
+
+def title(text: str) -> str:
+    """What to call the instruction in a text in a message: the text itself, or the mnemonic among other code."""
+    alone = not re.search(r'[\\"\n]', text) and not _OPERANDS.search(text)
+    found = None if alone or is_shape(text) or _ATOM.search(text) or _OTHER_ATOM.search(text) else find_mnemonic(text)
+    return cased(found) if found else text.strip()
+
+
+def _without_operands(text: str) -> str:
+    """A mnemonic without its operands, with one dot between its words."""
+    operands = _OPERANDS.search(text)
+    mnemonic = text[: operands.start()] if operands else text
+    if operands and operands[0] == ",":  # the first operand is a plain name
+        mnemonic = mnemonic.rsplit(maxsplit=1)[0]
+    return ".".join(filter(None, _SEPARATOR.split(mnemonic)))
+
+
+def _of_mnemonic(given: list[str]) -> Words:
+    """The words of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
+    text, (head, *rest) = ".".join(given), given
+    if is_shape(head):
+        head, rest = "", given
+    elif head in ("tcgen05", "wgmma"):
+        head, rest = _with_verb(head, rest)
+    found: list[tuple[str, str]] = []
+    if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
+        found.append((rest.pop(1), "role"))
+    for word in rest:
+        kind = kind_of(word)
+        if kind == "sparse" and head.removesuffix(".sp") in ("mma", "wgmma"):
+            head = head.removesuffix(".sp") + ".sp"
+            # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
+            kind = kind if "::" in word or "sync" in rest else "instruction"
+        if kind:
+            found.append((shape_name(word) if kind == "shape" else word, kind))
+            continue
+        type_, more = known_type(word, _NO_TYPES)
+        if type_ != word and "sync" in rest:  # other names of types are for people, and not for the assembler
+            raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
+        found += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
+    _check_once(text, [*found, (head, "instruction")])
+    named = [each for each in found if each[1] != "instruction"]
+    return spelling.joined([*named, *([(head, "instruction")] if head else [])])
+
+
+def _check_once(text: str, found: list[tuple[str, str]]) -> None:
+    """Refuse a name that has a word twice, two words for one thing, or a number that nothing goes up to."""
+    in_order = ("layouts", "qualifiers", "types")
+    words = [word for word, kind in found if kind not in ("shape", "role", *in_order)]
+    if twice := next((word for word in words if words.count(word) > 1), None):
+        raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
+    for kind in {kind for _, kind in found} - {*in_order, "instruction"}:
+        several = sorted(word for word, its in found if its == kind)
+        if len(several) > 1 and kind == "shape":
+            raise LanemapError(f"{text} has {len(several)} shapes: name one instruction")
+        if len(several) > 1:
+            raise LanemapError(f"{cased(text)} has .{several[0]} and .{several[1]}: write one of them")
+        if kind in spelling.IDS and int(several[0].rpartition(":")[2]) > _LAST_ID:
+            raise LanemapError(f"there is no {several[0]}: it goes from 0 to {_LAST_ID}")
+
+
+def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
+    """The name of an instruction that has its verb in its second word."""
+    verb = rest[0] if rest else ""
+    if head == "tcgen05" and verb in ("ld", "st") and rest[1:2] != ["red"]:
+        return f"{head}.{verb}", rest[1:]
+    words = ("mma_async", "sync", "sp", "")
+    if is_shape(verb) or (head == "wgmma" and (verb in words or type_name(verb)[0] in TYPES)):
+        return head, rest
+    if not verb:
+        raise LanemapError(f"{head} names several instructions: choose one, such as tcgen05.ld")
+    right = ".ld or .st" if head == "tcgen05" else ".mma_async"
+    raise LanemapError(uncovered(".".join([head, *rest])) or f"{head} has no .{verb}: write {right}")
+
+
+def _of_atom(product: re.Match[str]) -> list[str]:
+    """The words of the mnemonic that an atom of CuTe stands for."""
+    shape, its = shape_name(product["shape"]), product["words"].split("_")[1:]
+    types = [type_name(each)[0] for word in its for each in _ATOM_TYPE.findall(word)]
+    if any(each.endswith("c64") for each in types):
+        raise LanemapError(f"{product[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
+    more = [each for word in its for each in _ATOM_WORDS.get(word, "").split()]
+    if not types and product["arguments"]:
+        # Those of a template are the types of A, B, C and scales, and of how many columns a scale is.
+        named = [each.rsplit("::", 1)[-1].strip() for each in product["arguments"].split(",")]
+        a, b, c = (type_name(each)[0] for each in named[:3]) if len(named) > 2 else ("", "", "")
+        types = [c, a, b, c] if c else []
+        size = int(named[4]) if len(named) > 4 and named[4].isdigit() and len(named[4]) < 5 else 0
+        more += ["block_scale"] if len(named) > 3 else []
+        more += [f"scale_vec::{int(shape.partition('k')[2]) // size}x"] if size else []
+        more += [named[3].removeprefix("float_").removesuffix("_t")] if len(named) > 3 else []
+    sparse = product["sparse"] or product["gmma"] or "SPARSE::" in product.string[: product.start()]
+    if shape.startswith("m64"):
+        more = [each for each in more if each not in ("row", "col")]
+        return ["wgmma", "mma_async", *["sp"] * bool(sparse), shape, *types[:3], *more]
+    return ["mma", *["sp"] * bool(sparse), shape, *types[:4], *more]
+
+
+@cache
+def _move_atoms() -> dict[str, Form]:
+    """The forms of moves by their atoms, without the architecture."""
+    moves = [form for form in spelling.every_candidate({}) if form.role]
+    return {name.partition("_")[2]: form for form in moves if (name := spelling.atom(form))}
+
+
+def _of_opcode(text: str) -> Words:
+    """The words of an opcode, and what the forms that are assembled to it have in common."""
+    head, *given = (_SAME.get(word, word) for word in _SEPARATOR.split(text.upper()))
+    its = [head, *(re.sub(r"[^0-9]", "", word) if is_shape(word) else word for word in given if word not in _SILENT)]
+    asked = {".".join(its): "opcode"}
+    forms = spelling.candidates(asked)
+    if not forms:
+        from .not_found import no_opcode
+
+        raise LanemapError(no_opcode(text, its))
+    if head.endswith("MMA") and len({form.shape for form in forms}) > 1:
+        raise LanemapError(f"{text} does not name a shape: write it like HMMA.16816.F32.BF16")
+    same = [form for form in forms if list(spelling.opcode(form)) == its] or forms
+    common = dict(set.intersection(*({*spelling.words(form).items()} for form in same)))
+    types = "types" if "types" in common.values() else "type"
+    kinds = {"instruction", "shape", "qualifiers", types, *spelling.MODIFIERS}
+    return asked | {word: kind for word, kind in common.items() if kind in kinds}
+
+
+_UNCOVERED = {
+    "it keeps its operands in Tensor Memory and has no registers": "tcgen05.mma",
+    "it copies from shared memory to Tensor Memory, and no register holds any of it": "tcgen05.cp",
+    "it moves rows within Tensor Memory, and no register holds any of them": "tcgen05.shift",
+    "it reduces what it loads; tcgen05.ld only loads": "tcgen05.ld.red",
+    "it manages Tensor Memory": "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit",
+    "it only orders others of tcgen05": "tcgen05.wait tcgen05.commit tcgen05.fence",
+    "it only orders others of wgmma": "wgmma.fence wgmma.commit_group wgmma.wait_group",
+    "it copies memory, and no register holds any of it": (
+        "cp prefetch prefetchu discard applypriority tensormap ldgsts utmaldg utmastg ublkcp"
+    ),
+    "each thread has values of its own, and no matrix is spread over lanes": (
+        "ld ldu st mov atom red multimem cvta isspacep mapa cvt abs neg add addc sub subc mul mul24 mad mad24 madc fma "
+        "div rem min max sad dp2a dp4a rcp sqrt rsqrt sin cos lg2 ex2 tanh copysign testp set setp selp slct and or "
+        "xor not cnot shl shr shf lop3 prmt bfe bfi bfind brev popc clz fns bmsk szext "
+        "ldg stg lds sts ldl stl ffma fadd fmul hfma2 hadd2 hmul2 dfma imad iadd3 mufu"
+    ),
+    "it exchanges values of lanes, which have no rows and columns": "shfl vote match redux",
+    "it reads and writes textures and surfaces": "tex tld4 txq suld sust sured suq",
+    "it only synchronizes threads": "mbarrier bar barrier fence membar elect activemask",
+    "it only controls threads": "syncs griddepcontrol nanosleep setmaxnreg clusterlaunchcontrol",
+}
+_WHY = {name: reason for reason, names in _UNCOVERED.items() for name in names.split()}
+_WORDS = re.compile(r"(?<![\w.:%])[a-z]\w*(?:\.[\w:]+)*", re.IGNORECASE)
+
+
+def uncovered(text: str) -> str | None:
+    """That the first instruction in a text is not covered, and why; None where it is none of these.
+
+    >>> uncovered("fma.rn.f32 %f1, %f2, %f3, %f4;")
+    'fma.rn.f32 is not covered: each thread has values of its own, and no matrix is spread over lanes'
+    """
+    for found in _WORDS.findall(text):
+        words = found.lower().split(".")
+        whole = (len(words) > 1 or found == text.strip()) and words[1:2] != ["matrix"]  # ld.matrix is ldmatrix
+        heads = [".".join(words[:count]) for count in (1, 2, 3)]
+        if reason := next((_WHY[head] for head in heads if whole and head in _WHY), None):
+            return f"{found} is not covered: {reason}"
+    return None

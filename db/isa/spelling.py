@@ -1,0 +1,229 @@
+"""Forms in words: each generates how PTX, SASS and CuTe spell it, and words mean the forms that have all of them.
+
+Words that have an order among themselves are one word: the types (``f32.f16.f16.f32``), the layouts (``row.col``), the
+qualifiers of a move (``x4.trans``). What an opcode says was learned from what ptxas assembles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+
+from .forms import FAMILIES, Form
+from .types import SCALE_TYPES, SHAPE, TYPES, type_bits
+
+#: The words of a name, each with its kind.
+Words = Mapping[str, str]
+
+_ROUNDING = ("rn", "rz", "rm", "rp")
+_KINDS = {
+    **{word: word for word in ("sync", "aligned", "satfinite", "block_scale", "popc")},
+    **dict.fromkeys(("row", "col"), "layouts"),
+    **dict.fromkeys(("sp", "sp::ordered_metadata"), "sparse"),
+    **dict.fromkeys(("load", "store", "mma", "mma_async"), "verb"),
+    **dict.fromkeys(("shared", "shared::cta", "global"), "space"),
+    **dict.fromkeys(_ROUNDING, "rounding"),
+    **dict.fromkeys(SCALE_TYPES, "scale_type"),
+    **dict.fromkeys(("xor", "and"), "operation"),
+    **dict.fromkeys(("b6x16_p32", "b4x16_p64"), "packed"),
+    **dict.fromkeys(("trans", "pack::16b", "unpack::16b"), "qualifiers"),
+}
+_PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
+_PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+"}
+
+#: Kinds of words that tell forms of the same types apart, and of words that tell no layouts apart.
+MODIFIERS = ("kind", "scale_vec", "scale_type", "block_scale", "operation", "popc", "packed")
+OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding")
+
+#: Kinds of words that select block scales: operands, and no words of a mnemonic.
+IDS = ("byte_id", "thread_id")
+
+#: What stands for a matrix in the opcodes and atoms of matrix moves, and for the elements that it is made from.
+_MATRICES = {"m8n8": "88", "m8n16": "816", "m16n16": "1616", "m16n8": "168"}
+_ELEMENTS = {"b16": "16", "b8": "8", "b8x16.b4x16_p64": "U4X16P64TO8", "b8x16.b6x16_p32": "U6X16P32TO8"}
+
+
+@lru_cache(1000)
+def kind_of(word: str) -> str:
+    """The kind of a word that is neither an instruction nor a type; nothing where it is none of PTX's.
+
+    >>> kind_of("scale_vec::2x")
+    'scale_vec'
+    """
+    return _KINDS.get(word) or next((kind for kind, each in _PATTERNS.items() if re.fullmatch(each, word)), "")
+
+
+def cased(mnemonic: str) -> str:
+    """Words in small letters as PTX spells them, which has one capital letter.
+
+    >>> cased("mma.block_scale.scale_vec::2x")
+    'mma.block_scale.scale_vec::2X'
+    """
+    return re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic)
+
+
+def joined(found: Iterable[tuple[str, str]]) -> Words:
+    """Words and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
+    words: dict[str, str] = {}
+    in_order: dict[str, list[str]] = {"layouts": [], "qualifiers": [], "types": []}
+    for word, kind in found:
+        if kind in in_order:
+            in_order[kind].append(word)
+        else:
+            words[word] = kind
+    in_order["qualifiers"].sort(key=lambda word: not re.fullmatch(r"x\d+", word))  # their count first
+    whole = {".".join(several): kind for kind, several in in_order.items() if several}
+    return words | {word: "type" if kind == "types" and "." not in word else kind for word, kind in whole.items()}
+
+
+def words(form: Form) -> Words:
+    """The words of a form: those of its mnemonic, and those that it may have or leave out.
+
+    One type stands for A and B of it, or for what is moved.
+    """
+    named = [(each, kind_of(each) or "types" * (each in TYPES)) for each in form.mnemonic.lower().split(".")[1:]]
+    found = {form.name: "instruction", **joined(each for each in named if each[1])}
+    if form.layout:
+        found[form.role.lower()] = "role"
+    elif form.a == form.b:
+        found[form.a] = "type"
+    if "shared" in found:
+        spaces = ("shared::cta", "global") if form.instruction.multiplies else ("shared::cta",)
+        found |= dict.fromkeys(spaces, "space")
+    if form.sparse and not form.kind:
+        found["sp"] = "sparse"
+    if not form.role and TYPES[form.a].letter == "I":
+        found["satfinite"] = "satfinite"
+    elif not form.role and form.a == "f64":
+        found |= dict.fromkeys(_ROUNDING, "rounding")
+    return found
+
+
+@cache
+def opcode(form: Form) -> tuple[str, ...]:
+    """The words of the opcode that a form is assembled to, in capitals; none where it is assembled to several."""
+    head = form.instruction.opcode
+    if not head:
+        return ()
+    if form.role:
+        return _move_opcode(form, head)
+    narrow = form.a == "e2m1" and form.operand("A").slot_bits < type_bits(form.a)
+    letter = "O" if narrow else TYPES[form.a].letter
+    sizes = "".join(re.findall(r"\d", form.shape))
+    found = [f"{letter}{head}", *["SF"] * (form.scale is not None), *["SP"] * form.sparse, sizes]
+    if letter in "HQO":
+        found += [form.d, form.c] if form.computations > 1 else [form.d]
+    if letter in "IQO":
+        found += [form.a, form.b]
+    elif letter == "H" and form.a != "f16":
+        found += [form.a]
+    elif letter == "B":
+        found += form.suffix.split(".")[1:]
+    if form.scale is not None:
+        found += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
+    return tuple(word.upper() for word in found)
+
+
+def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
+    count, *others = str(form.qualifiers).split(".")
+    number = count.removeprefix("x") if count[0] == "x" else ""
+    if form.shape in _MATRICES:
+        transposed = "T" * ("trans" in str(form.qualifiers))
+        found = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
+    elif others or form.shape.endswith("x2"):
+        return ()
+    else:
+        lanes, bits = form.shape.removesuffix("b").split("x")
+        found = [head, "" if lanes == "32" else f"{lanes}DP{bits}BIT", f"X{number}"]
+    return tuple(word for word in found if word not in ("", "1", "X1"))
+
+
+def opcode_name(form: Form) -> str:
+    """The opcode as the disassembler writes it: with an x between the numbers of GMMA and of most DMMA."""
+    found = opcode(form)
+    crosses = found and not form.role and (found[0].endswith("GMMA") or (found[0] == "DMMA" and form.shape != "m8n8k4"))
+    sizes = re.findall(r"\d+", form.shape)
+    return ".".join("x".join(sizes) if crosses and word == "".join(sizes) else word for word in found)
+
+
+def atom(form: Form) -> str:
+    """CuTe's name of a form, as in ``SM80_16x8x16_F32BF16BF16F32_TN``; nothing where it has none."""
+    head, number = form.instruction.atom or form.instruction.opcode, "".join(filter(str.isdigit, form.target))
+    if not head:
+        return ""
+    if form.role:
+        return f"SM{number}_{_move_atom(form, head)}"
+    shape = "x".join(map(str, form.dimensions))
+    sparse = "SPARSE_" * form.sparse
+    layouts = "".join("T" if major == "row" else "N" for major in form.majors)
+    if form.kind:
+        arguments = [TYPES[each].cute for each in (form.a, form.b, form.c)]
+        if form.scale is not None:
+            size = form.dimensions[2] // int(form.kind[-2])
+            arguments += [f"float_{form.suffix[1:]}_t", str(size)]
+        scaled = "_VS" * (form.scale is not None)
+        return f"SM{number}_{sparse}{shape}_{layouts}{scaled}<{', '.join(arguments)}>"
+    types = "".join("U1" if each == "b1" else each.upper() for each in form.named_types)
+    ends = [layouts] if form.instruction.layouts else ["SS"]
+    ends += [form.suffix.upper().replace(".", "")] if form.suffix else []
+    return f"SM{number}_{sparse}{shape}_{types}_{'_'.join(ends)}"
+
+
+def _move_atom(form: Form, head: str) -> str:
+    count, *others = str(form.qualifiers).split(".")
+    number = int(count[1:]) if count[0] == "x" else 1
+    if form.shape not in _MATRICES:
+        lanes, bits = form.shape.removesuffix("x2").removesuffix("b").split("x")
+        return f"{head}_{lanes}dp{bits}b{number}x{'_16b' * bool(others)}"
+    letter = "T" if "trans" in str(form.qualifiers) else "N"
+    if form.packed:
+        return f"SU{form.packed[2]}_DU8x16_x{number}_{head}_{letter}"
+    if form.a == "b8":
+        return f"U8x{number * (8 if form.shape == 'm16n16' else 4)}_{head}_{letter}"
+    return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
+
+
+@cache
+def _forms(tier: int, head: str) -> Sequence[tuple[Form, Words]]:
+    """The forms of a tier with their words, of all instructions or of those that begin with a word.
+
+    The few that most requests mean come first, as the others take time to make.
+    """
+    made = [make() for make, heads in FAMILIES[tier].items() if not head or not heads or head in heads]
+    return [(form, words(form)) for group in made for form in group]
+
+
+def _tiers(asked: Words) -> Iterator[list[Form]]:
+    """The forms that have all words of a name, tier by tier."""
+    said = next((word.split(".") for word, kind in asked.items() if kind == "opcode"), None)
+    head = next((word.partition(".")[0] for word, kind in asked.items() if kind == "instruction" and not said), "")
+    scaled = not {*IDS}.isdisjoint(asked.values())
+    named = {word: kind for word, kind in asked.items() if kind not in ("opcode", *IDS)}.items()
+    for tier in range(len(FAMILIES)):
+        having = [form for form, its in _forms(tier, head) if named <= its.items()]
+        fit = [form for form in having if not said or _fits(said, opcode(form))]
+        yield [form for form in fit if not scaled or form.scale is not None]
+
+
+def _fits(said: Sequence[str], its: Sequence[str]) -> bool:
+    """Whether words are some of those of an opcode, in the same order. Block scales and sparsity are never left out."""
+    rest = iter(its)
+    return all((word in said) == (word in its) for word in ("SF", "SP")) and all(word in rest for word in said)
+
+
+def candidates(asked: Words) -> list[Form]:
+    """The forms that have all words of a name, products before moves."""
+    return next(filter(None, _tiers(asked)), [])
+
+
+def every_candidate(asked: Words) -> list[Form]:
+    """The same, with the forms that a name would mean only if there were no others."""
+    return [form for tier in _tiers(asked) for form in tier]
+
+
+def exact(asked: Words, found: Sequence[Form]) -> list[Form]:
+    """Of the forms that have all words of a name, those that have no further modifiers, if there are any."""
+    modifiers = {word for word, kind in asked.items() if kind in MODIFIERS}
+    same = [form for form in found if {word for word, kind in words(form).items() if kind in MODIFIERS} == modifiers]
+    return same or list(found)

@@ -1,0 +1,69 @@
+"""The table of vendors: what is true of the machines that execute their instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor. The one without a name is that of instructions of which nothing is known.
+
+    ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of
+    ``near`` exchange values more cheaply than others; ``near_name`` is what such a run is called. ``lane`` is how a
+    lane's own number is spelt. Registers have ``register_bits``. Names of documents begin with ``document``, and
+    ``source`` is what look-ups use first. Names of instructions begin with one of ``prefixes``. A ``target`` has a
+    number, and perhaps a letter where it stands for its family alone.
+    """
+
+    name: str
+    title: str
+    group: int
+    group_name: str
+    near: int
+    near_name: str
+    lane: str
+    document: str = ""
+    source: str = ""
+    prefixes: tuple[str, ...] = ()
+    target: str = ""
+    register_bits: int = 32
+
+    def supports(self, target: str, other: str) -> bool:
+        """Whether what needs a target runs on another, such as sm_90a. One with a letter stands for its family only."""
+        (mine, letter), (theirs, its) = (re.findall(self.target, each)[0] for each in (target, other))
+        return bool(its) and mine[:-1] == theirs[:-1] if letter else int(theirs) >= int(mine)
+
+
+NVIDIA = Vendor(
+    "nvidia", "NVIDIA", 32, "warp", 4, "quad", "%laneid", "ptx-isa-", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)"
+)
+
+#: A row of 16 lanes exchanges values in one instruction (DPP). Half as many lanes execute together where code says so.
+AMD = Vendor(
+    "amd", "AMD", 64, "wavefront", 16, "row", "lane", "amd-", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_")
+)
+
+UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane", "lane")
+
+VENDORS: Mapping[str, Vendor] = {each.name: each for each in (NVIDIA, AMD)}
+
+
+def vendor_of(instruction: str) -> Vendor:
+    """The vendor of an instruction that has no row, by how its name begins.
+
+    >>> vendor_of("v_mfma_f32_32x32x8_f16").title
+    'AMD'
+    """
+    return next((each for each in VENDORS.values() if instruction.startswith(each.prefixes or "?")), UNKNOWN)
+
+
+def onwards(target: str) -> str:
+    """A target and those that have all that it has, in short.
+
+    >>> onwards("sm_80"), onwards("sm_90a")
+    ('sm_80+', 'sm_90a')
+    """
+    return target if target[-1].isalpha() else f"{target}+"

@@ -1,0 +1,1 @@
+"""One layout by itself: elements, structure, permutations, formulas."""

@@ -1,0 +1,315 @@
+"""Closed forms of tables: shapes with strides, bases that add by XOR, and their text.
+
+A digit of an index is ``index // step % size``. A coordinate is a constant plus, for each axis of the table (lane and
+element, or row and column), weighted digits of the index along that axis. That is what CuTe calls a layout (sizes are
+its shape, weights its stride) and what PTX, MLIR, C++ and Python write with shifts, quotients and remainders. Where
+bits add by XOR instead, as in Triton's linear layouts, each bit of an index has a basis vector.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import LanemapError
+
+Array = NDArray[Any]
+IntTuple = int | tuple["IntTuple", ...]
+
+#: More cases than this are a table, not a formula.
+MOST_CASES = 16
+#: The largest operand of one instruction is far smaller; a larger layout is a mistake or an attack.
+MAX_SIZE = 1 << 20
+#: The bits of a lane of Tensor Memory: 65536 columns of 32 bits can be addressed (9.7.16.1.1).
+LANE_BITS = 1 << 21
+
+
+class NotASumError(Exception):
+    """``index`` is the first place that no sum of digits explains: it holds ``value``, not ``expected``."""
+
+    def __init__(self, index: tuple[int, ...], value: int, expected: int) -> None:
+        super().__init__(index, value, expected)
+        self.index, self.value, self.expected = index, value, expected
+
+
+class NoLayoutError(LanemapError):
+    """What a library calls a layout is not one."""
+
+
+class Digit(NamedTuple):
+    """``weight * (index // step % size)``."""
+
+    step: int
+    size: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A constant plus the digits of each axis. The sizes of an axis's digits multiply to its length.
+
+    Without a constant it is a layout of CuTe, with an axis for each mode; as text it is written like one.
+
+    >>> print(as_sum(np.array([[0, 16, 8, 24], [1, 17, 9, 25]])))
+    (2,(2,2)):(1,(16,8))
+    """
+
+    constant: int
+    axes: tuple[tuple[Digit, ...], ...]
+
+    def __call__(self, *indices: Array | int) -> Array:
+        """The value at the given indices, one array for each axis; they broadcast."""
+        total: Array = np.asarray(self.constant)
+        for digits, index in zip(self.axes, indices, strict=True):
+            for digit in digits:
+                total = total + index // digit.step % digit.size * digit.weight
+        return total
+
+    def __str__(self) -> str:
+        modes = [axis or (Digit(1, 1, 0),) for axis in self.axes]
+        return ":".join(_text([[digit[field] for digit in mode] for mode in modes]) for field in (1, 2))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many indices each axis has."""
+        return tuple(math.prod(digit.size for digit in axis) for axis in self.axes)
+
+    def table(self) -> Array:
+        """The values at all indices: an array with these axes."""
+        return np.broadcast_to(self(*np.indices(self.lengths, sparse=True)), self.lengths)
+
+
+def strided(shape: IntTuple, stride: IntTuple | None = None) -> Sum:
+    """The layout of a shape and a stride of equal nesting; without a stride the compact one, leftmost fastest.
+
+    Each mode is an axis. What is nested in a mode makes its digits, however deep.
+
+    Raises:
+        NoLayoutError: shape and stride are not nested alike, or an extent is not positive, or a stride negative.
+        LanemapError: it is larger than any operand of an instruction.
+
+    >>> print(strided((4, (2, 2))))
+    (4,(2,2)):(1,(4,8))
+    """
+
+    def pairs(mode: IntTuple, step: IntTuple | None) -> list[tuple[IntTuple, IntTuple | None]]:
+        if isinstance(mode, tuple) and step is None:
+            return [(part, None) for part in mode]
+        if not (isinstance(mode, tuple) and isinstance(step, tuple) and len(step) == len(mode)):
+            raise NoLayoutError(f"shape {_text(shape)} and stride {_text(stride)} are not nested alike: no layout")
+        return [*zip(mode, step, strict=True)]
+
+    def leaves(mode: IntTuple, step: IntTuple | None) -> Iterator[tuple[int, int | None]]:
+        if isinstance(mode, int) and (step is None or isinstance(step, int)):
+            yield mode, step
+        else:
+            for pair in pairs(mode, step):
+                yield from leaves(*pair)
+
+    axes, reached = [], 1
+    for mode in [(shape, stride)] if isinstance(shape, int) else pairs(shape, stride):
+        digits, step = [], 1
+        for size, weight in leaves(*mode):
+            digits.append(Digit(step, size, reached if weight is None else weight))
+            step, reached = step * size, reached * size
+        axes.append(tuple(digits))
+    made = Sum(0, tuple(axes))
+    if any(digit.size < 1 or not 0 <= digit.weight <= LANE_BITS for axis in axes for digit in axis):
+        raise NoLayoutError(f"{made} has an extent below 1, or a stride outside 0..{LANE_BITS}: no layout")
+    if reached > MAX_SIZE:
+        raise LanemapError(f"{made} has more than {MAX_SIZE} coordinates: no operand of an instruction is so large")
+    return made
+
+
+def parse_strided(text: str) -> Sum:
+    """The layout that a text such as ``((4,8),2):((16,1),8)`` is.
+
+    Raises:
+        ValueError: it is none.
+        LanemapError: see ``strided``.
+    """
+
+    def nested(value: Any) -> IntTuple:
+        if isinstance(value, list):
+            return tuple(map(nested, value))
+        return int(str(value))
+
+    shape, _, stride = text.replace("(", "[").replace(")", "]").partition(":")
+    try:
+        return strided(nested(json.loads(shape)), nested(json.loads(stride)))
+    except RecursionError:
+        raise ValueError(f"{text[:40]}... is nested too deeply") from None
+
+
+def _text(nested: Any) -> str:
+    """Nested numbers as CuTe writes them. In a list, and not in a tuple, a single one stands by itself."""
+    if isinstance(nested, list) and len(nested) == 1:
+        return _text(nested[0])
+    return f"({','.join(map(_text, nested))})" if isinstance(nested, list | tuple) else str(nested)
+
+
+def as_sum(table: Array) -> Sum:
+    """The sum of digits that a table of any dimension is, with as few digits as can be.
+
+    >>> as_sum(np.array([0, 1, 16, 17, 8, 9, 24, 25])).axes[0]
+    (Digit(step=1, size=2, weight=1), Digit(step=2, size=2, weight=16), Digit(step=4, size=2, weight=8))
+
+    Raises:
+        NotASumError: it is none.
+    """
+    lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
+    found = Sum(int(table.flat[0]), tuple(_digits((line - line[0]).tolist()) for line in lines))
+    expected = found(*np.indices(table.shape, sparse=True))
+    if wrong := np.argwhere(expected != table).tolist():
+        index = tuple(wrong[0])
+        raise NotASumError(index, int(table[index]), int(expected[index]))
+    return found
+
+
+class Case(NamedTuple):
+    """A sum, and the part of each axis that it holds for."""
+
+    total: Sum
+    parts: tuple[range, ...]
+
+
+def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
+    """The sums of digits that the halves of a table are, or the halves of these; one, if the whole table is a sum.
+
+    Halving goes along one axis after another, in the order of axes that takes the fewest cases. The length of a part
+    divides its start, so that digits of an index within the part are digits of the whole index. Cases are in the order
+    of their parts.
+
+    Raises:
+        NotASumError: it takes more than ``most`` cases; names the first place that one sum does not explain.
+    """
+    try:
+        return [Case(as_sum(table), tuple(map(range, table.shape)))]
+    except NotASumError:
+        ways = [_halved(table, order, most) for order in permutations(range(table.ndim))]
+        if found := min(filter(None, ways), key=len, default=None):
+            return found
+        raise
+
+
+def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | None:
+    """The cases that halving leads to, each time along the first axis of ``order`` with halves; None if too many."""
+    found: list[Case] = []
+    open_ = [tuple(map(range, table.shape))]
+    while open_:
+        parts = open_.pop()
+        try:
+            found.append(Case(as_sum(table[tuple(slice(part.start, part.stop) for part in parts)]), parts))
+        except NotASumError:
+            axis = next((axis for axis in order if len(parts[axis]) % 2 == 0), None)
+            if axis is None or len(found) + len(open_) + 2 > most:
+                return None
+            whole = parts[axis]
+            middle = whole.start + len(whole) // 2
+            halves = range(middle, whole.stop), range(whole.start, middle)
+            open_ += [(*parts[:axis], half, *parts[axis + 1 :]) for half in halves]
+    return found
+
+
+def _digits(line: list[int]) -> tuple[Digit, ...]:
+    """The only digits that a line which starts at 0 can be the sum of; it need not be."""
+    found = []
+    step = 1
+    while step < len(line):
+        rest = len(line) // step
+        weight = line[step]
+        run = next(size for size in count(2) if size >= rest or line[step * size] != weight * size)
+        size = max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
+        found.append(Digit(step, size, weight))
+        step *= size
+    return tuple(found)
+
+
+def span(bases: Iterable[Sequence[int]], dimensions: int = 2) -> NDArray[np.int64]:
+    """The sums without carry of the vectors for the bits that are set in an index: an array (indices, dimensions).
+
+    >>> span([(0, 1), (0, 2), (4, 1)]).tolist()
+    [[0, 0], [0, 1], [0, 2], [0, 3], [4, 1], [4, 0], [4, 3], [4, 2]]
+    """
+    points = np.zeros((1, dimensions), np.int64)
+    for basis in bases:
+        points = np.concatenate([points, points ^ np.asarray(basis, np.int64)])
+    return points
+
+
+def quotients(total: Sum, names: Sequence[str]) -> str:
+    """The sum with the index of each axis under its name, in quotients and remainders.
+
+    >>> quotients(Sum(0, ((Digit(1, 4, 0), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8)))), ("lane", "value"))
+    'lane // 4 + value // 2 * 8'
+    """
+    terms = [
+        _quotient(digit, name, math.prod(each.size for each in digits), "//") + _factor(digit.weight)
+        for name, digits in zip(names, total.axes, strict=True)
+        for digit in digits
+        if digit.weight
+    ]
+    return _added(terms, total.constant)
+
+
+def _quotient(digit: Digit, name: str, length: int, sign: str) -> str:
+    quotient = f" {sign} {digit.step}" if digit.step > 1 else ""
+    remainder = f" % {digit.size}" if digit.step * digit.size < length else ""
+    return name + quotient + remainder
+
+
+def bits(case: Case, names: Sequence[str], known: Mapping[tuple[str, int, int], str] | None = None) -> str:
+    """The sum of a case with the index of each axis under its name, in bit fields.
+
+    ``known`` has words for fields of whole axes, by name, step and size.
+
+    >>> total = Sum(1, ((Digit(1, 4, 2), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8))))
+    >>> bits(Case(total, (range(32), range(4))), ("lane", "i"))
+    '(lane & 0x3) * 2 + (lane >> 2) + (i >> 1) * 8 + 1'
+    """
+    fields = [
+        _field(name, digit, part, known or {})
+        for name, digits, part in zip(names, case.total.axes, case.parts, strict=True)
+        for digit in digits
+        if digit.weight
+    ]
+    if len(fields) == 1 and fields[0][1] == 1 and not case.total.constant:
+        return re.sub(r"^\(([^()]*)\)$", r"\1", fields[0][0])  # one pair of brackets around all of it
+    return _added([field + _factor(weight) for field, weight in fields], case.total.constant)
+
+
+def _field(name: str, digit: Digit, part: range, known: Mapping[tuple[str, int, int], str]) -> tuple[str, int]:
+    """The field of an index that runs over ``part``, in brackets where a sum needs them, and the weight that is left.
+
+    No weight is left where the bits already stand where they count.
+    """
+    top = digit.step * digit.size >= part.stop
+    if part.start == 0 and (name, digit.step, digit.size) in known:
+        return known[name, digit.step, digit.size], digit.weight
+    if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
+        return f"({_quotient(digit, name, part.stop, '/')})", digit.weight
+    if digit.weight == digit.step > 1 and _power_of_two(digit.size):
+        return f"({name} & 0x{(digit.size - 1) * digit.step:X})", 1
+    shift = digit.step.bit_length() - 1
+    shifted = f"({name} >> {shift})" if shift else name
+    return (shifted if top else f"({shifted} & 0x{digit.size - 1:X})"), digit.weight
+
+
+def _power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def _factor(weight: int) -> str:
+    return f" * {weight}" if weight != 1 else ""
+
+
+def _added(terms: Sequence[str], constant: int) -> str:
+    return " + ".join([*terms, *([str(constant)] if constant or not terms else [])])

@@ -1,0 +1,123 @@
+"""What each place holds and where each cell is, for as many of them at once as there are numbers in arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import LanemapError, OutsideError
+
+Numbers = NDArray[np.int64]
+
+
+class MatrixCell(NamedTuple):
+    """What places hold: integers or arrays. ``col_last`` is ``col`` but for windows, ``computation`` counts from 1."""
+
+    row: Any
+    col: Any
+    col_last: Any
+    computation: Any
+
+
+class RegisterPlace(NamedTuple):
+    """Where cells are: integers or arrays."""
+
+    lane: Any
+    reg: Any
+    slot: Any
+
+
+class Index:
+    """The elements of a fragment by place and by cell.
+
+    Elements outside ``ranges``, which are those of their fields by name, are in none. Of two elements in one place it
+    has the first.
+    """
+
+    def __init__(self, elements: NDArray[Any], ranges: Mapping[str, range], fragment: object) -> None:
+        self.ranges, self.fragment = ranges, fragment
+        inside = np.all([(elements[each] >= at.start) & (elements[each] < at.stop) for each, at in ranges.items()], 0)
+        # Number -1 is that of an element which is not there.
+        self.columns: dict[str, Numbers] = {
+            each: np.append(elements[each][inside].astype(np.int64), 0) for each in ranges
+        }
+
+    def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
+        """See ``Fragment.at``."""
+        given, lacking = self._checked(lane=lane, reg=reg, slot=slot)
+        return MatrixCell(*self._answer(self._by_place[given], lacking, MatrixCell._fields))
+
+    def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
+        """See ``Fragment.find``."""
+        asked = {"row": row, "col": col} | ({} if computation is None else {"computation": computation})
+        given, lacking = self._checked(**asked)
+        table = self._by_cell if computation is None else self._by_computation
+        if table.shape[-1] == 1:
+            table = table[..., 0]
+        elif lacking is not None:
+            lacking = lacking[..., None]
+        return RegisterPlace(*self._answer(table[given], lacking, RegisterPlace._fields))
+
+    @cached_property
+    def _by_place(self) -> Numbers:
+        """The number of the element of each lane, reg and slot, or -1."""
+        numbers = np.full([self.ranges[each].stop for each in RegisterPlace._fields], -1)
+        backwards = np.arange(len(self.columns["lane"]) - 1)[::-1]
+        numbers[tuple(self.columns[each][backwards] for each in RegisterPlace._fields)] = backwards
+        return numbers
+
+    @cached_property
+    def _by_cell(self) -> Numbers:
+        return self._grouped("row", "col")
+
+    @cached_property
+    def _by_computation(self) -> Numbers:
+        return self._grouped("row", "col", "computation")
+
+    def _grouped(self, *names: str) -> Numbers:
+        """The numbers of the elements of each cell, in their order, then -1: an array with an axis for each name."""
+        widths = (self.columns["col_last"] - self.columns["col"] + 1)[:-1]
+        number = np.repeat(np.arange(len(widths)), widths)
+        steps = np.arange(len(number)) - np.repeat(np.cumsum(widths) - widths, widths)
+        held = {each: self.columns[each][number] for each in names}
+        held["col"] = held["col"] + steps
+        sizes = [self.ranges[each].stop for each in names]
+        cell = np.ravel_multi_index(tuple(held.values()), sizes)
+        order = np.argsort(cell, kind="stable")
+        counts = np.bincount(cell, minlength=math.prod(sizes))
+        nth = np.arange(len(cell)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.full((len(counts), max(1, counts.max())), -1)
+        table[cell[order], nth] = number[order]
+        return table.reshape(*sizes, -1)
+
+    def _checked(self, **given: ArrayLike) -> tuple[tuple[Numbers, ...], NDArray[np.bool_] | None]:
+        """Coordinates as arrays of one shape, and which of them are masked; these have whatever number is there."""
+        arrays: list[Numbers] = []
+        lacking: NDArray[np.bool_] | None = None
+        for name, values in given.items():
+            known, array = self.ranges[name], np.asarray(values)
+            array = array if array.size else array.astype(np.int64)
+            if array.dtype.kind not in "iu":
+                raise LanemapError(f"{name} must be an integer or an array of them, not {array.dtype}")
+            if isinstance(values, np.ma.MaskedArray):
+                mask = np.ma.getmaskarray(values)
+                array = np.where(mask, known.start, array)
+                lacking = mask if lacking is None else lacking | mask
+            if array.size and (array.min() < known.start or array.max() >= known.stop):
+                first = array[(array < known.start) | (array >= known.stop)].flat[0]
+                raise OutsideError(name, first, known, self.fragment)
+            arrays.append(array)
+        return tuple(np.broadcast_arrays(*arrays)), lacking
+
+    def _answer(self, number: Numbers, lacking: NDArray[np.bool_] | None, fields: tuple[str, ...]) -> list[Any]:
+        """The columns of numbered elements: integers for one, masked or None where there is none."""
+        missing = number < 0 if lacking is None else (number < 0) | lacking
+        if number.ndim == 0:
+            return [None if missing else int(self.columns[each][number]) for each in fields]
+        found = [self.columns[each][number] for each in fields]
+        return [np.ma.MaskedArray(each, missing) for each in found] if missing.any() else found

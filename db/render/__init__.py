@@ -1,0 +1,1 @@
+"""What people and toolchains see: notations, pictures, reports."""

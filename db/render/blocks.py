@@ -1,0 +1,225 @@
+"""What a report is made of, and how it is written: as text for a terminal, as Markdown, as HTML.
+
+A report is a sequence of blocks. All text in them may come from outside: what writes it makes it harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from textwrap import wrap
+
+from ..errors import printable
+from ..store.columns import table
+from ..store.reader import Rows
+
+
+@dataclass(frozen=True)
+class Title:
+    """A title, of the report (1), of a part of it (2), or of one thing in that (3)."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A sentence or more. ``kind`` is ``item`` of a list, ``agreed`` or ``disagreed`` of a verdict, or ``code``."""
+
+    text: str
+    kind: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows under the names of their columns; facts, which are names and values, have no names of columns."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture, drawn as HTML for whoever shows it."""
+
+    draw: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are shown on demand under a title, or at once where they are ``open``."""
+
+    title: str
+    blocks: Sequence[Block]
+    open: bool = False
+    level: int = 2
+
+
+Block = Title | Passage | Listing | Image | Details
+
+_WIDTH = 80
+_VERDICTS = ("agreed", "disagreed")
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Listing:
+    """Names and values."""
+    return Listing(Rows((), list(pairs)))
+
+
+def clean(text: object) -> str:
+    """Text from outside as one line that cannot steer what shows it."""
+    return "" if text is None else printable(" ".join(str(text).split()))
+
+
+def as_text(blocks: Iterable[Block], *, everything: bool = False) -> str:
+    """A report 80 columns wide: details that are not open only where ``everything`` is asked for, the verdict last."""
+    blocks = list(blocks)
+    verdicts = [each for each in blocks if isinstance(each, Passage) and each.kind in _VERDICTS]
+    rest = [each for each in blocks if each not in verdicts]
+    lines = [*_lines(rest, everything), "", *(line for each in verdicts for line in _wrapped(each.text))]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines).lstrip("\n")) + "\n"
+
+
+def _lines(blocks: Iterable[Block], everything: bool, indent: str = "") -> Iterator[str]:
+    margin = indent
+    for block in blocks:
+        match block:
+            case Title(text, level):
+                margin = indent + "  " * (level > 2)
+                yield from ("", *_wrapped(text, indent), *([""] if level == 2 else [])) if level > 1 else ()
+            case Passage(text, "code"):
+                yield from ("", *(margin + printable(line) for line in text.splitlines()), "")
+            case Passage(text):
+                yield from _wrapped(text, margin)
+            case Listing(rows) if rows.columns:
+                yield from ((margin + line).rstrip() for line in table(rows, _WIDTH - len(margin)).splitlines())
+            case Listing(rows):
+                for name, value in rows.rows:
+                    yield from _wrapped(f"{name}: {value}", margin)
+            case Details(title, inside, shown) if shown or everything:
+                yield from ("", *_wrapped(f"{title}:", margin), *_lines(inside, everything, margin + "  "))
+
+
+def _wrapped(text: str, margin: str = "") -> list[str]:
+    """Lines that end between words. A word that is longer than a line stays whole."""
+    text, after = clean(text), margin + "  "
+    return wrap(
+        text, _WIDTH, initial_indent=margin, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
+    )
+
+
+#: What Markdown and the HTML in it give a meaning to. An underscore has one only at the end of a word.
+_SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")
+
+
+def _quoted(text: object) -> str:
+    """Text from outside that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\g<0>", escape(clean(text), quote=False))
+
+
+def as_markdown(blocks: Iterable[Block]) -> str:
+    """A report that every renderer of Markdown shows, for a review or an issue. It has no pictures."""
+    text = ""
+    for part in _markdown(blocks):
+        close = part.startswith("- ") and text.rpartition("\n")[2].startswith("- ")
+        text += ("" if not text else "\n" if close else "\n\n") + part
+    return text + "\n"
+
+
+def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case Title(text, level):
+                yield f"{'#' * level} {_quoted(text)}"
+            case Passage(text, "code", language):
+                yield "\n".join((f"```{language or 'text'}", text.strip("\n"), "```"))
+            case Passage(text, kind):
+                yield {"item": "- {}"}.get(kind, "**{}**" if kind in _VERDICTS else "{}").format(_quoted(text))
+            case Listing(rows) if rows.columns:
+                lines = [map(_quoted, row) for row in (rows.columns, *rows.rows)]
+                head, *rest = (f"| {' | '.join(line)} |" for line in lines)
+                yield "\n".join([head, f"|{'---|' * len(rows.columns)}", *rest])
+            case Listing(rows) if rows.rows:
+                yield "\n".join(f"- **{_quoted(name)}**: {_quoted(value)}" for name, value in rows.rows)
+            case Details(title, inside, _, level):
+                yield from (f"{'#' * level} {_quoted(title)}", *_markdown(inside))
+
+
+#: The rules for a report, all of it in an element of class ``lanemap``; for light, dark, phones and paper.
+STYLE = """
+.lanemap { --line: #8886; --good: #009E73; --bad: #D55E00; font: 15px/1.5 system-ui, sans-serif; }
+.lanemap table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
+.lanemap .wide { overflow-x: auto; max-width: 100%; } .lanemap .wide img { max-width: none; }
+.lanemap th, .lanemap td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: left; }
+.lanemap .number { text-align: right; }
+.lanemap h1 { font-size: 1.5rem; } .lanemap h2 { font-size: 1.15rem; margin-top: 2rem; }
+.lanemap h3 { font-size: 1rem; margin: 1.5rem 0 .3rem; overflow-wrap: anywhere; }
+.lanemap p { margin: .3rem 0; } .lanemap ul { margin: .2rem 0; }
+.lanemap .verdict { font-weight: 600; border-left: .4rem solid; padding-left: .7rem; }
+.lanemap .agreed { border-color: var(--good); } .lanemap .disagreed { border-color: var(--bad); }
+.lanemap details { margin: .3rem 0; } .lanemap summary { cursor: pointer; overflow-wrap: anywhere; }
+.lanemap dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 .8rem; }
+.lanemap dt { opacity: .7; } .lanemap dd { margin: 0; overflow-wrap: anywhere; }
+@media print { .lanemap details > * { display: block; } }
+"""
+
+
+_NUMBER = ' class="number"'
+
+
+def as_html(blocks: Iterable[Block]) -> str:
+    """A report as elements of a page that has ``STYLE``: no script, no network."""
+    return "\n".join(_html(blocks))
+
+
+def as_page(blocks: Iterable[Block]) -> str:
+    """A report as one HTML page that needs nothing else. Its title is the first heading, with the verdict."""
+    blocks = list(blocks)
+    title = ": ".join(clean(each.text) for each in blocks[:2] if isinstance(each, Title | Passage))
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    page = "body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }"
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}<title>{escape(title)}</title><style>{page}</style></head>\n'
+        f"<body>{as_element(blocks)}</body></html>\n"
+    )
+
+
+def as_element(blocks: Iterable[Block]) -> str:
+    """A report as an element with its style, which a notebook shows."""
+    style = f"<style>:root {{ color-scheme: light dark; }}{STYLE}</style>"
+    return f'<div class="lanemap">{style}\n{as_html(blocks)}\n</div>'
+
+
+def _html(blocks: Iterable[Block]) -> Iterator[str]:
+    def safe(text: object) -> str:
+        return escape(clean(text))
+
+    above = 1
+    for block in blocks:
+        match block:
+            case Title(text, level):
+                above = min(level, above + 1)  # a level that is left out confuses who listens to a page
+                yield f"<h{above}>{safe(text)}</h{above}>"
+            case Passage(text, "code"):
+                yield f'<pre class="wide">{escape(text)}</pre>'
+            case Passage(text, "item"):
+                yield f"<ul><li>{safe(text)}</li></ul>"
+            case Passage(text, kind):
+                yield (f'<p class="verdict {kind}">' if kind else "<p>") + f"{safe(text)}</p>"
+            case Listing(rows) if rows.columns:
+                head = "".join(f"<th>{safe(column)}</th>" for column in rows.columns)
+                body = "".join(
+                    f"<tr>{''.join(f'<td{_NUMBER * isinstance(each, int)}>{safe(each)}</td>' for each in row)}</tr>"
+                    for row in rows.rows
+                )
+                yield f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+            case Listing(rows) if rows.rows:
+                pairs = (f"<dt>{safe(name)}</dt><dd>{safe(value)}</dd>" for name, value in rows.rows)
+                yield f"<dl>{''.join(pairs)}</dl>"
+            case Image(draw):
+                yield f'<div class="wide">{draw()}</div>'
+            case Details(title, inside, shown):
+                summary = f"<summary>{safe(title)}</summary>"
+                yield f"<details{' open' * shown}>{summary}\n{as_html(inside)}\n</details>"

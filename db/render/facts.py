@@ -1,0 +1,103 @@
+"""What is said of a fragment at its head, whoever shows it: terminal, page, picture, notation, report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..isa.instructions import axis_name, instruction
+from ..isa.listing import spans
+from ..layout.fragment import Fragment
+
+
+def facts(fragment: Fragment) -> dict[str, str]:
+    """All of it by label, in the order in which it is shown; what the source does not say is left out.
+
+    ``operand`` names the fragment with its size, ``per lane`` counts registers and slots. What follows is where the
+    source has it from, what was done to it, and last its ``formula``, which may have several lines.
+    """
+    registers, slots, bits = fragment.registers, fragment.slots, fragment.slot_bits
+    cited, part = fragment.citation, part_of_slot(fragment)
+    narrow = f", of which {part}" if part else ""
+    said = {
+        "operand": heading(fragment),
+        "per lane": f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
+        f"{slots} slot{'s' * (slots > 1)} of {bits} bit{'s' * (bits > 1)} in each{narrow}",
+        "source": fragment.source,
+        "section": cited.section and " #".join(filter(None, (cited.section, cited.anchor))),
+        "same as": cited.same_as and f"section {cited.same_as}",
+        "also in": cited.also and f"section {cited.also}",
+        "figure": cited.figures,
+        "true of": true_of(fragment),
+        "origin": cited.origin,
+        "mended": cited.mended,
+        "erratum": cited.erratum,
+        "evidence": cited.evidence,
+        "formula": cited.formula,
+    }
+    return {label: text for label, text in said.items() if text}
+
+
+def true_of(fragment: Fragment) -> str:
+    """What its rows are true of, where that is less than all targets of its instruction; else empty."""
+    alone = instruction(fragment.instruction).per_architecture and fragment.has_rows
+    return f"the architecture of {fragment.source} alone: PTX leaves it open" if alone else ""
+
+
+def part_of_slot(fragment: Fragment) -> str:
+    """Which bits of its slot an element has; empty where it fills the slot."""
+    bits = fragment.occupied_bits
+    return f"{fragment.type} has bits {spans(bits)}" if len(bits) < fragment.slot_bits else ""
+
+
+def where(fragment: Fragment) -> str:
+    """Where its source says it: section, anchor and figure of a document, file and line of an import; may be empty."""
+    said = facts(fragment)
+    parts = [f"{label} {said[label]}" for label in ("section", "figure") if label in said]
+    return " ".join([*parts, said.get("origin", "")]).strip()
+
+
+def provenance(fragments: Sequence[Fragment]) -> Iterator[str]:
+    """A line for each source of some fragments, with the sections that they are from."""
+    sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
+    for source in sources:
+        mine = [fragment for fragment in fragments if fragment.source == source]
+        roles = ", ".join(dict.fromkeys(each.role for each in mine))
+        what = f"Source of {roles}" if len(sources) > 1 and len({each.role for each in fragments}) > 1 else "Source"
+        cited = [each.citation for each in mine]
+        sections = ", ".join(dict.fromkeys(f"section {each.section}" for each in cited if each.section))
+        corrected = "corrected: see lanemap list errata" if any(each.erratum for each in cited) else ""
+        alone = "true of its architecture alone" if any(map(true_of, mine)) else ""
+        yield ", ".join(filter(None, (f"{what}: {source}", sections, corrected, alone)))
+
+
+def heading(fragment: Fragment) -> str:
+    """The line that names a fragment, with its size."""
+    major = f"{fragment.major} major" if fragment.major else ""
+    return ", ".join(filter(None, (f"{name(fragment)}: {size(fragment)}", major, selector(fragment))))
+
+
+def name(fragment: Fragment) -> str:
+    """The operand that a fragment belongs to, whatever its major and selector."""
+    return str(fragment.key._replace(major=None, selector=None))
+
+
+def size(fragment: Fragment) -> str:
+    """Rows and columns, with what they count."""
+    counted = zip(fragment.dimensions, axes(fragment), strict=True)
+    return " x ".join(f"{extent} ({axis})" if axis != "1" else str(extent) for extent, axis in counted)
+
+
+def selector(fragment: Fragment) -> str:
+    """The sparsity selector; empty where there is none."""
+    return "" if fragment.selector is None else f"selector {fragment.selector}"
+
+
+def axes(fragment: Fragment) -> list[str]:
+    """What the rows and the columns of the matrix count: M, N or K; lanes and columns of Tensor Memory."""
+    return [axis_name(axis) for axis in instruction(fragment.instruction).axes[fragment.role]]
+
+
+def group(fragment: Fragment) -> int:
+    """How many of its threads execute together: 32 of a warpgroup, and all where the vendor is unknown."""
+    vendor = instruction(fragment.instruction).vendor
+    return min(fragment.threads, vendor.group) if vendor.name else fragment.threads

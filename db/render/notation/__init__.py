@@ -1,0 +1,181 @@
+"""Fragments in other toolchains' notations, each derived from the rows.
+
+A notation is a function from a fragment and its name to a text: one entry in ``NOTATIONS`` and one in ``_writer``.
+What it writes is a sum of digits, cases of them, bases or an encoding that has been found equal to every row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from ...errors import LanemapError
+from ...isa.forms import FORMS, Form
+from ...isa.instructions import Key
+from ...isa.listing import grouped
+from ...layout.fragment import Fragment
+from ...store.files import atomically
+from ..facts import facts
+
+if TYPE_CHECKING:
+    from .table import RefusedError, Writer
+
+
+class Notation(NamedTuple):
+    """What a notation writes, for whom, and the language that highlights it."""
+
+    writes: str
+    audience: str
+    language: str = "text"
+
+
+NOTATIONS: Mapping[str, Notation] = {
+    "cute": Notation(
+        "`Layout<Shape<...>,Stride<...>>` of thread and value, and for a whole instruction what `MMA_Traits` holds",
+        "CUTLASS",
+        "cpp",
+    ),
+    "linear": Notation("`#ttg.linear`, bases of register and lane bits", "Triton", "mlir"),
+    "triton": Notation("`#ttg.nvidia_mma` or `#ttg.dot_op`, where one equals the layout", "Triton", "mlir"),
+    "affine": Notation(
+        "`affine_map<(lane, value) -> (row, col)>`, and the nested layout where there is one", "MLIR, IREE", "mlir"
+    ),
+    "python": Notation("an index function and its inverse", "TVM, TileLang", "python"),
+    "cpp": Notation(
+        "a header of types with constexpr functions for host and device, C++17, no dependency", "CUDA, C++", "cpp"
+    ),
+    "ptx-formula": Notation("a closed form in PTX's own notation", "reading"),
+}
+
+#: What is asked for instead of a notation that is no more.
+GONE = {
+    "tikz": "TikZ is no longer written: papers take the SVG or PDF of lanemap draw, as in lanemap draw ... -o a.pdf"
+}
+
+
+def _writer(name: str) -> Writer:
+    """How a notation is written. Names alone need no numpy, so these modules are imported here."""
+    if name not in NOTATIONS:
+        raise LanemapError(GONE.get(name, f"{name!r} is not a notation: choose {', '.join(NOTATIONS)}"))
+    from . import closed_forms, cpp, cute, triton
+
+    return {
+        "cute": cute.CUTE,
+        "linear": triton.LINEAR,
+        "triton": triton.TRITON,
+        "affine": closed_forms.AFFINE,
+        "python": closed_forms.PYTHON,
+        "cpp": cpp.CPP,
+        "ptx-formula": closed_forms.PTX_FORMULA,
+    }[name]
+
+
+def express(name: str, fragment: Fragment, called: str | None = None) -> str:
+    """The fragment in the notation of a name. ``called`` is what the text calls it. Default: its identifier.
+
+    Raises:
+        LanemapError: there is no such notation.
+        RefusedError: the notation cannot express it, or its source does not give its elements.
+    """
+    writer = _writer(name)
+    from .table import RefusedError, identifier
+
+    if not fragment.has_rows:
+        raise RefusedError(f"{fragment} has no rows: it is {fragment.status}")
+    return writer.compose(fragment, called or identifier(fragment))
+
+
+class Export(NamedTuple):
+    """A text, and why each fragment or instruction that is not in it was refused. It prints and shows as both."""
+
+    text: str
+    refused: list[RefusedError]
+
+    def __str__(self) -> str:
+        return self.text + "\n".join(f"cannot express {error}" for error in self.refused)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def write(self, output: str | PathLike[str] | IO[bytes]) -> None:
+        """Write the text to a file that appears whole or not at all, or to a stream.
+
+        Raises:
+            LanemapError: it cannot be written.
+        """
+        if isinstance(output, str | PathLike):
+            with atomically(Path(output)) as stream:
+                stream.write(self.text.encode())
+        else:
+            output.write(self.text.encode())
+
+
+def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
+    """The fragments in the notation of a name, and the instructions all of whose operands are among them.
+
+    Each text stands under a comment that says what it is and where it is from. ``version`` is that of Lanemap.
+
+    Raises:
+        LanemapError: there is no such notation, nothing is left that it can express, or the fragments are of several
+            sources.
+    """
+    writer = _writer(name)
+    from .table import RefusedError, identifier
+
+    def headed(lines: Iterable[str], text: str) -> str:
+        return "".join(f"{writer.comment} {line}\n" for line in lines) + text
+
+    there: dict[Key, Fragment] = {}
+    for each in fragments:
+        if (other := there.setdefault(each.key, each)) is not each:
+            sources = f"{other.source} and {each.source}"
+            raise LanemapError(f"{each} is in {sources}: a notation is of one source, so name one")
+    expressed: dict[Key, Fragment] = {}
+    refused: list[RefusedError] = []
+    texts = []
+    for key, alike in grouped(there.values(), _but_for_scales).items():
+        whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
+        text = writer.joined(alike, identifier(whole)) if writer.joined and len(alike) > 1 else None
+        for shown, several in [(whole, alike)] if text else [(each, [each]) for each in alike]:
+            try:
+                texts.append(headed(_describe(shown, version), text or express(name, shown)))
+                expressed |= {each.key: each for each in several}
+            except RefusedError as error:
+                refused.append(error)
+    if not texts:
+        more = f" ({len(refused) - 1} more likewise)" if len(refused) > 1 else ""
+        raise LanemapError(f"{name} cannot express {refused[0]}{more}" if refused else "there are no fragments")
+    if writer.instruction:
+        complete = (form for form in FORMS if all(form.key(role) in expressed for role in "ABCD"))
+        for called, forms in grouped(complete, _called).items():
+            operands = {role: expressed[forms[0].key(role)] for role in "ABCD"}
+            try:
+                texts.append(headed((form.mnemonic for form in forms), writer.instruction(called, operands)))
+            except RefusedError as error:
+                refused.append(error)
+    return Export(writer.before + writer.between.join(texts) + writer.after, refused)
+
+
+def _describe(fragment: Fragment, version: str) -> Iterator[str]:
+    said = facts(fragment)
+    yield f"{said['operand']}; per lane {said['per lane']}"
+    section = f", section {said['section']}" if "section" in said else ""
+    yield f"{fragment.source}{section}, Lanemap {version}"
+    if "true of" in said:
+        yield f"true of {said['true of']}"
+    if "erratum" in said:
+        yield f"corrected: {' '.join(said['erratum'].split())}"
+
+
+def _but_for_scales(fragment: Fragment) -> Key:
+    """What names a fragment, without the numbers that select block scales."""
+    return fragment.key._replace(qualifiers=fragment.qualifiers and re.sub(r"(_id)::\d", r"\1", fragment.qualifiers))
+
+
+def _called(form: Form) -> str:
+    return "_".join((form.name, form.shape, *form.majors, *(form.types[role] for role in "DABC")))

@@ -1,0 +1,221 @@
+"""A C++17 header: for each fragment a type with its sizes, the cell of each slot, and the slot of each cell.
+
+The functions are arithmetic on their arguments, constexpr, and compiled for the device too where CUDA compiles them.
+A coordinate that is neither a sum of digits nor a few cases of one is an element of a string literal: compilers fold
+it where the arguments are known, and keep it in read-only memory, never in a thread's own. Fragments that the byte and
+thread of block scales tell apart are one type with these as template parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import product
+
+import numpy as np
+
+from ...layout.algebra import Array, NotASumError, bits
+from ...layout.fragment import Fragment
+from .table import Inverse, RefusedError, Table, Writer, bits_of, cases_of, identifier, inverse, table
+
+_BEFORE = """\
+// C++17, constexpr, no other header. Arguments must be in range.
+//
+// Each fragment is a type with the same members, so that a template can take any:
+//
+// rows, cols, threads          of its matrix, and how many threads hold it
+// registers, slots, slot_bits  of each thread; slot 0 is the low bits of a register, as .x is of a __half2
+// first_bit, element_bits      the bits of a slot that an element has
+// chunk, kept                  of so many columns so many are stored, 1 and 1 in dense operands; kept 0: no find
+// holds(lane, reg, slot)       whether a slot holds anything
+// at(lane, reg, slot)          the cell of a slot that holds something
+// find(cell, nth)              the slot of a cell; where several slots hold it or, in sparse A and E, any of its chunk
+//                              of columns, the nth of `kept`, from 0
+//
+// Besides, where it says all: holds(lane), find(row, col), find(row, col, computation) where an instruction does
+// several products, and find(row, col, nth).
+//
+// Where two sources that are both included differ, name one: lanemap::from_SOURCE::...
+
+#ifndef LANEMAP_FUNCTION
+#if defined(__CUDACC__)
+#define LANEMAP_FUNCTION __host__ __device__ constexpr
+#else
+#define LANEMAP_FUNCTION constexpr
+#endif
+
+namespace lanemap {
+
+struct cell {
+  int row, col;
+  int col_last = col;   // end of the window of columns, in sparse A and E
+  int computation = 1;  // from 1, where an instruction does several products
+};
+
+struct place {
+  int lane, reg, slot;
+};
+
+}  // namespace lanemap
+#endif
+
+namespace lanemap {
+
+"""
+_PLACE = ["lane", "reg", "slot"]
+
+
+def joined(fragments: Sequence[Fragment], name: str) -> str | None:
+    """One type for fragments that differ in the numbers that select block scales; None unless all choices are there."""
+    return header(fragments, name) if parameters(fragments) else None
+
+
+def header(fragments: Sequence[Fragment], name: str) -> str:
+    """A type with constants, ``holds``, ``at``, and ``find`` or a line that says why there is none.
+
+    Several fragments differ in the numbers that select block scales: these are parameters of the type, and the first
+    indices of what its functions look up.
+    """
+    first, chosen = fragments[0], parameters(fragments)
+    sizes = [len(values) for values in chosen.values()]
+    names = [each if values[-1] < len(values) else f"({each} / {values[1]})" for each, values in chosen.items()]
+    tables, occupied = [table(each) for each in fragments], first.occupied_bits
+    counts = dict(zip(("rows", "cols"), first.dimensions, strict=True)) | {"threads": first.threads}
+    counts |= {"registers": first.registers, "slots": first.slots}
+    more = {"slot_bits": first.slot_bits, "first_bit": occupied.start, "element_bits": len(occupied)}
+    more |= {"chunk": 1, "kept": 0}
+    try:
+        back = [inverse(each) for each in fragments]
+        more |= {"chunk": back[0].chunk, "kept": back[0].extents.get("nth", 1)}
+        find = _find(first, back, sizes, names)
+    except RefusedError as error:
+        find = f"  // no find: {error}\n"
+    source = re.sub(r"\W", "_", f"from_{first.source}", flags=re.ASCII)
+    digests = [str(each.digest) for each in fragments]
+    digest = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
+    guard = f"LANEMAP_{name}_{digest:.8}".upper()
+    template = check = aliases = ""
+    if chosen:
+        template = f"template <{', '.join(f'int {each}' for each in chosen)}>\n"
+        every = (" || ".join(f"{each} == {value}" for value in values) for each, values in chosen.items())
+        check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
+        for each, values in zip(fragments, product(*chosen.values()), strict=True):
+            what = f"{name}<{', '.join(map(str, values))}>"
+            aliases += f'using {identifier(each)} [[deprecated("write {what}")]] = {what};\n'
+    return (
+        f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
+        f"{check}{_constants(counts)}{_constants(more)}\n"
+        f"{_holds(tables, sizes, names)}\n{_at(tables, sizes, names)}\n{find}}};\n"
+        f"{aliases}\n}}  // namespace {source}\n#endif\n"
+    )
+
+
+def _constants(values: Mapping[str, int]) -> str:
+    return f"  static constexpr int {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
+
+
+def parameters(fragments: Sequence[Fragment]) -> dict[str, list[int]]:
+    """The numbers that select block scales, by what they count, if there is a fragment for each choice of them."""
+    if len(fragments) == 1:
+        return {}
+    chosen = [dict(re.findall(r"(\w+_id)::(\d)", str(each.qualifiers))) for each in fragments]
+    found = {name: sorted({int(each[name]) for each in chosen}) for name in chosen[0]}
+    every = [tuple(int(each[name]) for name in found) for each in chosen]
+    return found if every == list(product(*found.values())) else {}
+
+
+def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> str:
+    """Which lanes hold something and, where these leave out elements, in which slots."""
+    first = tables[0].fragment
+    shape = {"lane": first.threads, "reg": first.registers, "slot": first.slots}
+    whole = all(len(each.elements) == first.registers * first.slots for each in tables)
+    held = [(each.lanes, *map(np.unique, np.divmod(each.elements, first.slots))) for each in tables]
+    masks = np.array([[bits_of(*each) or (-1, 0) for each in zip(shape.values(), one, strict=True)] for one in held])
+    same, blocks = (masks[:, :, 0] == masks[0, :, 0]).all(), [len(reg) * len(slot) for _, reg, slot in held]
+    if same and (masks[:, :, 0] >= 0).all() and blocks == [len(each.elements) for each in tables]:
+        tests = []
+        for (name, count), mask, values in zip(shape.items(), masks[0, :, 0].tolist(), masks[:, :, 1].T, strict=True):
+            field = name if mask == count - 1 else f"({name} & 0x{mask:X})"
+            tests += [f"{field} == {_value(values.reshape(sizes), names)}"] if mask else []
+        text = " && ".join(tests) or "true"
+    else:
+        places = np.zeros((len(tables), first.threads, first.registers * first.slots), bool)
+        for into, each in zip(places, tables, strict=True):
+            into[np.ix_(each.lanes, each.elements)] = True
+        places = places.reshape(*sizes, *shape.values())
+        text = f"{_literal(places[..., 0, 0], [*names, 'lane']) if whole else _literal(places, [*names, *shape])} == 1"
+    if not whole:
+        return _function("bool", "holds", [*shape], {}, text)
+    return _function("bool", "holds", ["lane"], {}, text) + _function("bool", "holds", [*shape], {}, "holds(lane)")
+
+
+def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> str:
+    first, everywhere = tables[0].fragment, [each.everywhere() for each in tables]
+    shape = (*sizes, first.threads, first.registers, first.slots)
+    grid = {name: np.stack([each[name] for each in everywhere]).reshape(shape) for name in everywhere[0]}
+    indices = [*names, *_PLACE]
+    lines = {name: _value(grid[name], indices) for name in ("row", "col")}
+    window = grid["col_last"] - grid["col"]
+    if window.any():
+        even = (window == window.flat[0]).all()
+        lines["col_last"] = f"col + {window.flat[0]}" if even else _value(grid["col_last"], indices)
+    results = list(lines)
+    if grid["computation"].any():
+        lines["computation"] = _value(grid["computation"] + 1, indices)
+        results = ["row", "col", "col_last" if "col_last" in lines else "col", "computation"]
+    return _function("cell", "at", _PLACE, lines, f"{{{', '.join(results)}}}")
+
+
+def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names: Sequence[str]) -> str:
+    extents = back[0].extents
+    given = [name for name in ("row", "col", "computation", "nth") if name in extents]
+    indices = [*names, *("(computation - 1)" if name == "computation" else name for name in extents)]
+    places = np.stack([each.places for each in back]).reshape(*sizes, *extents.values())
+    lane, element = np.divmod(places, first.registers * first.slots)
+    values = {"lane": lane, "reg": element // first.slots, "slot": element % first.slots}
+    lines = {name: _value(each, indices) for name, each in values.items()}
+    passed = ", ".join(name if name == "nth" else f"c.{name}" for name in given)
+    nth = "nth" if "nth" in given else "/*nth*/"
+    return _function("place", "find", given, lines, "{lane, reg, slot}") + (
+        f"  static LANEMAP_FUNCTION place find(cell c, int {nth} = 0) {{ return find({passed}); }}\n"
+    )
+
+
+def _value(values: Array, names: Sequence[str]) -> str:
+    """An array over the indices that have these names as an expression: a sum, cases of sums, or a table."""
+    try:
+        *cases, last = cases_of(values)
+    except NotASumError:
+        return _literal(values, names)
+    text = bits(last, names)
+    for case in reversed(cases):
+        tests = []
+        for name, part, length in zip(names, case.parts, values.shape, strict=True):
+            tests += [f"{name} >= {part.start}"] if part.start else []
+            tests += [f"{name} < {part.stop}"] if part.stop < length else []
+        text = f"{' && '.join(tests)} ? {bits(case, names)} : {text}"
+    return text
+
+
+def _literal(values: Array, names: Sequence[str]) -> str:
+    """An element of a string literal, counted with the last index fastest."""
+    index = names[0]
+    for name, length in zip(names[1:], values.shape[1:], strict=True):
+        index = f"({index}) * {length} + {name}"
+    units = [f"\\x{value & 0xFFFF:04X}" for value in values.ravel().tolist()]
+    lines = ["".join(units[at : at + 16]) for at in range(0, len(units), 16)]
+    return "short(" + "".join(f'\n      u"{line}"' for line in lines) + f"[{index}])"
+
+
+def _function(kind: str, name: str, parameters: Sequence[str], lines: Mapping[str, str], result: str) -> str:
+    body = "".join(f"    const int {each} = {text};\n" for each, text in lines.items())
+    used = re.findall(r"\w+", body + result)
+    listed = ", ".join(f"int {each}" if each in used else f"int /*{each}*/" for each in parameters)
+    whole = f"\n{body}    return {result};\n  " if body else f" return {result}; "
+    return f"  static LANEMAP_FUNCTION {kind} {name}({listed}) {{{whole}}}\n"
+
+
+CPP = Writer(
+    lambda each, name: header([each], name), joined=joined, before=_BEFORE, after="\n}  // namespace lanemap\n"
+)

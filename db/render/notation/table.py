@@ -1,0 +1,234 @@
+"""A fragment as arrays over (lane, element i), which is how notations see it, and what else all of them need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import LanemapError
+from ...layout.algebra import Array, Case, NotASumError, Sum, as_cases, as_sum
+from ...layout.fragment import Fragment
+
+
+class RefusedError(LanemapError):
+    """A notation cannot express a fragment: one line that names the first element that breaks it."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """How a notation is written.
+
+    ``compose`` gives the text of a fragment under a name, or raises RefusedError. ``instruction``, if there is one,
+    gives under a name what a toolchain has to know of a whole instruction, from its operands by role, after their
+    texts. ``joined`` gives one text of all fragments that differ in the numbers that select block scales, or None.
+    ``comment`` starts a comment; ``before``, ``between`` and ``after`` make a file of several texts.
+    """
+
+    compose: Callable[[Fragment, str], str]
+    instruction: Callable[[str, Mapping[str, Fragment]], str] | None = None
+    joined: Callable[[Sequence[Fragment], str], str | None] | None = None
+    comment: str = "//"
+    before: str = ""
+    between: str = "\n"
+    after: str = ""
+
+
+def identifier(fragment: Fragment) -> str:
+    """A name for the fragment that is one in C++, Python and MLIR, unique within a source.
+
+    >>> identifier(Fragment("mma.sp", "m16n8k16", "f16", "E", 1, 16, None, selector=2))
+    'mma_sp_m16n8k16_f16_e_selector2'
+    """
+    key = fragment.key
+    parts = [key.instruction, key.shape, key.type, key.qualifiers, key.role.lower()]
+    parts += [key.major] if key.several_majors else []
+    parts += [f"selector{key.selector}"] if key.selector is not None else []
+    return re.sub(r"\W+", "_", "_".join(filter(None, parts)), flags=re.ASCII)
+
+
+def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedError:
+    """The error that names an element, by its lane, reg and slot, and what keeps it from being expressed."""
+    reg, slot = divmod(element, fragment.slots)
+    return RefusedError(f"{fragment}: lane {lane} reg {reg} slot {slot} {why}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lanes of a fragment that hold anything, the elements i that these hold, and what.
+
+    ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
+    """
+
+    fragment: Fragment
+    lanes: Array
+    elements: Array
+    coordinates: Mapping[str, Array]
+
+    @property
+    def products(self) -> int:
+        """How many products or matrices it has elements of."""
+        return int(self.coordinates["computation"].max()) + 1
+
+    def check_inside(self) -> None:
+        """Refuse cells outside the matrix.
+
+        Raises:
+            RefusedError: names the first.
+        """
+        rows, cols = self.fragment.dimensions
+        for name, extent in {"computation": self.products, "row": rows, "col": cols, "col_last": cols}.items():
+            values = self.coordinates[name]
+            if len(wrong := np.argwhere((values < 0) | (values >= extent)).tolist()):
+                lane, element = int(self.lanes[wrong[0][0]]), int(self.elements[wrong[0][1]])
+                raise refusal(self.fragment, lane, element, f"has a {name} outside the matrix")
+
+    def everywhere(self) -> dict[str, Array]:
+        """The coordinates of all lanes and elements: one that holds nothing is given what a similar one holds."""
+        counts = (self.fragment.threads, self.fragment.registers * self.fragment.slots)
+        near = []
+        for count, numbers in zip(counts, (self.lanes, self.elements), strict=True):
+            mask, value = bits_of(count, numbers) or (0, 0)
+            place = np.searchsorted(numbers, np.arange(count) & ~mask | value, side="right") - 1
+            near.append(np.maximum(place, 0))
+        return {name: values[np.ix_(*near)] for name, values in self.coordinates.items()}
+
+
+def table(fragment: Fragment) -> Table:
+    """What the lanes of a fragment hold.
+
+    Raises:
+        RefusedError: one of them leaves out an element that another one holds, or has one twice.
+    """
+    rows = fragment.elements
+    assert rows is not None
+    element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
+    lanes, elements = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
+    place = np.searchsorted(lanes, rows["lane"]) * len(elements) + np.searchsorted(elements, element)
+    expected = np.arange(len(lanes) * len(elements))
+    if not np.array_equal(place, expected):
+        odd = np.setxor1d(place, expected)
+        first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
+        lane, at = int(lanes[first // len(elements)]), int(elements[first % len(elements)])
+        raise refusal(fragment, lane, at, "does not hold one thing, as those of other lanes do")
+    names = ("row", "col", "col_last", "computation")
+    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in names}
+    arrays["computation"] -= 1
+    return Table(fragment, lanes, elements, arrays)
+
+
+def cells(fragment: Fragment) -> dict[str, Array]:
+    """Row and col of each element, and before them computation, from 0, where there are several: (lanes, elements).
+
+    Raises:
+        RefusedError: a slot holds nothing, can stand for several cells, or has one outside the matrix.
+    """
+    rows = fragment.elements
+    assert rows is not None
+    if len(wide := rows[rows["col_last"] != rows["col"]]):
+        lane, reg, slot, _, col, last, _ = wide[0].tolist()
+        raise refusal(fragment, lane, reg * fragment.slots + slot, f"can stand for any column from {col} to {last}")
+    held = table(fragment)
+    idle = np.setdiff1d(np.arange(fragment.threads), held.lanes)
+    unused = np.setdiff1d(np.arange(fragment.registers * fragment.slots), held.elements)
+    if len(idle) or len(unused):
+        raise refusal(fragment, *((int(idle[0]), 0) if len(idle) else (0, int(unused[0]))), "holds nothing")
+    held.check_inside()
+    return {
+        name: held.coordinates[name]
+        for name in ("computation", "row", "col")
+        if name != "computation" or held.products > 1
+    }
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """Which slots hold a cell: lane * elements per lane + element in ``places``, an array over the ``extents``.
+
+    These are computation, from 0, where there are several, row and col, and ``nth`` where several elements are stored
+    of each ``chunk`` of so many columns, of which every window is a part: then all columns of a chunk have its slots,
+    in the order of their windows.
+    """
+
+    chunk: int
+    extents: Mapping[str, int]
+    places: Array
+
+
+def inverse(fragment: Fragment, *, one: bool = False) -> Inverse:
+    """The slots of every cell.
+
+    Raises:
+        RefusedError: not as many are stored of one chunk of columns as of another, or not ``one`` where this is asked.
+    """
+    values = fragment.registers * fragment.slots
+    held = table(fragment)
+    held.check_inside()
+    cells = held.coordinates
+    rows, cols = fragment.dimensions
+    chunk = next(
+        width
+        for width in range(1, cols + 1)
+        if not cols % width and not (cells["col"] // width < cells["col_last"] // width).any()
+    )
+    place = (held.lanes[:, None] * values + held.elements).ravel()
+    block = (((cells["computation"] * rows + cells["row"]) * cols + cells["col"]) // chunk).ravel()
+    order = np.lexsort((place, cells["col_last"].ravel(), cells["col"].ravel(), block))
+    counts = np.bincount(block, minlength=held.products * rows * cols // chunk)
+    again = np.sort(place[order[1:]][np.diff(block[order]) == 0]).tolist()
+    few = np.flatnonzero(counts < counts.max()).tolist()
+    if again and (one or (few and chunk == 1)):
+        lane, element = divmod(again[0], values)
+        raise refusal(fragment, lane, element, "holds a cell that another slot holds too")
+    if few:
+        some = "some cell" if chunk == 1 else f"as many elements of some {chunk} columns as of others"
+        raise RefusedError(f"{fragment}: no slot holds {some} of row {few[0] // (cols // chunk) % rows}")
+    extents = {"computation": held.products, "row": rows, "col": cols, "nth": int(counts.max())}
+    places = np.repeat(place[order].reshape(held.products, rows, cols // chunk, -1), chunk, axis=2)
+    several = {name: extent for name, extent in extents.items() if extent > 1 or name in ("row", "col")}
+    return Inverse(chunk, several, places.reshape(tuple(several.values())))
+
+
+def bits_of(count: int, numbers: Array) -> tuple[int, int] | None:
+    """The mask and value with ``number & mask == value`` for these of ``count`` numbers and no other, None if none."""
+    if len(numbers) == count:
+        return 0, 0
+    first = int(numbers[0])
+    mask = (1 << (count - 1).bit_length()) - 1 & ~int(np.bitwise_or.reduce(numbers ^ first))
+    return (
+        (mask, first & mask)
+        if np.array_equal(np.flatnonzero(np.arange(count) & mask == first & mask), numbers)
+        else None
+    )
+
+
+def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
+    """A coordinate over (lane, element) as a sum of digits.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    try:
+        return as_sum(values)
+    except NotASumError as error:
+        lane, element = error.index
+        why = f"has {name} {error.value}, but the digits of lane and element add up to {error.expected}"
+        raise refusal(fragment, lane, element, why) from None
+
+
+def cases_of(values: Array) -> list[Case]:
+    """An array as cases, found equal to it with the indices that they are written with, which run from 0.
+
+    Raises:
+        NotASumError: it takes more than ``MOST_CASES``.
+    """
+    cases = as_cases(values)
+    said = np.full_like(values, np.iinfo(values.dtype).min)
+    for total, parts in cases:
+        said[np.ix_(*parts)] = total(*np.ix_(*parts))
+    if len(wrong := np.argwhere(said != values).tolist()):
+        index = tuple(wrong[0])
+        raise NotASumError(index, int(values[index]), int(said[index]))
+    return cases

@@ -1,0 +1,216 @@
+"""What a picture shows: an operand, an operand in two sources, or the operands of an instruction as in a product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ... import lookup
+from ...errors import LanemapError
+from ...isa import instructions
+from ...isa.instructions import name_of
+from ...isa.names import Query
+from ...layout.fragment import Fragment
+from ...store.reader import Reader
+from ..facts import heading, name, part_of_slot, provenance, selector, size
+from .formats import Picture
+from .grid import PLAIN, View, by_element
+from .layout import Block, flow, panels, picture, product, titled
+
+#: What a label says, one that is joined, and one in a window, by whether labels are as PTX writes elements.
+_LABELS = {
+    False: (
+        "5:0.1 in a cell is lane 5, register 0, slot 1; cells of one lane have one colour.",
+        "5:0.0-1 is slots 0 and 1, which hold the rows or columns of the cell in turn.",
+        "5:0.0|1 in [ ] is slots 0 and 1, of which each can stand for any of the columns from [ to ].",
+    ),
+    True: (
+        "T5:{a1} in a cell is element a1 of lane 5; cells of one lane have one colour.",
+        "T5:{a0,a1} is elements a0 and a1, which hold the rows or columns of the cell in turn.",
+        "T5:{a0|a1} in [ ] is elements a0 and a1, of which each can stand for any of the columns from [ to ].",
+    ),
+}
+
+
+def draw(
+    reader: Reader,
+    query: Query,
+    view: View,
+    note: str,
+    accumulator: str | None = None,
+    diff: Sequence[str] | None = None,
+) -> Picture:
+    """What a query names: an operand, one in two sources (``diff``), or without a role a whole instruction.
+
+    ``accumulator`` is the type of C and D of an instruction, by default the most exact. ``note`` is a line below the
+    picture, after those that say where the layouts come from. Raises LanemapError where there is no such operand, not
+    two sources are named, or the view picks what is not there.
+    """
+    with reader.snapshot():
+        role = query.parameters()["role"]
+        if accumulator is not None and role is not None:
+            raise LanemapError("an accumulator is for a whole instruction: name no role", "accumulator")
+        if diff is not None:
+            if role is None or len(diff) != 2:
+                raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
+            left, right = (_panels(reader, replace(query, source=name)) for name in diff)
+            return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
+        if role is not None:
+            found = _panels(reader, query)
+            return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
+        found = _operands(reader, query, accumulator)
+        return instruction(found, view, [*_titles(reader, found), note])
+
+
+def _panels(reader: Reader, query: Query) -> list[Fragment]:
+    """The fragments of one operand. They are of one source and shape, and may differ in what else tells them apart."""
+    found = lookup.operand_with_rows(reader, query)
+    lookup.expect_one(query, found, "source", "shape")
+    return found
+
+
+def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
+    """One fragment of each operand of the one instruction that a query names."""
+    found = lookup.fragments(reader, replace(query, source=None))
+    product = instructions.instruction(lookup.densest(found)[0].instruction)
+    if product.multiplies:
+        forms = [form for form in query.forms if form.name == product.name]
+        lookup.expect_one(query, forms, "shape", "a")
+        return lookup.operands(reader, query, accumulator)
+    if accumulator is not None:
+        raise LanemapError(f"{product.name} accumulates nothing: name no accumulator", "accumulator")
+    moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
+    lookup.expect_one(query, moved, "instruction", "shape", "type", "qualifiers")
+    return [
+        _panels(reader, replace(query, role=role))[0]
+        for role in instructions.instruction(moved[0].instruction).axes
+        if any(each.role == role for each in moved)
+    ]
+
+
+def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
+    """What the sources of fragments are."""
+    titles = {record["name"]: record["title"] for record in lookup.sources(reader).records()}
+    return [f"{source}: {titles[source]}" for source in dict.fromkeys(str(each.source) for each in fragments)]
+
+
+def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
+    """An operand, with a panel for each of its fragments, which differ in major or selector, and each computation.
+
+    They have elements; ``notes`` are lines below. Raises LanemapError where the view picks what is not there.
+    """
+    view.check(fragments)
+    blocks = []
+    for fragment in fragments:
+        grids = [grid for (grid,) in by_element([fragment], view)]
+        blocks += panels(grids, [_joined(_part(fragment, fragments), grid.title) for grid in grids])
+    title = heading(fragments[0]) if len(fragments) == 1 else _name(fragments)
+    return _picture(title, fragments[:1], blocks, view, notes)
+
+
+def difference(
+    left: Sequence[Fragment], right: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()
+) -> Picture:
+    """An operand in two sources beside each other, only cells that differ in colour, in a frame. See ``operand``.
+
+    Raises LanemapError also where they have no fragment in common.
+    """
+    from ...compare.difference import difference as elements_that_differ
+
+    theirs = {each.key: each for each in right}
+    pairs = [(each, theirs[each.key]) for each in left if each.key in theirs]
+    names = str(left[0].source), str(right[0].source)
+    if not pairs:
+        raise LanemapError(f"{names[0]} and {names[1]} have no {name(left[0])} in common: see lanemap list")
+    view.check([*left, *right])
+    blocks = []
+    for pair in pairs:
+        part = _part(pair[0], [each for each, _ in pairs])
+        for one, other in by_element(pair, view):
+            sides = panels([one.compared(other), other.compared(one)], names)
+            blocks.append(titled(flow(sides), _joined(part, one.title)))
+    found = [elements_that_differ(*pair) for pair in pairs]
+    count, total = sum(each.count for each in found), sum(each.total for each in found)
+    differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
+    title = f"{_name([each for each, _ in pairs])}: {names[0]} and {names[1]}"
+    return _picture(title, pairs[0], blocks, view, notes, differ)
+
+
+def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
+    """The operands of an instruction around each other as in a product, C only where its layout is not that of D.
+
+    There is one fragment of each role that the instruction has in registers. See ``operand``.
+    """
+    view.check(operands)
+    of = {each.role: each for each in operands}
+    both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
+    shown = [each for role, each in of.items() if not (both and role == "C")]
+    names = {
+        role: f"{'C and D' if both and role == 'D' else role} {each.type}"
+        + (f" {each.major} major" if each.key.several_majors else "")
+        for role, each in of.items()
+    }
+    blocks = []
+    for grids in by_element(shown, view):
+        placed = dict(zip((each.role for each in shown), grids, strict=True))
+        parts: dict[str, Block] = {}
+        for roles in ("A", "BD", "C", "E", "p", "r"):
+            there = [role for role in roles if role in placed]
+            labels = [f"{names[role]}, {_joined(selector(of[role]), size(of[role]))}" for role in there]
+            parts |= zip(there, panels([placed[role] for role in there], labels) if there else (), strict=True)
+        blocks.append(titled(product(parts), grids[0].title))
+    first = operands[0]
+    moved = None if instructions.instruction(first.instruction).multiplies else first.qualifiers
+    what = " ".join(filter(None, (first.instruction, first.shape, moved)))
+    title = f"{what}: {', '.join(names[each.role] for each in shown)}"
+    return _picture(title, shown, blocks, view, notes)
+
+
+def _picture(
+    title: str,
+    fragments: Sequence[Fragment],
+    blocks: Sequence[Block],
+    view: View,
+    notes: Sequence[str],
+    differ: str = "",
+) -> Picture:
+    if not view.title:
+        return Picture(title, picture([], blocks, []))
+    cells = [box.cell for block in blocks for box in block.boxes]
+    label, joined, window = _LABELS[view.ptx]
+    said = {
+        title: True,
+        differ: bool(differ),
+        label: True,
+        window: any(cell.opens or cell.closes for cell in cells),
+        "- is a cell that no lane holds.": any(not cell.held for cell in cells),
+        joined: any(cell.joined for cell in cells),
+    }
+    narrow = [each for each in fragments if part_of_slot(each)]
+    said |= {
+        f"A slot of {each.role} has {each.slot_bits} bits, of which {part_of_slot(each)}.": True for each in narrow
+    }
+    heading = [line for line, applies in said.items() if applies]
+    return Picture(title, picture(heading, blocks, [*provenance(fragments), *notes]))
+
+
+def _name(fragments: Sequence[Fragment]) -> str:
+    """The operand that all fragments are of, without what tells them apart."""
+    alike = len({each.qualifiers for each in fragments}) == 1
+    keys = (each.key._replace(major=None, selector=None) for each in fragments)
+    return name_of(dict.fromkeys(key if alike else key._replace(qualifiers=None) for key in keys))
+
+
+def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
+    """What tells a fragment from the others of the operand."""
+    words = {
+        "type": fragment.type,
+        "qualifiers": fragment.qualifiers or "",
+        "major": f"{fragment.major} major",
+        "selector": selector(fragment),
+    }
+    return _joined(*(each for name, each in words.items() if len({getattr(other, name) for other in found}) > 1))
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))

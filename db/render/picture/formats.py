@@ -1,0 +1,377 @@
+"""Pictures as SVG, PNG and PDF, grids as HTML, and the colours of lanes in all of them and on the terminal."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+from ...errors import LanemapError
+from ...isa.listing import grouped
+from .grid import Cell, Grid
+from .layout import SIZES, Block, Box, Line, Words, brackets, frame
+
+#: Okabe and Ito's colours, which colour-blind readers can tell apart, one for each group of four lanes ...
+_HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "999999")
+#: ... and four shades of each, for the lanes in the group: how much of it is the ground that it stands on. Lanes 32 to
+#: 63 go the other way, from the ground, and lanes 64 to 127 do both with hues halfway to the next one.
+_SHADES = ((0.0, 0.3, 0.55, 0.75), (0.25, 0.38, 0.52, 0.67), (0.07, 0.32, 0.48, 0.65), (0.25, 0.38, 0.52, 0.67))
+#: How many lanes have colours of their own; others share them.
+COLOURS = 128
+
+#: Rows of dots that are deflated together.
+_BAND = 1024
+
+BLACK, FAINT, WHITE = "000000", "555555", "ffffff"
+#: What pictures and pages stand on in dark mode.
+_DARK, _DARK_PAGE = "1b1b1f", "16181c"
+_BOLD = ("title", "name")
+
+
+def shade(lane: int, ground: str = WHITE) -> str:
+    """The colour of a lane, as six hexadecimal digits."""
+    block, hue = lane // 32 % 4, lane // 4 % 8
+    share = _SHADES[block][lane % 4]
+    found = b""
+    for own, next_, other in zip(*map(bytes.fromhex, (_HUES[hue], _HUES[(hue + 1) % 8], ground)), strict=True):
+        full = (own + next_) / 2 if block > 1 else own
+        found += bytes([round(full * (1 - share) + (255 - other if block % 2 else other) * share)])
+    return found.hex()
+
+
+def ink(colour: str) -> str:
+    """Black or white, whichever is easier to read on a colour."""
+    fractions = [part / 255 for part in bytes.fromhex(colour)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in fractions]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return BLACK if (light + 0.05) ** 2 > 1.05 * 0.05 else WHITE
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, and the line that names it."""
+
+    title: str
+    body: Block
+
+    def write(self, form: str, stream: IO[bytes]) -> None:
+        """Write it in one of ``FORMATS``. LanemapError: there is none such, or it needs a library that is not there."""
+        if form not in FORMATS:
+            raise LanemapError(f"no picture format {form!r}: choose from {', '.join(FORMATS)}")
+        try:
+            FORMATS[form](self.body, self.title, stream)
+        except ImportError as error:
+            raise LanemapError(f"{form.upper()} needs {error.name}: run pip install pillow reportlab") from None
+
+    def save(self, path: str | PathLike[str], form: str | None = None) -> None:
+        """Write it to a file, in the format that its ending says if none is named. It appears whole or not at all."""
+        from ...store.files import atomically
+
+        form = form or format_of(path)
+        with atomically(Path(path)) as stream:
+            self.write(form, stream)
+
+    def svg(self) -> str:
+        """It as SVG, which follows the light or dark mode of whoever looks at it."""
+        return self._bytes("svg").decode()
+
+    def png(self) -> bytes:
+        """It as PNG, on white. Needs Pillow."""
+        return self._bytes("png")
+
+    def pdf(self) -> bytes:
+        """It as PDF, one page of its size, on white. Needs ReportLab."""
+        return self._bytes("pdf")
+
+    def _bytes(self, form: str) -> bytes:
+        stream = io.BytesIO()
+        self.write(form, stream)
+        return stream.getvalue()
+
+    def image(self, more: str = "") -> str:
+        """It as an element of HTML, whose style sheet is its own. ``more`` are attributes of the element."""
+        data = b64encode(self._bytes("svg")).decode()
+        return f'<img alt="{escape(self.title)}"{more} src="data:image/svg+xml;base64,{data}">'
+
+    def _repr_html_(self) -> str:
+        """It in a notebook. Wide ones can be scrolled on a phone."""
+        style = ' style="max-width:none"'
+        return f'<div style="overflow-x:auto">{self.image(style)}</div>'
+
+
+def format_of(path: str | PathLike[str]) -> str:
+    """The format that the ending of a file name says; LanemapError where it says none."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        endings = ", ".join(f".{name}" for name in FORMATS)
+        raise LanemapError(f"cannot tell the format of {str(path)!r}: end it in one of {endings}, or name a format")
+    return ending
+
+
+def _write_svg(picture: Block, title: str, stream: IO[bytes]) -> None:
+    """Colours are rules of a style sheet: one path and one group of labels for each lane."""
+    stream.write("".join(line + "\n" for line in _svg(picture, title)).encode())
+
+
+def _svg(picture: Block, title: str) -> Iterator[str]:
+    width, height = f"{picture.width:g}", f"{picture.height:g}"
+    boxes = grouped(picture.boxes, lambda box: box.cell.lane)
+    lanes: list[int | None] = [None, *sorted(lane for lane in boxes if lane is not None)]
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img">'
+    )
+    yield f"<title>{escape(title, quote=False)}</title>"
+    yield "<style>"
+    yield "text{font-family:Helvetica,Arial,sans-serif}"
+    for style, size in SIZES.items():
+        yield f".{style}{{font-size:{size:g}px{';font-weight:bold' if style in _BOLD else ''}}}"
+    yield ".label{text-anchor:middle}.frame{fill:none;stroke-width:3}"
+    yield from _svg_colours(WHITE, BLACK, FAINT, lanes)
+    yield "@media(prefers-color-scheme:dark){"
+    yield from _svg_colours(_DARK, "f0f0f0", "b0b0b0", lanes)
+    yield "}"
+    yield "</style>"
+    yield f'<path class="ground" d="M0 0h{width}v{height}H0z"/>'
+    for lane in lanes:
+        if mine := boxes.get(lane):
+            yield f'<g class="label {_svg_lane(lane)}">'
+            outlines = (f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h{-box.width:g}z" for box in mine)
+            yield f'<path d="{"".join(outlines)}"/>'
+            yield from _svg_lines("window", brackets, mine)
+            for box in mine:
+                yield _svg_text(box.x + box.width / 2, box.baseline, box.cell.label)
+            yield "</g>"
+    yield from _svg_lines("frame", frame, picture.boxes)
+    for style in SIZES:
+        if some := [each for each in picture.words if each.style == style]:
+            yield f'<g class="{style}">'
+            for each in some:
+                anchor = "" if each.anchor == "start" else f' text-anchor="{each.anchor}"'
+                yield _svg_text(each.x, each.y, each.words, anchor)
+            yield "</g>"
+    yield "</svg>"
+
+
+def _svg_colours(ground: str, text: str, faint: str, lanes: Iterable[int | None]) -> Iterator[str]:
+    yield f".ground{{fill:#{ground}}}text{{fill:#{text}}}.axis text,.note text,.none text{{fill:#{faint}}}"
+    yield f"path{{stroke:#{ground}}}.none path{{fill:none;stroke:#{faint}}}.frame{{stroke:#{text}}}"
+    for lane in lanes:
+        if lane is not None:
+            fill, name = shade(lane, ground), _svg_lane(lane)
+            text = ink(fill)
+            yield f".{name} path{{fill:#{fill}}}.{name} text{{fill:#{text}}}.{name} .window{{fill:none;stroke:#{text}}}"
+
+
+def _svg_lines(name: str, shape: Callable[[Box], Iterable[Line]], boxes: Sequence[Box]) -> Iterator[str]:
+    if drawn := "".join("M" + "L".join(f"{x:g} {y:g}" for x, y in line) for box in boxes for line in shape(box)):
+        yield f'<path class="{name}" d="{drawn}"/>'
+
+
+def _svg_text(x: float, y: float, words: str, more: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}"{more}>{escape(words, quote=False)}</text>'
+
+
+def _svg_lane(lane: int | None) -> str:
+    return "none" if lane is None else f"lane{lane}"
+
+
+def _paint(
+    picture: Block,
+    rectangle: Callable[[Box, str, str], None],
+    trace: Callable[[Line, str, int], None],
+    write: Callable[[Words, str], None],
+) -> None:
+    """Draw on white with three functions: of a box, its fill and edge; of a line, its colour and width; of words."""
+    colours: dict[int | None, tuple[str, str, str]] = {None: (WHITE, FAINT, FAINT)}
+    for box in picture.boxes:
+        lane = box.cell.lane
+        if lane is not None and lane not in colours:
+            colours[lane] = (shade(lane), WHITE, ink(shade(lane)))
+        fill, edge, text = colours[lane]
+        rectangle(box, f"#{fill}", f"#{edge}")
+        label = Words(box.x + box.width / 2, box.baseline, box.cell.label, "label", "middle")
+        write(label, f"#{text}")
+        for line in brackets(box):
+            trace(line, f"#{text}", 1)
+    for box in picture.boxes:
+        for line in frame(box):
+            trace(line, f"#{BLACK}", 3)
+    for each in picture.words:
+        write(each, f"#{BLACK if each.style in _BOLD else FAINT}")
+
+
+def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
+    """Two dots per CSS pixel, in the font that Pillow brings."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("RGB", (round(picture.width * 2), round(picture.height * 2)), f"#{WHITE}")
+    draw = ImageDraw.Draw(image)
+    fonts = {style: ImageFont.load_default(size * 2) for style, size in SIZES.items()}
+    anchors = {"start": "ls", "middle": "ms", "end": "rs"}
+
+    def rectangle(box: Box, fill: str, edge: str) -> None:
+        edges = (box.x, box.y, box.x + box.width, box.y + box.height)
+        draw.rectangle([round(each * 2) for each in edges], fill, edge)
+
+    def trace(line: Line, colour: str, width: int) -> None:
+        draw.line([(x * 2, y * 2) for x, y in line], colour, width * 2)
+
+    @cache
+    def drawn(words: str, right: float, down: float) -> tuple[Any, int, int, int]:
+        """Part of a label, that much of a dot to the right and down; where it stands, and how far it reaches."""
+        font = fonts["label"]
+        left, top, end, bottom = (round(each) for each in font.getbbox(words, anchor="ls"))
+        mask = Image.new("L", (end - left + 4, bottom - top + 4))
+        ImageDraw.Draw(mask).text((2 - left + right, 2 - top + down), words, 255, font, "ls")
+        return mask, left - 2, top - 2, round(font.getlength(words))
+
+    def write(each: Words, colour: str) -> None:
+        if each.style != "label":
+            thicker = 0.5 if each.style in _BOLD else 0
+            at = (each.x * 2, each.y * 2)
+            draw.text(at, each.words, colour, fonts[each.style], anchors[each.anchor], stroke_width=thicker)
+            return
+        # Most labels are one of a kind, but the parts before and after the colon are not.
+        (x, right), (y, down) = (divmod(round(128 * place), 64) for place in (each.x, each.y))
+        head, colon, tail = each.words.partition(":")
+        parts = [drawn(part, right / 64, down / 64) for part in (head + colon, tail) if part]
+        x -= (sum(reach for *_, reach in parts) + 1) // 2
+        for mask, left, top, reach in parts:
+            draw.bitmap((x + left, y + top), mask, colour)
+            x += reach
+
+    _paint(picture, rectangle, trace, write)
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", *image.size, 8, 2, 0, 0, 0),
+        b"pHYs": struct.pack(">IIB", 7559, 7559, 1),  # in a metre, which is 192 in an inch
+        b"iTXt": b"Title\0\0\0\0\0" + title.encode(),
+        b"IDAT": _deflated(image.size[1], lambda top, end: image.crop((0, top, image.size[0], end)).tobytes()),
+        b"IEND": b"",
+    }
+    stream.write(b"\x89PNG\r\n\x1a\n")
+    for kind, data in chunks.items():
+        stream.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
+
+
+def _deflated(height: int, dots: Callable[[int, int], bytes]) -> bytes:
+    """The rows of an image as PNG has them, in bands that all cores deflate at once."""
+
+    def band(top: int) -> tuple[bytes, bytes]:
+        end = min(top + _BAND, height)
+        data = dots(top, end)
+        width = len(data) // (end - top)
+        rows = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
+        deflate = zlib.compressobj(3, wbits=-zlib.MAX_WBITS)
+        return rows, deflate.compress(rows) + deflate.flush(zlib.Z_FINISH if end == height else zlib.Z_FULL_FLUSH)
+
+    parts, check = [b"\x78\x5e"], 1
+    with ThreadPoolExecutor() as cores:
+        for rows, deflated in cores.map(band, range(0, height, _BAND)):
+            parts.append(deflated)
+            check = zlib.adler32(rows, check)
+    return b"".join(parts) + struct.pack(">I", check)
+
+
+def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
+    """One page of its size, in the fonts that every reader has. Equal pictures are equal files."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    points = 0.75  # per CSS pixel
+    size = (picture.width * points, picture.height * points)
+    page = Canvas(stream, pagesize=size, pageCompression=1, invariant=1, bottomup=0)
+    page.setTitle(title)
+    page.setCreator("lanemap")
+    page.scale(points, points)
+    put = {"start": page.drawString, "middle": page.drawCentredString, "end": page.drawRightString}
+
+    def rectangle(box: Box, fill: str, edge: str) -> None:
+        page.setFillColor(fill)
+        page.setStrokeColor(edge)
+        page.rect(box.x, box.y, box.width, box.height, fill=1)
+
+    def trace(line: Line, colour: str, width: int) -> None:
+        page.setStrokeColor(colour)
+        page.setLineWidth(width)
+        path = page.beginPath()
+        path.moveTo(*line[0])
+        for point in line[1:]:
+            path.lineTo(*point)
+        page.drawPath(path)
+
+    def write(each: Words, colour: str) -> None:
+        page.setFillColor(colour)
+        page.setFont("Helvetica-Bold" if each.style in _BOLD else "Helvetica", SIZES[each.style])
+        put[each.anchor](each.x, each.y, each.words)
+
+    _paint(picture, rectangle, trace, write)
+    page.showPage()
+    page.save()
+
+
+#: What a picture can be, which are also the endings of files: functions of the picture, its title and a stream.
+FORMATS: Mapping[str, Callable[[Block, str, IO[bytes]], None]] = {
+    "svg": _write_svg,
+    "png": _write_png,
+    "pdf": _write_pdf,
+}
+
+_WIDEST = 40
+
+
+def table(
+    grid: Grid, facts: Mapping[str, object], caption: str, *, characters: int = 0, lanes: Collection[int] = ()
+) -> str:
+    """A grid as a table of HTML: text that a reader, a script and a screen reader take from the same cells.
+
+    The colours are classes, ``lane5`` for lane 5, so that a page needs one style sheet and no style of its own. Only
+    ``lanes`` keep theirs, by default all. ``facts`` are attributes ``data-...``, for scripts, and every column has room
+    for so many ``characters``, by default those of its widest label.
+    """
+    attributes = "".join(f' data-{name}="{escape(str(value))}"' for name, value in facts.items() if value is not None)
+    picked = " picked" if lanes else ""
+    columns = "".join(f'<th scope="col">{escape(column)}' for column in grid.columns)
+    lines = [
+        f'<table class="grid w{characters or width(grid)}{picked}"{attributes}>',
+        f"<caption>{escape(caption)}</caption>",
+        f"<thead><tr><td>{escape(grid.corner)}{columns}</thead>",
+        "<tbody>",
+    ]
+    for name, cells in grid.rows:
+        row = "".join(f"<td{_class(cell, lanes)}>{escape(cell.label)}" for cell in cells)
+        lines.append(f'<tr><th scope="row">{escape(name)}{row}')
+    lines += ["</tbody>", "</table>"]
+    lines += [f'<p class="note">{escape(note)}</p>' for note in grid.notes]
+    return "\n".join(lines)
+
+
+def width(*grids: Grid) -> int:
+    """The characters of the widest label, for columns that are all as wide."""
+    return min(max(len(cell.label) for grid in grids for cell in grid.cells), _WIDEST)
+
+
+def _class(cell: Cell, lanes: Collection[int]) -> str:
+    held = {run.lane for run in cell.held}
+    marks = {"opens": cell.opens, "closes": cell.closes, "differs": cell.differs, "on": not held.isdisjoint(lanes)}
+    names = [f"lane{held.pop() % COLOURS}"] if len(held) == 1 else []
+    names += [name for name, applies in marks.items() if applies]
+    return f' class="{" ".join(names)}"' if len(names) > 1 else f" class={names[0]}" if names else ""
+
+
+def stylesheet() -> str:
+    """The colours of lanes, in light and in dark mode, and the widths of columns."""
+    lines = [f".w{each} td,.w{each} th[scope=col]{{min-width:{each + 1}ch}}" for each in range(1, _WIDEST + 1)]
+    for ground in (WHITE, _DARK_PAGE):
+        fills = [shade(lane, ground) for lane in range(COLOURS)]
+        rules = [f".lane{lane}{{--fill:#{fill};--ink:#{ink(fill)}}}" for lane, fill in enumerate(fills)]
+        lines += rules if ground == WHITE else ["@media(prefers-color-scheme:dark){", *rules, "}"]
+    return "\n".join(lines) + "\n"

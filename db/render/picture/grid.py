@@ -1,0 +1,364 @@
+"""Fragments as tables of labels: by element (which lane, register and slot holds each cell) or by lane.
+
+Neighbours that only count on are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common
+fragments fit into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots of which each can
+stand for any of the columns. Of an operand of several warps only what repeats is drawn, and what repeats is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from ...errors import LanemapError
+from ...isa.instructions import instruction
+from ...isa.listing import grouped
+from ...layout.fragment import Fragment
+from ..facts import axes, group
+from . import runs
+from .runs import Cells, Run, Spans, Table, turned
+
+#: More columns of labels than these are too many to see at a glance. Where they repeat, they are drawn once.
+_WIDE = 16
+
+_VALUES = re.compile(r"T(\d{1,4}):\{([^{}]+)\}")
+_VALUE = re.compile(r"([a-z]+)(\d{1,4})(?:\.\.\1(\d{1,4}))?")
+
+
+@dataclass(frozen=True)
+class View:
+    """How to draw.
+
+    Only ``lanes`` and ``values``, which are as PTX writes elements, ``T0:{a0,a1} T1:{a0..a3}``, keep their colour; by
+    default all do. ``ptx`` writes ``T5:{a2,a3}``, the thread and its elements, rather than ``5:1.0-1``, lane, register
+    and slots. ``whole`` draws all lanes and columns of an operand of several warps, not what repeats only once. The
+    ``title`` is what is said above and below the picture.
+    """
+
+    lanes: Sequence[int] = ()
+    values: str | None = None
+    ptx: bool = False
+    whole: bool = False
+    title: bool = True
+
+    @property
+    def picks(self) -> bool:
+        """Whether some elements stand out."""
+        return bool(self.lanes or self.values)
+
+    def shows(self, fragment: Fragment, run: Run) -> bool:
+        """Whether one of the elements of a run keeps its colour."""
+        return run.lane in self.lanes or not self._picked.isdisjoint(_named(fragment, run))
+
+    def sees(self, seen: Sequence[tuple[Fragment, Run]]) -> bool:
+        """Whether all that is to stand out is among these elements."""
+        named = {name for each in seen for name in _named(*each)}
+        return {run.lane for _, run in seen}.issuperset(self.lanes) and named.issuperset(self._picked)
+
+    def check(self, fragments: Sequence[Fragment]) -> None:
+        """Refuse to pick what no fragment has. The LanemapError names it, and the range."""
+        threads = max(each.threads for each in fragments)
+        for lane in (*self.lanes, *(lane for lane, *_ in self._values)):
+            if not 0 <= lane < threads:
+                raise LanemapError(f"lane {lane} is outside {fragments[0]}: it goes from 0 to {threads - 1}")
+        most = {each.role.lower(): each.registers * each.slots - 1 for each in fragments}
+        for _, name, first, last in self._values:
+            if not first <= last <= most.get(name, -1):
+                known = ", ".join(f"{each}0 to {each}{last}" for each, last in most.items())
+                raise LanemapError(f"{name}{last} is not an element of {fragments[0]}: there is {known}")
+
+    @cached_property
+    def _values(self) -> Sequence[tuple[int, str, int, int]]:
+        """Of each range of values the lane, the letter, the first and the last number."""
+        text = "".join((self.values or "").split()).replace(",..,", "..")
+        if _VALUES.sub("", text).strip(","):
+            raise LanemapError(f"cannot read the values {self.values!r}: write them like 'T0:{{a0,a1}} T1:{{a0..a3}}'")
+        found = []
+        for lane, names in _VALUES.findall(text):
+            for each in names.split(","):
+                if not (matched := _VALUE.fullmatch(each)):
+                    raise LanemapError(f"cannot read the value {each!r}: write it like a0, or a0..a3")
+                name, first, last = matched.groups()
+                found.append((int(lane), name, int(first), int(last or first)))
+        return found
+
+    @cached_property
+    def _picked(self) -> set[tuple[int, str, int]]:
+        return {(lane, name, at) for lane, name, first, last in self._values for at in range(first, last + 1)}
+
+
+#: All in colour, with a title.
+PLAIN = View()
+
+
+def _named(fragment: Fragment, run: Run) -> set[tuple[int, str, int]]:
+    """The lane, letter and number of the elements of a run."""
+    first, last = (run.reg * fragment.slots + slot for slot in run.slots)
+    return {(run.lane, fragment.role.lower(), at) for at in range(first, last + 1)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of a grid: its label, and the elements that it stands for.
+
+    ``opens`` and ``closes``: a window of columns, of which its slots can stand for any, begins or ends there.
+    ``faded``: it has no colour. ``differs``: it is not what the grid that it is compared with has there.
+    """
+
+    label: str
+    held: Sequence[Run]
+    opens: bool = False
+    closes: bool = False
+    faded: bool = False
+    differs: bool = False
+
+    @property
+    def lane(self) -> int | None:
+        """The lane that gives it its colour; None where several share it."""
+        lanes = {run.lane for run in self.held}
+        return lanes.pop() if len(lanes) == 1 and not self.faded else None
+
+    @property
+    def joined(self) -> bool:
+        """Whether its slots hold its rows or columns in turn."""
+        return any(run.slots[0] != run.slots[1] and not run.window for run in self.held)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Labelled columns and rows of cells.
+
+    ``corner`` names what runs down and across. ``notes`` say what was left out, because it repeats. ``starts`` are
+    the columns at which a wide grid may be cut, in the best places and in more and more of them.
+    """
+
+    title: str
+    corner: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    notes: Sequence[str] = ()
+    starts: Sequence[Sequence[int]] = ()
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """Every cell."""
+        return (cell for _, line in self.rows for cell in line)
+
+    def cut(self, widths: Sequence[float], room: float) -> list[range]:
+        """The columns of each strip, where a strip has so much room and the columns have these widths."""
+        everywhere = range(len(widths))
+        strips: list[range] = []
+        for starts in (*self.starts, everywhere):
+            strips = []
+            for first, stop in pairwise([*starts, len(widths)]):
+                if strips and sum(widths[strips[-1].start : stop]) <= room:
+                    first = strips.pop().start
+                strips.append(range(first, stop))
+            if all(sum(widths[strip.start : strip.stop]) <= room for strip in strips):
+                break
+        return strips
+
+    def compared(self, other: Grid) -> Grid:
+        """The grid with what the other one, of the same rows and columns, has otherwise marked and all else faded."""
+        theirs = other.cells
+        marked = self._changed(lambda cell: replace(cell, differs=cell.held != next(theirs).held))
+        return marked.only(lambda cell: cell.differs)
+
+    def only(self, shows: Callable[[Cell], bool]) -> Grid:
+        """The grid with all other cells faded."""
+        return self._changed(lambda cell: cell if shows(cell) else replace(cell, faded=True))
+
+    def _changed(self, change: Callable[[Cell], Cell]) -> Grid:
+        return replace(self, rows=[(name, [change(cell) for cell in line]) for name, line in self.rows])
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """A table of a fragment on its way to a grid.
+
+    ``kinds`` are what its lines and columns are. Only columns of which ``within`` has the same number are joined, and
+    so many ``units`` of them are one of a kind. ``rows`` and ``columns`` are those that each line and cell of the table
+    stands for. ``notes`` say what was left out. Its columns are best cut after multiples of ``step``.
+    """
+
+    fragment: Fragment
+    table: Table
+    kinds: tuple[str, str] = ("row", "column")
+    within: Sequence[int] = ()
+    units: int = 1
+    rows: Spans = ()
+    columns: Spans = ()
+    notes: tuple[str, ...] = ()
+    step: int = 1
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What goes down and across. Sheets have the same rows, or columns, where these are alike; E has its own."""
+        down, across = (axis + "E" * (self.fragment.role == "E") for axis in axes(self.fragment))
+        return down, across
+
+
+def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
+    """For each computation a grid of each fragment, which is empty where it has no such computation.
+
+    A cell has ``lane:reg.slot``. What repeats is drawn in full if the view picks what would be left out.
+    """
+    tables = [runs.matrices(each) for each in fragments]
+    numbers = sorted(set().union(*tables))
+    drawn = []
+    for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True):
+        together = []
+        for each, mine in zip(fragments, tables, strict=True):
+            rows, cols = each.dimensions
+            outside = sum(
+                of == number and not (0 <= row < rows and col >= 0 and last < cols)
+                for _, _, _, row, col, last, of in each.tuples()
+            )
+            note = f"{outside} element{'s' * (outside > 1)} outside the matrix cannot be drawn."
+            table = mine.get(number) or [[[] for _ in range(cols)] for _ in range(rows)]
+            together.append(_Sheet(each, table, notes=(note,) * bool(outside)))
+        drawn.append([replace(grid, title=title) for grid in _grids(together, view)])
+    return drawn
+
+
+def _titles(fragment: Fragment, numbers: Sequence[int]) -> list[str]:
+    """What tells computations apart; nothing where the instruction has only one."""
+    if fragment.computations == 1 and numbers == [1]:
+        return [""]
+    kind = "computation" if "D" in instruction(fragment.instruction).axes else "matrix"
+    return [f"{kind} {number}" for number in numbers]
+
+
+def _grids(sheets: Sequence[_Sheet], view: View) -> list[Grid]:
+    folded = not view.whole and any(_large(each.fragment) for each in sheets)
+    joined = _together(sheets, 0, lambda alike: _fold(alike, 0)) if folded else sheets
+    joined = _together(joined, 1, lambda alike: _join_columns(alike, folded=folded))
+    grids = [_grid(sheet, view) for sheet in _together(joined, 0, _join_rows)]
+    if folded and view.picks:
+        both = zip(sheets, grids, strict=True)
+        if not view.sees([(sheet.fragment, run) for sheet, grid in both for cell in grid.cells for run in cell.held]):
+            return _grids(sheets, replace(view, whole=True))
+    return grids
+
+
+def _large(fragment: Fragment) -> bool:
+    """Whether it is an operand of several groups of lanes."""
+    return fragment.threads > group(fragment)
+
+
+def by_lane(fragment: Fragment, view: View) -> Grid:
+    """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
+    slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
+    elements = fragment.records()
+    lanes = max(fragment.threads, 1 + max((each.lane for each in elements), default=0))
+    table: Table = [[[] for _ in slots] for _ in range(lanes)]
+    for each in elements:
+        run = Run(each.lane, each.reg, (each.slot,) * 2, (each.row,) * 2, (each.col, each.col_last))
+        table[each.lane][each.reg * fragment.slots + each.slot].append(run)
+    folded = _large(fragment) and not view.whole
+    sheets = [_Sheet(fragment, table, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
+    (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
+    of_lane, of_register = _computations(fragment)
+    names = []
+    for first, last in sheet.columns:
+        reg, slot = slots[first]
+        names.append(f"{reg}.{runs.span_words((slot, slots[last][1]))}{of_register.get(reg, '')}")
+    body = []
+    for lane, line in enumerate(sheet.table):
+        if any(line):
+            labels = ["+".join(",".join(map(runs.span_words, run[3:])) for run in cell) or "-" for cell in line]
+            body.append((f"{lane}{of_lane.get(lane, '')}", list(map(Cell, labels, line))))
+    return Grid("", "lane\\reg.slot", names, body, sheet.notes)
+
+
+def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
+    """In brackets, what each lane takes part in, or each register if that is what tells computations apart."""
+    elements = fragment.records()
+    numbers = sorted({each.computation for each in elements})
+    if len(numbers) == 1:
+        return {}, {}
+    titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
+    of_lane = {(each.lane, each.computation) for each in elements}
+    of_register = {(each.reg, each.computation) for each in elements}
+    lanes, registers = (
+        {at: f" ({titles[number]})" for at, number in sorted(pairs)} for pairs in (of_lane, of_register)
+    )
+    return (lanes, {}) if len(of_lane) == len(lanes) else ({}, registers)
+
+
+def _together(
+    sheets: Sequence[_Sheet], axis: int, change: Callable[[Sequence[_Sheet]], Sequence[_Sheet]]
+) -> Sequence[_Sheet]:
+    """The sheets in their order, those that share an axis changed together."""
+    changed: dict[int, _Sheet] = {}
+    for places in grouped(range(len(sheets)), lambda at: sheets[at].axes[axis]).values():
+        changed |= zip(places, change([sheets[at] for at in places]), strict=True)
+    return [changed[at] for at in range(len(sheets))]
+
+
+def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
+    """The sheets with their first lines, or columns, where the others repeat them in other lanes or registers."""
+    first, turn = sheets[0], turned if axis else list
+    units = first.units if axis else 1
+    tables = [turn(sheet.table) for sheet in sheets]
+    found = runs.repeat(tables, group(first.fragment))
+    if found is None or found[0] % units:
+        return sheets
+    step, shifts = found
+    words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
+    return [
+        replace(sheet, table=turn(table[:step]), notes=(*sheet.notes, note))
+        for sheet, table, note in zip(sheets, tables, words, strict=True)
+    ]
+
+
+def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
+    columns, tables = runs.join_columns([sheet.table for sheet in sheets], sheets[0].within)
+    if folded and len(columns) > _WIDE:
+        return _join_columns(_fold(sheets, 1), folded=False)
+    found = runs.repeat([turned(sheet.table) for sheet in sheets])
+    step = found[0] if found else sheets[0].fragment.chunk
+    return [
+        replace(sheet, table=table, columns=columns, step=step) for sheet, table in zip(sheets, tables, strict=True)
+    ]
+
+
+def _join_rows(sheets: Sequence[_Sheet]) -> Sequence[_Sheet]:
+    rows, tables = runs.join_rows([sheet.table for sheet in sheets])
+    return [replace(sheet, table=table, rows=rows) for sheet, table in zip(sheets, tables, strict=True)]
+
+
+def _grid(sheet: _Sheet, view: View) -> Grid:
+    fragment, columns = sheet.fragment, sheet.columns
+    body = [
+        (runs.span_words(row), [_cell(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
+        for row, line in zip(sheet.rows, sheet.table, strict=True)
+    ]
+    starts = [
+        [at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (sheet.step, fragment.chunk)
+    ]
+    corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
+    grid = Grid("", corner, [runs.span_words(span) for span in columns], body, sheet.notes, starts)
+    return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
+
+
+def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:
+    label = "+".join(_label(run, fragment, ptx=view.ptx) for run in runs.join_slots(cell))
+    windows = [run.cols for run in cell if run.window]
+    opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
+    return Cell(label or "-", cell, opens, closes)
+
+
+def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
+    """Slots that hold their cells one by one (0-3), or of which each can stand for any of them (0|..|3)."""
+    role, before = fragment.role.lower(), run.reg * fragment.slots
+    named = [f"{role}{before + slot}" if ptx else str(slot) for slot in run.slots]
+    adjoin = run.slots[1] <= run.slots[0] + 1
+    between = "-" if not ptx else "," if adjoin else ".."
+    if run.window:
+        between = "|" if adjoin else "|..|"
+    slots = named[0] if run.slots[0] == run.slots[1] else between.join(named)
+    return f"T{run.lane}:{{{slots}}}" if ptx else f"{run.lane}:{run.reg}.{slots}"

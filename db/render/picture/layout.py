@@ -1,0 +1,189 @@
+"""Where everything stands in a picture: boxes for cells, lines in them, and words.
+
+Lengths are CSS pixels, y goes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from .grid import Cell, Grid
+
+_HEIGHT = 22.0
+_PADDING = 12.0
+_MARGIN = 20.0
+_GAP = 28.0
+#: Wider grids are cut into strips, and wider pairs of blocks stand below each other.
+_WIDEST = 1500.0
+_LINE = 1.45
+_NARROW = ".,:;|-'()[] il"
+
+#: What words are, and their size.
+SIZES = {"title": 16.0, "name": 13.0, "label": 12.0, "axis": 11.0, "note": 11.0}
+
+
+class Box(NamedTuple):
+    """A cell of a grid."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    cell: Cell
+
+    @property
+    def baseline(self) -> float:
+        """Where its label stands."""
+        return self.y + self.height / 2 + 0.35 * SIZES["label"]
+
+
+Line = list[tuple[float, float]]
+
+
+def brackets(box: Box) -> Iterator[Line]:
+    """A bracket where a window opens and where it closes."""
+    top, bottom = box.y + 3.5, box.y + box.height - 3.5
+    if box.cell.opens:
+        x = box.x + 3.5
+        yield [(x + 3, top), (x, top), (x, bottom), (x + 3, bottom)]
+    if box.cell.closes:
+        x = box.x + box.width - 3.5
+        yield [(x - 3, top), (x, top), (x, bottom), (x - 3, bottom)]
+
+
+def frame(box: Box) -> Iterator[Line]:
+    """A frame inside the edges."""
+    if box.cell.differs:
+        left, top, right, bottom = box.x + 2, box.y + 2, box.x + box.width - 2, box.y + box.height - 2
+        yield [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), (right, top)]
+
+
+class Words(NamedTuple):
+    """A line of text; ``y`` is its baseline, and its ``anchor``, the start, middle or end, stands at ``x``."""
+
+    x: float
+    y: float
+    words: str
+    style: str
+    anchor: str = "start"
+
+
+class Block(NamedTuple):
+    """A part of a picture, or all of it."""
+
+    width: float
+    height: float
+    boxes: Sequence[Box] = ()
+    words: Sequence[Words] = ()
+
+
+def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str]) -> Block:
+    """A whole picture: a title and what else is said above, the blocks, what is said below."""
+    above = _below([_lines(heading[:1], "title"), _lines(heading[1:], "note")], 2)
+    whole = _below([part for part in (above, flow(blocks), _lines(notes, "note")) if part.boxes or part.words], 16)
+    width, height, boxes, words = _union([(whole, _MARGIN, _MARGIN)])
+    return Block(width + _MARGIN, height + _MARGIN, boxes, words)
+
+
+def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
+    """Each grid under its name; their columns are alike if there are as many."""
+    widths = _widths(grids)
+    named = [label for grid in grids for label in (grid.corner, *(row for row, _ in grid.rows))]
+    axis = float(round(8 + max(_width(label, "axis") for label in named)))
+    made = []
+    for grid, name in zip(grids, names, strict=True):
+        strips = [_strip(grid, columns, widths, axis) for columns in grid.cut(widths, _WIDEST - axis)]
+        notes = [_lines(grid.notes, "note")] if grid.notes else []
+        made.append(titled(_below([*strips, *notes], _GAP / 2), name))
+    return made
+
+
+def product(blocks: Mapping[str, Block]) -> Block:
+    """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D.
+
+    C stands to the right of D, and E below. Any of them may be missing. Of a move, the addresses of rows stand to the
+    left of the rows.
+    """
+
+    def far(size: str, roles: str) -> float:
+        return max((getattr(blocks[role], size) + _GAP for role in roles if role in blocks), default=0)
+
+    left, top = far("width", "Ap"), far("height", "B")
+    places = {
+        "A": (0, top),
+        "B": (left, 0),
+        "C": (left + far("width", "D"), top),
+        "D": (left, top),
+        "E": (0, top + far("height", "ACD")),
+        "p": (0, 0),
+        "r": (left, 0),
+    }
+    return _union((block, *places[role]) for role, block in blocks.items())
+
+
+def titled(block: Block, title: str) -> Block:
+    """The block under a title, if it has one."""
+    return _below([_lines([title], "name"), block], 0) if title else block
+
+
+def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> Block:
+    top = SIZES["axis"] * _LINE
+    lefts = list(accumulate((widths[at] for at in columns), initial=axis))
+    places = list(zip(columns, lefts, strict=False))
+    words = [Words(axis - 6, top - 5, grid.corner, "axis", "end")]
+    words += [Words(x + widths[at] / 2, top - 5, grid.columns[at], "axis", "middle") for at, x in places]
+    boxes = []
+    for index, (label, cells) in enumerate(grid.rows):
+        y = top + index * _HEIGHT
+        words.append(Words(axis - 6, y + _HEIGHT / 2 + 0.35 * SIZES["axis"], label, "axis", "end"))
+        boxes += [Box(x, y, widths[at], _HEIGHT, cells[at]) for at, x in places]
+    return Block(lefts[-1], top + len(grid.rows) * _HEIGHT, boxes, words)
+
+
+def _widths(grids: Sequence[Grid]) -> list[float]:
+    """Alike, so that a matrix looks like one; only a cell that several lanes hold makes its column wider."""
+    labels = [
+        [label for grid in grids for label in (grid.columns[at], *(cells[at].label for _, cells in grid.rows))]
+        for at in range(len(grids[0].columns))
+    ]
+    plain = max(_width(label, "label") for column in labels for label in column if "+" not in label)
+    padding = _PADDING + 8 * any(cell.opens or cell.closes for grid in grids for cell in grid.cells)
+    return [float(round(padding + max(plain, *(_width(label, "label") for label in column)))) for column in labels]
+
+
+def _width(words: str, style: str) -> float:
+    """About the most that the words take in any sans-serif font."""
+    return SIZES[style] * sum(0.34 if each in _NARROW else 0.64 if each.isdigit() else 0.56 for each in words)
+
+
+def _lines(lines: Sequence[str], style: str) -> Block:
+    step = SIZES[style] * _LINE
+    words = [Words(0, SIZES[style] + index * step, line, style) for index, line in enumerate(lines)]
+    return Block(max((_width(line, style) for line in lines), default=0), len(lines) * step, words=words)
+
+
+def flow(blocks: Sequence[Block]) -> Block:
+    """Two by two where there is room for it, else one below the other."""
+    across = 2 if max(block.width for block in blocks) <= (_WIDEST - _GAP) / 2 else 1
+    rows = []
+    for at in range(0, len(blocks), across):
+        places = zip(blocks[at : at + across], (0, blocks[at].width + _GAP), strict=False)
+        rows.append(_union((block, x, 0) for block, x in places))
+    return _below(rows, _GAP)
+
+
+def _below(blocks: Sequence[Block], gap: float) -> Block:
+    starts = accumulate((block.height + gap for block in blocks), initial=0.0)
+    return _union((block, 0, y) for block, y in zip(blocks, starts, strict=False))
+
+
+def _union(blocks: Iterable[tuple[Block, float, float]]) -> Block:
+    """Blocks, all moved to the right and down by so much, as one."""
+    boxes, words, right, bottom = [], [], 0.0, 0.0
+    for (width, height, some, lines), x, y in blocks:
+        boxes += [Box(box.x + x, box.y + y, *box[2:]) for box in some]
+        words += [Words(each.x + x, each.y + y, *each[2:]) for each in lines]
+        right, bottom = max(right, width + x), max(bottom, height + y)
+    return Block(right, bottom, boxes, words)

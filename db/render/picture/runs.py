@@ -1,0 +1,188 @@
+"""Elements that only count on, joined into runs, and what repeats in a table, so that a part can stand for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import sub
+from typing import NamedTuple
+
+from ...layout.fragment import Fragment
+
+
+class Run(NamedTuple):
+    """Elements of one lane and register, slots first to last, and the cells they hold."""
+
+    lane: int
+    reg: int
+    slots: tuple[int, int]
+    rows: tuple[int, int]
+    cols: tuple[int, int]
+
+    @property
+    def window(self) -> bool:
+        """Whether each of its slots can stand for any of its columns."""
+        width = self.cols[1] - self.cols[0]
+        return width > 0 and width != self.slots[1] - self.slots[0]
+
+
+#: What one cell of a table holds, all cells in lines, and first and last of the rows or columns that were joined.
+Cells = list[Run]
+Table = list[list[Cells]]
+Spans = Sequence[tuple[int, int]]
+
+
+@lru_cache(16)
+def matrices(fragment: Fragment) -> dict[int, Table]:
+    """The matrix of each computation, with all elements that can stand for a cell in it. Nobody changes it."""
+    rows, cols = fragment.dimensions
+    held: dict[int, dict[tuple[int, int], Cells]] = {}
+    for lane, reg, slot, row, first, last, computation in fragment.tuples():
+        mine = held.setdefault(computation, {})
+        run = Run(lane, reg, (slot, slot), (row, row), (first, last))
+        for col in range(first, last + 1):
+            mine.setdefault((row, col), []).append(run)
+    return {
+        number: [[held[number].get((row, col), []) for col in range(cols)] for row in range(rows)]
+        for number in sorted(held)
+    }
+
+
+def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
+    """Join neighbouring columns in which every line of every table counts on, or holds the same.
+
+    The tables have equally many columns, which stay under each other. Only columns are joined of which ``within``, if
+    it is given, has the same number.
+    """
+    spans: list[tuple[int, int]] = []
+    merged: Table = []
+    for index, column in enumerate(turned([line for table in tables for line in table])):
+        beside = index > 0 and (not within or within[index] == within[index - 1])
+        joined = _together(merged[-1], column) if beside else None
+        if joined is None:
+            spans.append((index, index))
+            merged.append(column)
+        else:
+            spans[-1] = (spans[-1][0], index)
+            merged[-1] = joined
+    lines = iter(turned(merged))
+    return spans, [[next(lines) for _ in table] for table in tables]
+
+
+def join_rows(tables: Sequence[Table]) -> tuple[Spans, list[Table]]:
+    """The same downwards for tables of equally many rows, unless columns were joined: a run goes one way."""
+    if any(run.cols[0] != run.cols[1] for table in tables for line in table for cell in line for run in cell):
+        return [(index, index) for index in range(len(tables[0]))], list(tables)
+    spans, joined = join_columns([turned(table) for table in tables])
+    return spans, [turned(table) for table in joined]
+
+
+def turned(table: Table) -> Table:
+    """The table with its columns as lines."""
+    return [list(line) for line in zip(*table, strict=True)]
+
+
+def _together(left: list[Cells], right: list[Cells]) -> list[Cells] | None:
+    """Two columns as one, or None where some line does not go on."""
+    column = []
+    for one, other in zip(left, right, strict=True):
+        joined = [_extend(*pair) for pair in zip(one, other, strict=False)]
+        column.append([run for run in joined if run])
+        if not len(one) == len(other) == len(column[-1]):
+            return None
+    return column
+
+
+def _follows(left: Run, right: Run) -> bool:
+    return (left.lane, left.reg, left.slots[1] + 1) == (right.lane, right.reg, right.slots[0])
+
+
+def _extend(left: Run, right: Run) -> Run | None:
+    if left == right:
+        return left
+    if not _follows(left, right):
+        return None
+    same = (left.rows, left.cols) == (right.rows, right.cols)
+    across = left.rows == right.rows and right.cols[0] == left.cols[1] + 1 and right.cols[0] == right.cols[1]
+    down = left.cols == right.cols and right.rows[0] == left.rows[1] + 1
+    if not (same or across or down):
+        return None
+    slots, rows, cols = ((one[0], other[1]) for one, other in zip(left[2:], right[2:], strict=True))
+    return left._replace(slots=slots, rows=rows, cols=cols)
+
+
+def join_slots(runs: Iterable[Run]) -> Cells:
+    """The slots that can stand for one cell, those of one register as one run."""
+    joined: list[Run] = []
+    for run in runs:
+        if joined and _follows(joined[-1], run):
+            joined[-1] = joined[-1]._replace(slots=(joined[-1].slots[0], run.slots[1]))
+        else:
+            joined.append(run)
+    return joined
+
+
+def span_words(span: tuple[int, int]) -> str:
+    """``3``, or ``0-3``."""
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}-{span[1]}"
+
+
+class Shift(NamedTuple):
+    """How far what is held moves from one part of a table to the next, in every part alike."""
+
+    lane: int
+    reg: int
+    slot: int
+    row: int
+    col: int
+
+
+def repeat(tables: Sequence[Table], lanes: int = 1) -> tuple[int, list[Shift]] | None:
+    """How many lines repeat in all tables, which have equally many, and the shift in each; None where nothing does.
+
+    A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
+    """
+    lines = len(tables[0])
+    for step in range(1, lines // 2 + 1):
+        if lines % step:
+            continue
+        shifts = [shift for table in tables if (shift := _shift(table, step))]
+        if len(shifts) == len(tables) and not any(shift.lane % lanes for shift in shifts):
+            return step, shifts
+    return None
+
+
+def _shift(table: Table, step: int) -> Shift | None:
+    """The one shift that takes every line to the line ``step`` below it."""
+    first = None
+    for line, below in zip(table, table[step:], strict=False):
+        for one, other in zip(line, below, strict=True):
+            if len(one) != len(other):
+                return None
+            for before, after in zip(one, other, strict=True):
+                shift = tuple(map(sub, _flat(after), _flat(before)))
+                if shift != (first or shift):
+                    return None
+                first = shift
+    if first is None or first[2::2] != first[3::2]:
+        return None
+    return Shift(first[0], first[1], *first[2::2])
+
+
+def _flat(run: Run) -> tuple[int, ...]:
+    return run.lane, run.reg, *run.slots, *run.rows, *run.cols
+
+
+def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
+    """What is left out when only the first ``step`` lines are shown, rows, columns, lanes or registers.
+
+    >>> in_words("row", 16, 64, Shift(lane=32, reg=0, slot=0, row=16, col=0))
+    'Rows 16-63 repeat rows 0-15: with every 16 rows the lane is 32 higher.'
+    """
+    first, each = (f"{kind}s 0-{step - 1}", f"{step} {kind}s") if step > 1 else (f"{kind} 0", kind)
+    by_name = zip(("lane", "register", "slot", "row", "column"), shift, strict=True)
+    moves = [
+        f"the {name} is {abs(by)} {'higher' if by > 0 else 'lower'}" for name, by in by_name if by and name != kind
+    ]
+    moved = " and ".join(moves) or "nothing changes"
+    return f"{kind.title()}s {step}-{lines - 1} repeat {first}: with every {each} {moved}."

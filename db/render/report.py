@@ -1,0 +1,545 @@
+"""What a check, a comparison and a list of defects say: blocks for whoever reads, JUnit XML and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..compare.crosscheck import Check, Comparison, Finding
+from ..compare.defect import Defect, Report, cell_words
+from ..compare.verdict import Result, Verdict
+from ..errors import LanemapError
+from ..isa.instructions import Key, name_of
+from ..isa.listing import grouped
+from ..layout.fragment import Fragment, Source
+from ..store.columns import table
+from ..store.reader import Rows
+from . import blocks
+from .blocks import Block, Details, Image, Listing, Passage, Title, facts
+from .facts import where
+from .notation import NOTATIONS, express
+from .picture import compose
+
+#: How many elements of a fragment that differs a report lists, unless it is asked for all.
+_FIRST = 8
+#: How many fragments of one operand that nobody judges are named one by one.
+_FEW = 3
+#: So many fragments that differ are drawn; of the others the elements are listed.
+_DRAWN = 12
+#: What a corrected layout is written in where the library's own notation is not known or cannot express it.
+_NOTATIONS = ("python", "ptx-formula")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fragments of which the same is said: they differ in type alone, and may differ alike from several sources."""
+
+    left: Source
+    rights: Sequence[str]
+    results: Sequence[Result]
+
+    @property
+    def first(self) -> Result:
+        """One of them, to show."""
+        return self.results[0]
+
+    @property
+    def name(self) -> str:
+        """The fragments."""
+        return name_of([each.key for each in self.results])
+
+    @property
+    def sides(self) -> str:
+        """What is compared."""
+        *most, last = self.rights
+        return f"{self.left.name} against " + (f"{', '.join(most)} and {last}" if most else last)
+
+
+def groups(comparisons: Iterable[Comparison], verdict: Verdict) -> list[Group]:
+    """The fragments of a verdict, those of which the same is said together; what no erratum explains first."""
+    there = [(each, result) for each in comparisons for result in each.results if result.verdict is verdict]
+
+    def right(comparison: Comparison, result: Result) -> str:
+        judged = comparison.right.kind == "evidence" and result.right
+        return str(result.right.source) if judged and result.right else comparison.right.name
+
+    def but_for_type(pair: tuple[Comparison, Result]) -> tuple[object, ...]:
+        comparison, each = pair
+        return comparison.left.name, right(*pair), each.key._replace(type=""), each.words, each.known
+
+    def but_for_right(pairs: Sequence[tuple[Comparison, Result]]) -> tuple[object, ...]:
+        comparison, first = pairs[0]
+        digests = ((each.key, each.left and each.left.digest, each.right and each.right.digest) for _, each in pairs)
+        return comparison.left.name, first.words, first.known, tuple(digests)
+
+    found = [
+        Group(alike[0][0][0].left, [right(*pairs[0]) for pairs in alike], [each for _, each in alike[0]])
+        for alike in grouped(grouped(there, but_for_type).values(), but_for_right).values()
+    ]
+    return sorted(found, key=lambda group: group.first.known is not None)
+
+
+def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False) -> Iterator[Block]:
+    """The report of a check, or of a comparison.
+
+    Args:
+        check: what ``diff`` or ``check`` found.
+        everything: list every element that differs, where a report otherwise lists the first few and counts the rest.
+        matrix: of a check, count the verdicts of each two sources, too, and say what one of two lacks.
+    """
+    whole = bool(check.sources)
+    yield Title("Cross-check", 1)
+    yield Passage(verdict(check), "disagreed" if check.unexplained else "agreed")
+    if whole:
+        yield Listing(_standing(check))
+        yield from _findings(check.findings, known=False)
+    counts = _matrix(check.comparisons)
+    if whole and matrix:
+        yield from (Title("Comparisons"), Listing(counts))
+    for left, right, *numbers in counts.rows if not whole else ():
+        said = (f"{number} {name}" for number, name in zip(numbers, counts.columns[2:], strict=True) if number)
+        yield Passage(f"{left} against {right}: {', '.join(said)}")
+    found = groups(check.comparisons, Verdict.DIFFERENT)
+    for number, group in enumerate(found):
+        yield from _different(group, everything, number < _DRAWN)
+    yield from _findings(check.findings, known=True)
+    for kind in (Verdict.RELABELLED, Verdict.REFINED):
+        if alike := groups(check.comparisons, kind):
+            yield Details(str(kind).capitalize(), list(_alike(alike)), open=not whole)
+    if check.unjudged:
+        yield Details("Not judged", list(_unjudged(check, everything)), open=not whole)
+    if (matrix or not whole) and (only := list(_one_sided(check))):
+        yield Details("On one side only", only, open=not whole)
+    sides = [facts(provenance(source)) for source in check.both_sides]
+    yield Details("Provenance", [facts(check.made.items()), *sides])
+
+
+def contents(check: Check) -> str:
+    """The report of a check as elements of a page that has ``blocks.STYLE``."""
+    return blocks.as_html(check_blocks(check))
+
+
+def verdict(check: Check) -> str:
+    """The whole check in one line."""
+    agreed = "disagreed" if check.unexplained else "agreed" if check.compared else "nothing compared"
+    unjudged = sum(map(len, check.unjudged.values()))
+    return f"{agreed}: {_counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
+        f"{check.known} known" + (f", {unjudged} not judged" if unjudged else "")
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _standing(check: Check) -> Rows:
+    """One row for each library or other source: how many of its fragments agree with what is more trusted, and do not.
+
+    A fragment that differs from any is different. It is known where an erratum explains each difference.
+    """
+    of_left = grouped(
+        ((each.left.name, result) for each in check.comparisons for result in each.results if result.compared),
+        lambda pair: (pair[0], pair[1].key),
+    )
+    rows = []
+    for name, sets in grouped(check.sources, lambda source: source.name.partition(":")[0]).items():
+        names = {each.name for each in sets}
+        results = [[each for _, each in pairs] for (left, _), pairs in of_left.items() if left in names]
+        different = sum(any(each.disagrees for each in found) for found in results)
+        known = sum(all(each.known is not None for each in found) for found in results)
+        findings = [each for each in check.findings if each.source in names]
+        unsound = sum(each.known is None for each in findings)
+        rows.append(
+            (
+                f"{name} ({len(sets)} sets)" if len(sets) > 1 else name,
+                sum(len(each.with_rows) for each in sets),
+                *((len(results) - known - different, known, different) if results else (None, None, None)),
+                sum(len(check.unjudged.get(each, ())) for each in names),
+                unsound,
+                len(findings) - unsound,
+            )
+        )
+    columns = ("source", "fragments", "agree", "known", "different", "not judged", "findings", "known findings")
+    return Rows(columns, rows).only(lambda column, values: column in ("agree", "different") or any(values))
+
+
+def _findings(found: Iterable[Finding], *, known: bool) -> Iterator[Block]:
+    """What is wrong in each source by itself, of operands that differ in type alone once."""
+    wanted = (each for each in found if (each.known is not None) is known)
+    alike = grouped(
+        wanted, lambda each: (each.source, each.key and each.key._replace(type=""), each.words, each.known, each.origin)
+    )
+    items: list[Block] = []
+    for (source, _, words, why, origin), group in alike.items():
+        keys = [each.key for each in group if each.key]
+        subject = ", ".join(filter(None, (source, name_of(keys) if keys else "as a whole", origin)))
+        items.append(Passage(f"{subject}: {words}" + (f" (known: {why})" if known else ""), "item"))
+    if items and known:
+        yield Details("Known findings", items)
+    elif items:
+        yield from (Title("Findings"), *items)
+
+
+_VERDICTS = ("identical", "refined", "relabelled", "known", "different", "left only", "right only")
+
+
+def _matrix(comparisons: Sequence[Comparison]) -> Rows:
+    """One row for two sources: how many fragments have each verdict."""
+    rows = []
+    for one in comparisons:
+        counted = Counter("known" if each.known is not None else str(each.verdict) for each in one.results)
+        rows.append((one.left.name, one.right.name, *map(counted.__getitem__, _VERDICTS)))
+    found = Rows(("left", "right", *_VERDICTS), rows)
+    return found.only(lambda name, values: name in ("identical", "different") or any(values))
+
+
+def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
+    result = group.first
+    yield Title(f"{group.sides}: {group.name}", 3)
+    yield Passage(result.words)
+    if result.known:
+        yield Passage(f"known: {result.known}")
+    found = result.difference
+    assert found is not None
+    inside: list[Block] = [
+        Passage(f"{source}: {words}")
+        for source, fragment in ((group.left.name, result.left), (group.rights[0], result.right))
+        if fragment and (words := where(fragment))
+    ]
+    # A cell outside the matrix cannot be drawn.
+    if drawn and not found.out_of_range:
+        inside.append(_picture(result, group.left.name, group.rights[0]))
+    elements, more = _elements(result, everything=everything)
+    inside.append(Listing(elements))
+    inside += [Passage(f"and {more} more elements (--all lists them)")] if more else []
+    yield Details(f"{_counted(found.count, 'element')} of {found.total}", inside, result.known is None, 4)
+
+
+def _picture(result: Result, *names: str) -> Image:
+    """Both sides beside each other, under the names of their sources."""
+    sides = zip((result.left, result.right), names, strict=True)
+    left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
+    return Image(lambda: compose.difference(left, right).image())
+
+
+def _elements(result: Result, *, everything: bool) -> tuple[Rows, int]:
+    """The elements that differ, the first few or all, side by side; and how many are left out."""
+    every = result.difference.elements if result.difference else []
+    shown = every if everything else every[:_FIRST]
+    cells = [cell for _, *both in shown for cell in both if cell]
+    windows, several = any(cell[1] != cell[2] for cell in cells), any(cell[3] > 1 for cell in cells)
+    names = ["row", "col", *["product"] * several]
+    columns = "lane", "reg", "slot", *(f"{side} {name}" for side in ("left", "right") for name in names)
+    rows = []
+    for place, *both in shown:
+        row: list[Any] = [*place]
+        for cell in both:
+            at, col, col_last, computation = cell or (None,) * 4
+            row += [at, f"{col}-{col_last}" if windows and cell else col, *[computation] * several]
+        rows.append(tuple(row))
+    return Rows(columns, rows), len(every) - len(shown)
+
+
+def _alike(found: Sequence[Group]) -> Iterator[Block]:
+    """What is relabelled or refined, and the numbers of each renumbering."""
+    for sides, there in grouped(found, lambda group: group.sides).items():
+        yield Title(sides, 3)
+        yield from (Passage(f"{group.name}: {group.first.words}", "item") for group in there)
+        moved = dict.fromkeys(pair for group in there for pair in group.first.permutations.items())
+        for axis, to in moved:
+            axis_ = axis if axis == "computation" else axis[0].upper() + axis[1:]
+            yield Passage(f"{axis_} 0-{len(to) - 1} of the left is on the right: {' '.join(map(str, to))}")
+
+
+def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
+    """What nobody can judge, by source, with the imports that have it, too; many shapes of one operand together."""
+    having = grouped(
+        ((fragment.key, source.name) for source in check.sources for fragment in source.with_rows), lambda pair: pair[0]
+    )
+    for name, results in check.unjudged.items():
+        for found in grouped(results, lambda each: (each.key.instruction, each.key.role, each.words)).values():
+            first = found[0]
+            lacking = "" if first.words == "not there" else f" ({first.words})"
+            several = list(_but_for_type(found))
+            if len(several) > _FEW and not everything:
+                shapes = _counted(len({each.key.shape for each in found}), "shape")
+                operand = f"{first.key.role} of {first.key.instruction}"
+                yield Passage(f"{name}: {operand}, {len(found)} fragments of {shapes}{lacking}", "item")
+                continue
+            for alike in several:
+                others = [other for _, other in having.get(alike[0].key, ()) if other != name]
+                also = f"; {', '.join(others)} has it, too, and judges nothing" if others else ""
+                yield Passage(f"{name}: {name_of([each.key for each in alike])}{lacking}{also}", "item")
+
+
+def _one_sided(check: Check) -> Iterator[Block]:
+    """What the right side alone has, and in a check also what the left side alone has."""
+    for comparison in check.comparisons:
+        verdicts = [Verdict.RIGHT_ONLY] + [Verdict.LEFT_ONLY] * bool(check.sources)
+        for kind in verdicts:
+            lacking = (comparison.left if kind is Verdict.RIGHT_ONLY else comparison.right).name
+            only = [each for each in comparison.results if each.verdict is kind]
+            for words, results in grouped(only, lambda each: each.words).items():
+                names = [name_of([each.key for each in some]) for some in _but_for_type(results)]
+                place = f"{'not' if words == 'not there' else words} in {lacking}"
+                count = f"{_counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
+                yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
+
+
+def _but_for_type(results: Iterable[Result]) -> Iterable[list[Result]]:
+    return grouped(results, lambda each: (each.key._replace(type=""), each.words)).values()
+
+
+def provenance(source: Source) -> list[tuple[str, str]]:
+    """What a source says of itself, as names and values; of a list, such as all instructions, the length."""
+    found = [("source", source.name), ("kind", source.kind), ("title", source.title)]
+    for name, value in source.provenance.items():
+        inside = value.items() if isinstance(value, Mapping) else [("", value)]
+        for part, each in inside:
+            if each not in (None, "", [], {}):
+                shown = str(len(each)) if isinstance(each, list | Mapping) else str(each)
+                found.append((f"{name} {part}".strip().replace("_", " "), shown))
+    return found
+
+
+def defect_blocks(report: Report) -> Iterator[Block]:
+    """The report of defects: what the newest release still has, then what is fixed, then the libraries looked at."""
+    yield Title("Defects", 1)
+    yield facts(report.made.items())
+    yield Listing(report.summary()) if report.defects else Passage("Nothing wrong was found.")
+    for fixed, found in grouped(report.defects, lambda each: each.fixed).items():
+        if fixed:
+            yield Title("Fixed")
+        for each in found:
+            yield Title(each.title, 2 + fixed)
+            yield facts(each.facts)
+            if (wrong := each.result.difference) and not wrong.out_of_range:
+                judge = each.first.agreeing[0][0].name if each.first.agreeing else ""
+                yield _picture(each.result, each.source.name, judge)
+            yield from _correction(each)
+    if report.looked:
+        yield Title("What was looked at")
+        rows = [(each.name, each.version, each.looked, each.found) for each in report.looked]
+        yield Listing(Rows(("library", "version", "looked at by", "found"), rows))
+
+
+def _correction(defect: Defect) -> Iterator[Block]:
+    """The lines as they are and as they must be; of what nobody has looked at, and of documents, the true layout."""
+    known = defect.evidence
+    if known.after:
+        yield from (Passage("As it is:"), Passage(known.before, "code", known.language))
+        yield from (Passage("As it must be:"), Passage(known.after, "code", known.language))
+    elif (not known.name or defect.source.kind == "document") and (true := corrected(defect)):
+        name, text = true
+        yield from (Passage(f"As it is true ({name}):"), Passage(text, "code", NOTATIONS[name].language))
+
+
+def issue_blocks(defect: Defect) -> Iterator[Block]:
+    """A defect as the text of an issue for its library, to be sent as it is."""
+    known, said = defect.evidence, dict(defect.facts)
+    yield Title(known.title or defect.title, 1)
+    yield facts((label, said[label]) for label in ("fixed", "where", "releases", "confirmed") if label in said)
+    parts = (each.strip(". ") for each in (defect.words, known.reason, said.get("effect", "")))
+    yield Passage(" ".join(f"{each[0].upper()}{each[1:]}." for each in parts if each))
+    if shown := defect.examples[:_FEW]:
+        columns = ("lane", "register", "slot", "as claimed", "as it is true")
+        rows = [(*place, cell_words(one), cell_words(other)) for place, one, other in shown]
+        yield from (Passage("For example:"), Listing(Rows(columns, rows)), Passage(f"True by: {defect.proof}"))
+    if known.reproduction:
+        yield from (Passage("To reproduce:"), Passage(known.reproduction, "code", known.language))
+        yield from (Passage("It prints:"), Passage(known.prints, "code")) if known.prints else ()
+    if "correction" in said:
+        yield Passage(said["correction"])
+    yield from _correction(defect)
+
+
+def corrected(defect: Defect) -> tuple[str, str] | None:
+    """The true layout as the library writes layouts, if it can: the name of the notation, and the text."""
+    true = defect.result.right
+    own = "ptx-formula" if defect.source.kind == "document" else str(defect.source.provenance.get("notation"))
+    for name in (own, *_NOTATIONS):
+        if true is not None and name in NOTATIONS:
+            try:
+                return name, express(name, true)
+            except LanemapError:
+                continue
+    return None
+
+
+_CELL = ("row", "col", "col_last", "computation")
+_ELEMENT = ("lane", "reg", "slot", *(f"{side}_{name}" for side in ("left", "right") for name in _CELL))
+
+
+def check_json(check: Check) -> str:
+    """One object with ``agree``, counts, ``made``, ``sources``, ``findings`` and ``comparisons``: all of it."""
+
+    def key(key: Key | None) -> dict[str, Any]:
+        return key._asdict() if key else dict.fromkeys(Key._fields)
+
+    def told(source: Source) -> dict[str, Any]:
+        short = {name: value for name, value in source.provenance.items() if name != "instructions"}
+        return {**short, "kind": source.kind, "title": source.title}
+
+    def result(each: Result) -> dict[str, Any]:
+        differs = each.difference if each.verdict is Verdict.DIFFERENT else None
+        none = (None,) * len(_CELL)
+        return {
+            **key(each.key),
+            "verdict": each.verdict.value,
+            "words": each.words,
+            "known": each.known,
+            "narrower": each.narrower,
+            "permutations": {axis: list(permutation) for axis, permutation in each.permutations.items()},
+            "elements": [
+                dict(zip(_ELEMENT, (*place, *(left or none), *(right or none)), strict=True))
+                for place, left, right in (differs.elements if differs else [])
+            ],
+        }
+
+    report = {
+        "agree": check.unexplained == 0,
+        "compared": check.compared,
+        "unexplained": check.unexplained,
+        "known": check.known,
+        "unjudged": sum(map(len, check.unjudged.values())),
+        "made": dict(check.made),
+        "sources": {each.name: len(each.with_rows) for each in check.sources},
+        "findings": [
+            {"source": each.source, **key(each.key), "words": each.words, "known": each.known}
+            for each in check.findings
+        ],
+        "comparisons": [
+            {
+                "left": each.left.name,
+                "right": each.right.name,
+                "provenance": {"left": told(each.left), "right": told(each.right)},
+                "compared": each.compared,
+                "fragments": [result(one) for one in each.results],
+            }
+            for each in check.comparisons
+        ],
+    }
+    return json.dumps(report, indent=1) + "\n"
+
+
+def defects_json(report: Report) -> str:
+    """One object with ``made`` and a list ``defects``, each with its facts, the true layout and all its elements."""
+    found = []
+    for each in report.defects:
+        name, text = corrected(each) or (None, None)
+        found.append({**each.record(), "corrected": {"notation": name, "text": text} if text else None})
+    return json.dumps({"made": dict(report.made), "defects": found}, indent=1) + "\n"
+
+
+def check_junit(check: Check, *, everything: bool = False) -> str:
+    """JUnit XML: a suite for each source and for each two, a case for each fragment; of ``diff`` for those of the left.
+
+    A fragment that differs is a failure; one that only the left side has is skipped.
+    """
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+    clean = blocks.clean
+    root = Element("testsuites", name=f"lanemap: {verdict(check)}")
+
+    def suite(title: str, cases: int, failures: int, skipped: int) -> Element:
+        counts = {"tests": str(cases), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+        return SubElement(root, "testsuite", {"name": clean(title), "time": "0", **counts})
+
+    def case(suite: Element, classname: str, name: str) -> Element:
+        return SubElement(suite, "testcase", classname=clean(classname), name=clean(name), time="0")
+
+    for source in check.sources:
+        found = [each for each in check.findings if each.source == source.name]
+        wrong = sum(each.known is None for each in found)
+        part = suite(f"structure of {source.name}", max(1, len(found)), wrong, 0)
+        if not found:
+            case(part, source.name, "every fragment")
+        for finding in found:
+            subject = ", ".join(filter(None, (str(finding.key or "as a whole"), finding.origin)))
+            shown = case(part, source.name, subject)
+            if finding.known is None:
+                SubElement(shown, "failure", message=clean(finding.words), type="structure")
+    for comparison in check.comparisons:
+        results = [each for each in comparison.results if check.sources or each.left]
+        failed, skipped = sum(each.disagrees for each in results), sum(not each.compared for each in results)
+        part = suite(f"{comparison.left.name} against {comparison.right.name}", len(results), failed, skipped)
+        for each in results:
+            shown, words = case(part, f"{each.key.instruction} {each.key.shape}", str(each.key)), clean(each.words)
+            if not each.compared:
+                SubElement(shown, "skipped", message=f"{each.verdict}: {words}")
+            elif each.disagrees:
+                rows, more = _elements(each, everything=everything)
+                failure = SubElement(shown, "failure", message=words, type="different")
+                failure.text = "\n" + table(rows) + (f"and {more} more elements\n" if more else "")
+            elif each.verdict is not Verdict.IDENTICAL:
+                SubElement(shown, "system-out").text = f"{each.verdict}: {words}"
+    indent(root)
+    return tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def check_annotations(check: Check) -> str:
+    """Annotations of a workflow on GitHub: what is wrong on the left, on the line of the function that says it."""
+
+    def annotation(kind: str, fragment: Fragment | None, title: str, words: str) -> str:
+        named = re.fullmatch(r"(.+):(\d+) .+", (fragment and fragment.citation.origin) or "")
+        place = {"file": named[1], "line": named[2]} if named else {}
+        told = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in (place | {"title": title}).items())
+        return f"::{kind} {told}::{_escaped(words)}\n"
+
+    lines = [
+        annotation("error", each.first.left, each.name, f"{each.sides}: {each.first.words}")
+        for each in groups(check.comparisons, Verdict.DIFFERENT)
+        if each.first.known is None
+    ]
+    for name, found in check.unjudged.items():
+        words = f"nothing that {name} was compared with has rows of it"
+        lines += [annotation("warning", each.left, str(each.key), words) for each in found]
+    return "".join(lines)
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+
+
+#: The formats of a check.
+FORMATS = ("table", "markdown", "json", "html", "junit", "github")
+_WRITERS = {"markdown": blocks.as_markdown, "html": blocks.as_page}
+
+
+def _checked(check: Check, form: str = "table", *, everything: bool = False, matrix: bool = False) -> str:
+    """The report as text, in one of ``FORMATS``. See ``check_blocks``."""
+    if form == "json":
+        return check_json(check)
+    if form == "junit":
+        return check_junit(check, everything=everything)
+    if form == "github":
+        return check_annotations(check)
+    found = check_blocks(check, everything=everything, matrix=matrix)
+    if form == "table":
+        return blocks.as_text(found, everything=everything)
+    return _WRITERS[form](found)
+
+
+def _reported(report: Report, form: str = "markdown") -> str:
+    """The report as text: ``markdown``, ``html``, ``json``, or ``issue``: one text for each defect, to be sent.
+
+    Raises:
+        LanemapError: there is no such format.
+    """
+    if form == "json":
+        return defects_json(report)
+    if form == "issue":
+        return "\n---\n\n".join(blocks.as_markdown(issue_blocks(each)) for each in report.defects)
+    if form not in _WRITERS:
+        raise LanemapError(f"defects are reported as {', '.join(_WRITERS)}, json, issue, not as {form!r}", "format")
+    return _WRITERS[form](defect_blocks(report))
+
+
+# What compares knows nothing of how it looks: that is added here.
+Check.report, Report.report = _checked, _reported
+Check._repr_html_ = lambda check: blocks.as_element(check_blocks(check))
+Report._repr_html_ = lambda report: blocks.as_element(defect_blocks(report))

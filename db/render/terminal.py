@@ -1,0 +1,89 @@
+"""A fragment on the terminal: what is said of it, then its grids, coloured by lane where the terminal can."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ..layout.fragment import Fragment
+from .facts import facts
+from .picture.formats import ink, shade
+from .picture.grid import Grid, View, by_element, by_lane
+
+
+def describe(fragment: Fragment, width: int | None) -> Iterator[str]:
+    """What the source says of the fragment, as lines; its formula no wider than a terminal."""
+    said = facts(fragment)
+    yield said.pop("operand")
+    formula = said.pop("formula", "")
+    yield from (f"{label + ':':<10}{text}" for label, text in said.items())
+    if formula:
+        yield from ("", *narrowed([f"    {line}" for line in formula.splitlines()], width))
+
+
+def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
+    """The lines of a formula, no wider than a terminal: first without what puts its conditions below each other."""
+    if width is None or max(map(len, formula)) <= width:
+        return list(formula)
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    close = (re.sub(r"(?<=\S) {3,}", "  ", line) for line in formula)
+    return [part for line in close for part in textwrap.wrap(line, width, subsequent_indent=" " * 8, **options) or [""]]
+
+
+def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, whole: bool = False) -> None:
+    """Print each fragment, one after the other, ``by`` element or by lane."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for index, fragment in enumerate(fragments):
+        if index:
+            console.print()
+        for line in describe(fragment, width):
+            formula = line.startswith(" ")
+            console.print(line if formula else _wrapped(line, console.width), soft_wrap=True)
+        if not fragment.has_rows:
+            console.print("\nno rows: the document only draws this one")
+            continue
+        view = View(whole=whole)
+        grids = [by_lane(fragment, view)] if by == "lane" else [grid for (grid,) in by_element([fragment], view)]
+        print_grids(grids, console)
+
+
+def _wrapped(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+
+
+def print_grids(grids: Sequence[Grid], console: Console) -> None:
+    """Print the grids, in as many strips of columns as the width of the terminal needs, and their notes."""
+    for grid in grids:
+        margin = max(len(grid.corner), *(len(name) for name, _ in grid.rows))
+        widths = [
+            1 + max(len(name), *(len(cells[at].label) for _, cells in grid.rows))
+            for at, name in enumerate(grid.columns)
+        ]
+        for number, strip in enumerate(grid.cut(widths, console.width - margin - 1)):
+            console.print()
+            if grid.title and not number:
+                console.print(Text(grid.title, style="bold"))
+            for line in _lines(grid, strip, margin, widths):
+                console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        if grid.notes:
+            console.print()
+        for words in grid.notes:
+            console.print(_wrapped(words, console.width), soft_wrap=True)
+
+
+def _lines(grid: Grid, strip: range, margin: int, widths: Sequence[int]) -> Iterator[Text]:
+    header = "".join(grid.columns[at].rjust(widths[at]) for at in strip)
+    yield Text(f"{grid.corner:>{margin}} {header}", style="bold")
+    for name, cells in grid.rows:
+        line = Text(f"{name:>{margin}} ")
+        for at in strip:
+            label, lane = cells[at].label, cells[at].lane
+            fill = "" if lane is None else shade(lane)
+            line.append(" " * (widths[at] - len(label)))
+            line.append(label, style=f"#{ink(fill)} on #{fill}" if fill else "")
+        yield line

@@ -1,0 +1,1 @@
+"""Where layouts are kept: SQLite, PostgreSQL, files."""

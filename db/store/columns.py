@@ -1,0 +1,159 @@
+"""Rows as text in columns, for reading."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from html import escape
+from itertools import zip_longest
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from ..errors import printable
+from .reader import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def plain(value: Any) -> str | int | float | None:
+    """A value as text and JSON can hold it: bytes in hexadecimal, whole decimals as numbers, the rest as it is said."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Decimal) and value.is_finite() and abs(value) < 1 << 63:
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def table(rows: Rows, room: int | None = None) -> str:
+    """Columns under their names, two spaces apart, numbers to the right. A missing value is empty.
+
+    Where lines would be longer than ``room``, columns with one value in all rows are said once above the others, then
+    text is broken between words. Where that is not enough, each row becomes a paragraph with a line for each column.
+    """
+    columns = [
+        _Column(
+            printable(name),
+            ["" if value is None else printable(str(plain(value))) for value in values],
+            to_right=bool(values) and all(isinstance(value, int | float | None) for value in values),
+        )
+        for name, values in zip(rows.columns, rows.by_column(), strict=True)
+    ]
+    if room is None or _width([each.width for each in columns]) <= room:
+        return "".join(_lines(columns, [each.width for each in columns]))
+    above: list[str] = []
+    below = list(columns)
+    alike = sorted(
+        (each for each in columns if len(each.texts) > 1 and len(set(each.texts)) == 1), key=lambda each: each.width
+    )
+    while alike and len(below) > 1 and _width([each.least for each in below]) > room:
+        constant = alike.pop()
+        above.append(f"{constant.name}: {constant.texts[0]}")
+        below.remove(constant)
+    if _width([each.least for each in below]) > room:
+        return "\n".join("".join(_paragraph(columns, at, room)) for at in range(len(rows.rows)))
+    said = [line + "\n" for each in above for line in _broken(each, room)]
+    widths = [each.width for each in below]
+    while _width(widths) > room:  # the widest is narrowed first
+        wide = [at for at, each in enumerate(below) if widths[at] > each.least]
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return "".join([*said, "\n" * bool(said), *_lines(below, widths)])
+
+
+def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
+    """Lines and tables one below the other, with a blank line before and after each table.
+
+    A line that is longer than ``room``, or 80, goes on below its own words, to the right of its label.
+    """
+    written = []
+    for part in parts:
+        if isinstance(part, str):
+            label = re.match(r"[A-Za-z]+( \d+)?: *|  +", part)
+            indent = " " * len(label[0] if label else "")
+            written += textwrap.wrap(
+                part, room or 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+        else:
+            written += ["", *table(part, room).splitlines(), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(written)).strip("\n")
+
+
+class Told(ABC):
+    """An answer that says itself: the same in a terminal and in a notebook, and as rows for programs."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[str | Rows]:
+        """What it says: lines, and tables below them."""
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """All of it as rows."""
+
+    def text(self, room: int | None = None) -> str:
+        """What it says, in lines no longer than ``room``."""
+        return report(self.parts(), room)
+
+    def frame(self) -> pd.DataFrame:
+        """All of it as a frame."""
+        return self.rows().frame()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What it says, in a notebook."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+#: How many lines a text is broken into at most.
+_TALLEST = 6
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    name: str
+    texts: Sequence[str]
+    to_right: bool
+
+    @property
+    def width(self) -> int:
+        """As wide as its texts."""
+        return max(map(len, (self.name, *self.texts)))
+
+    @property
+    def least(self) -> int:
+        """Not narrower than its longest word, nor so narrow that a text takes many lines."""
+        texts = self.name, *self.texts
+        return max(max(len(text) // (_TALLEST - 1), *map(len, text.split())) for text in texts if text)
+
+
+def _width(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _lines(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[str]:
+    for texts in zip(*([each.name, *each.texts] for each in columns), strict=True):
+        parts = (_broken(text, width) for text, width in zip(texts, widths, strict=True))
+        for part in zip_longest(*parts, fillvalue=""):
+            cells = zip(part, widths, columns, strict=True)
+            line = "  ".join(text.rjust(width) if each.to_right else text.ljust(width) for text, width, each in cells)
+            yield line.rstrip() + "\n"
+
+
+def _paragraph(columns: Sequence[_Column], at: int, room: int) -> Iterator[str]:
+    margin = 2 + max(len(each.name) for each in columns)
+    for each in columns:
+        for number, text in enumerate(_broken(each.texts[at], max(room - margin, margin))):
+            yield f"{'' if number else each.name:<{margin}}{text}".rstrip() + "\n"
+
+
+def _broken(text: str, width: int) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

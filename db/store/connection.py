@@ -1,0 +1,451 @@
+"""Connections to read: to a file of SQLite and to PostgreSQL; which of both a database is, and in which state.
+
+SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ..errors import LanemapError, UnavailableError
+from .location import MIGRATED, SCHEMA_VERSION, Location
+from .reader import RESTORE, STATE, Reader, Rows, Value, collected, sql_words, too_long
+
+
+def connect(location: Location) -> Reader:
+    """Open a database that exists."""
+    return FileReader(location) if location.file is not None else ServerReader(location)
+
+
+def state(location: Location) -> str | None:
+    """The digest of the program that the shipped sources were built by.
+
+    None where there is no database yet, or one that an older version made, whose sources ``store.ship`` takes over.
+
+    Raises:
+        LanemapError: it was made by a later version of Lanemap, or is not a Lanemap database.
+    """
+    if location.file is not None and not there(location.file):
+        return None
+    with closing(connect(location)) as reader, reader.snapshot():
+        if not reader.select(_HAS_META[location.file is None], {}).rows:
+            return None
+        found = reader.select("SELECT * FROM meta", {})
+        meta = dict(found.rows) if found.columns == ("key", "value") else {}
+    if not {"schema", "shipped"} <= {*meta}:
+        raise LanemapError(f"{location} is not a Lanemap database, though it has a table meta: name another database")
+    if meta["schema"] in MIGRATED:
+        return None
+    if meta["schema"] != str(SCHEMA_VERSION):
+        raise LanemapError(
+            f"{location} was made by another version of Lanemap (schema {meta['schema']}, this one has "
+            f"{SCHEMA_VERSION}): name another database, or move this one away and run the command again"
+        )
+    return str(meta["shipped"])
+
+
+_HAS_META = {
+    False: "SELECT 1 FROM sqlite_schema WHERE name = 'meta'",
+    True: "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'meta'",
+}
+
+_VALUE_BYTES = 1 << 21
+_ROW_BYTES = 1 << 23
+_TOO_LARGE = "a row is too large: "
+_PATIENCE = 60.0
+
+
+class _OpenFile(sqlite3.Connection):
+    """With a number of its own, the inode of its file, and what was seen of that last."""
+
+    number = 0
+    inode: object = None
+    times: object = None
+    version: object = None
+
+    def is_of(self, file: Path) -> bool:
+        """Whether this is what a file is called, and not what was replaced, removed or written over.
+
+        What SQLite writes changes its version. The file is not opened: closing it would take SQLite's locks away.
+        """
+        found = _stat(file)
+        version = self.execute("PRAGMA data_version").fetchone()[0]
+        written = found[1] != self.times
+        same = found[0] == self.inode and (not written or self.version not in (None, version))
+        self.times, self.version = found[1], version
+        return same
+
+
+_NUMBERS = count(1)
+
+
+def _stat(file: Path) -> tuple[object, object]:
+    with suppress(OSError):
+        found = file.stat()
+        return (found.st_dev, found.st_ino), (found.st_mtime_ns, found.st_size)
+    return None, None
+
+
+class FileReader(Reader):
+    """SQLite, opened read-only; an authoriser refuses every statement of a user but queries.
+
+    Where another file takes the place of this one, or is written over it, that one is opened.
+    """
+
+    _watching: _OpenFile | None = None
+    _changes: object = None
+
+    def __init__(self, location: Location) -> None:
+        self._file = location.file or Path()
+        super().__init__(location)
+
+    def close(self) -> None:
+        """See ``Reader``."""
+        super().close()
+        with self._lock:
+            if self._watching:
+                self._watching.close()
+
+    def changes(self) -> Hashable:
+        """See ``Reader``."""
+        with self._lock:
+            try:
+                if self._closed:
+                    return None
+                if self._watching is None or not self._watching.is_of(self._file):
+                    self._watching = self._open()
+                # SQLite counts what other connections have committed.
+                version = self._watching.execute("PRAGMA data_version").fetchone()[0]
+                self._changes = self._watching.number, version
+            except sqlite3.Error as error:
+                if not busy(error):  # a writer was killed: whoever reads next mends it
+                    return object()
+            return self._changes
+
+    def _version(self) -> object:
+        with suppress(OSError):
+            found = self._file.stat()
+            # Times of files go on in steps: what was changed just now may be changed again in the same one.
+            if (found.st_dev, found.st_ino) == self._own.connection.inode and time.time() - found.st_mtime > 1:
+                return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return super()._version()
+
+    def _start(self, idle: Any | None) -> Any:
+        if idle:
+            current = False
+            with suppress(sqlite3.Error):
+                current = idle.is_of(self._file)
+            if not current:
+                idle.close()
+                idle = None
+        connection = idle or self._open()
+        connection.execute("BEGIN")
+
+        def attempt() -> bool:
+            try:
+                # The lock, and with it the snapshot, is taken by the first statement that reads.
+                connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+                    recover(self._file)
+                elif not busy(error):
+                    raise
+                return False
+            return True
+
+        try:
+            wait_for_lock(attempt, self.location)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open(self) -> _OpenFile:
+        recover(self._file)
+        found = _stat(self._file)
+        address = f"{self._file.absolute().as_uri()}?mode=ro"
+        how: dict[str, Any] = {"uri": True, "timeout": 0, "isolation_level": None, "check_same_thread": False}
+        made: _OpenFile = sqlite3.connect(address, factory=_OpenFile, **how)
+        (made.inode, made.times), made.number = found, next(_NUMBERS)
+        return made
+
+    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
+        cursor = connection.execute(statement, parameters)
+        return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
+
+    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
+        def run() -> Rows:
+            cursor = connection.execute(query)
+            return Rows(tuple(column[0] for column in cursor.description or ()), collected(cursor, most))
+
+        limits = {limit: connection.setlimit(limit, value) for limit, value in _LIMITS.items()}
+        connection.set_authorizer(_authorize)
+        try:
+            rows = _interruptible(run, connection.interrupt, seconds)
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+            raise LanemapError(sql_words(str(error))) from None
+        connection.set_authorizer(None)
+        for limit, value in limits.items():
+            connection.setlimit(limit, value)
+        if not rows.columns:
+            raise LanemapError("that is not a query: write a SELECT, as in SELECT * FROM layout LIMIT 5")
+        return rows
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, UnicodeError) as error:
+            damaged = any(words in str(error) for words in ("malformed", "no such", "decode"))
+            raise UnavailableError(
+                f"cannot read {self.location}: {error}: {RESTORE if damaged else 'name another database'}"
+            ) from None
+
+
+def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
+    """Run a query in a thread of its own, so that a limit of time, Ctrl-C and SIGTERM can end it."""
+    results: list[Rows | BaseException] = []
+    done = threading.Event()
+
+    def keep() -> None:
+        try:
+            results.append(run())
+        except BaseException as error:
+            results.append(error)
+        done.set()
+
+    try:
+        # Ctrl-C may come while the thread begins, too.
+        threading.Thread(target=keep, daemon=True).start()
+        if not done.wait(seconds):
+            raise too_long(seconds)
+    finally:
+        # What began just now does not notice the first interruption; what cannot be interrupted is left behind.
+        for _ in range(20):
+            if done.is_set():
+                break
+            interrupt()
+            done.wait(0.05)
+    (result,) = results
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def wait_for_lock(attempt: Callable[[], bool], what: object) -> None:
+    """Repeat an attempt until it succeeds. Waits in Python, where Ctrl-C is noticed, and says so after a second.
+
+    Raises:
+        LanemapError: it did not succeed for a minute.
+    """
+    began = time.monotonic()
+    said = False
+    while not attempt():
+        waited = time.monotonic() - began
+        if waited > _PATIENCE:
+            raise UnavailableError(
+                f"{what} is in use by another program, for more than {_PATIENCE:.0f} s: try again later"
+            )
+        if waited > 1 and not said:
+            from logging import getLogger
+
+            getLogger("lanemap").warning("lanemap: waiting for another program that uses %s", what)
+            said = True
+        time.sleep(0.01 if waited < 1 else 0.1)
+
+
+def busy(error: BaseException | None) -> bool:
+    """Whether SQLite refused because another connection has a lock."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def recover(file: Path) -> None:
+    """Undo what a writer that was killed left half done: a reader that may not write could not.
+
+    Raises:
+        LanemapError: it cannot be undone, or the journal beside the file is of another one.
+    """
+    journal = Path(f"{file}-journal")
+    try:
+        with journal.open("rb") as stream:
+            head = stream.read(8)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise LanemapError(f"cannot read {journal}: {error.strerror}") from None
+    # SQLite writes a header of zeros first, and deletes whatever it finds under this name.
+    if not file.exists() or head not in (b"", bytes(8), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"):
+        raise LanemapError(f"{journal} is not the journal of {file}: move it away, or name another database")
+    with closing(sqlite3.connect(file, timeout=0)) as connection:
+        try:
+            connection.execute("SELECT COUNT(*) FROM sqlite_schema")
+        except sqlite3.Error as error:
+            if not busy(error):
+                raise LanemapError(
+                    f"{file} was left half written and cannot be mended: {error}: name another database"
+                ) from None
+
+
+def there(file: Path) -> bool:
+    """Whether a file holds anything, half done or not."""
+    if file.is_dir():
+        raise LanemapError(f"{file} is a folder: name a file in it, as in {file}/layouts.db")
+    recover(file)
+    return file.exists() and file.stat().st_size > 0
+
+
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_PRAGMAS = {"table_list", "table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "function_list"}
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """Allow queries alone: no writing, and no ATTACH, PRAGMA or VACUUM INTO, which could reach other files."""
+    if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
+        return sqlite3.SQLITE_DENY
+    # A table function such as json_each is declared as if it changed the schema, which SQLite lets no statement do.
+    declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
+    describes = action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS
+    return sqlite3.SQLITE_OK if action in _ALLOWED or declares or describes else sqlite3.SQLITE_DENY
+
+
+_LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: _VALUE_BYTES, sqlite3.SQLITE_LIMIT_COLUMN: 200}
+
+
+class ServerReader(Reader):
+    """PostgreSQL, in read-only transactions that see one state."""
+
+    def changes(self) -> Hashable:
+        """See ``Reader``."""
+        return tuple(self.select(STATE, {}).rows)
+
+    def privilege(self) -> str | None:
+        """See ``Reader``."""
+        powers = self.select(_POWERS, {}).rows
+        return f"the role {powers[0][0]} of {self.location} {powers[0][1]}" if powers else None
+
+    def _start(self, idle: Any | None) -> Any:
+        import psycopg
+
+        if idle is not None:
+            try:
+                idle.execute("SELECT 1")
+            except psycopg.OperationalError:  # the server was started again meanwhile
+                idle.close()
+            else:
+                return idle
+        connection = psycopg.connect(self.location.url or "", connect_timeout=10)
+        connection.read_only = True
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT 1")
+        return connection
+
+    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
+        cursor = connection.execute(_with_psycopg_parameters(statement), parameters)
+        return Rows(tuple(column.name for column in cursor.description), cursor.fetchall())
+
+    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
+        import psycopg
+
+        ends = time.monotonic() + seconds
+        try:
+            _refuse_volatile(connection, query)
+            connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
+            # A cursor on the server takes one query and nothing else. What it takes by itself has its brackets in
+            # pairs, so that it stays in those of the other one, which sends no row that would fill the memory here.
+            with connection.cursor("sql") as cursor:
+                cursor.execute(query)
+            with connection.cursor("sql") as cursor:
+                cursor.execute(_SMALL_ROWS.format(query.rstrip().rstrip(";")))
+                columns = tuple(column.name for column in cursor.description)
+                return Rows(columns, collected(_in_batches(cursor, ends, seconds), most))
+        except psycopg.errors.QueryCanceled:
+            raise too_long(seconds) from None
+        except (psycopg.Error, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            if _TOO_LARGE in reason:
+                reason = f"a row takes more than {_ROW_BYTES >> 20} MB: select fewer columns"
+            raise LanemapError(sql_words(reason)) from None
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            import psycopg
+        except ImportError:
+            raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
+        try:
+            yield
+        except psycopg.Error as error:
+            raise UnavailableError(
+                f"cannot read {self.location}: {self.location.without_secrets(str(error))}"
+            ) from None
+
+
+#: Roles that read more than tables that were granted to them.
+_POWERS = """
+SELECT current_user, 'is a superuser' FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
+UNION ALL SELECT current_user, 'may read files of the server'
+WHERE pg_catalog.pg_has_role(current_user, 'pg_read_server_files', 'USAGE')
+    OR pg_catalog.pg_has_role(current_user, 'pg_execute_server_program', 'USAGE')
+"""
+
+
+def _in_batches(cursor: Any, ends: float, seconds: float) -> Iterator[tuple[Any, ...]]:
+    """Rows of a server, a few first, so that a few large ones are noticed before there are many."""
+    size = 1
+    while rows := cursor.fetchmany(size):
+        yield from rows
+        if time.monotonic() > ends:
+            raise too_long(seconds)
+        size = min(2 * size, 100)
+
+
+@cache
+def _with_psycopg_parameters(statement: str) -> str:
+    return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
+
+
+def _refuse_volatile(connection: Any, query: str) -> None:
+    """Refuse what PostgreSQL itself calls volatile: it writes, or reaches files and other connections.
+
+    Its names are looked for in the whole text: a name in PostgreSQL is spelled in one piece, unless it is escaped. What
+    is not spelled like a word, as an operator, may be part of another one.
+    """
+    text = query.casefold()
+    words = {*_IDENTIFIER.findall(text)}
+    for (name,) in connection.execute(_VOLATILE).fetchall():
+        said = name.casefold()
+        if said in words if _IDENTIFIER.fullmatch(said) else said in text.replace('""', '"'):
+            raise LanemapError(f"sql only reads tables: it does not take {name}, which can do more than that")
+    if re.search(r"\bu&[\"']", text):
+        raise LanemapError("sql only reads tables: it does not take U&, which can do more than that")
+
+
+_IDENTIFIER = re.compile(r"[a-z_\x80-\U0010ffff][a-z0-9_$\x80-\U0010ffff]*")
+
+#: Functions, operators, aggregates and casts that call them, by name.
+_VOLATILE = """
+WITH volatile AS (SELECT oid, proname::text FROM pg_catalog.pg_proc WHERE provolatile = 'v'
+    AND proname NOT IN ('random', 'gen_random_uuid', 'clock_timestamp'))
+SELECT proname FROM volatile
+UNION SELECT oprname FROM pg_catalog.pg_operator JOIN volatile ON oprcode = volatile.oid
+UNION SELECT p.proname FROM pg_catalog.pg_aggregate JOIN pg_catalog.pg_proc AS p ON p.oid = aggfnoid
+    JOIN volatile ON volatile.oid IN (aggtransfn, aggfinalfn, aggcombinefn, aggmtransfn, aggminvtransfn, aggmfinalfn)
+UNION SELECT typname FROM pg_catalog.pg_cast JOIN volatile ON castfunc = volatile.oid
+    JOIN pg_catalog.pg_type ON pg_type.oid = casttarget
+"""
+
+#: The rows of a query. One of more bytes is an error, and not sent.
+_SMALL_ROWS = f"""
+SELECT * FROM ({{}}
+) AS lanemap WHERE CASE WHEN pg_catalog.pg_column_size(lanemap) <= {_ROW_BYTES} THEN true
+    ELSE ('{_TOO_LARGE}' || pg_catalog.pg_column_size(lanemap))::boolean END
+"""  # noqa: S608 - it is a user's query, of which PostgreSQL knows that it is one

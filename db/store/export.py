@@ -1,0 +1,236 @@
+"""The ``layout`` table as Arrow, and its files: Parquet, CSV, Arrow IPC and JSON lines, and datasets of Parquet.
+
+A dataset is a folder with a file for each source and instruction, named hive style. DuckDB, Spark and pandas read it as
+one table and skip the files of sources that a query does not ask for. Parquet and Arrow carry a digest of their values
+in their schema metadata, so that damage is noticed when they come back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import LanemapError
+from ..isa.listing import grouped
+from ..layout.fragment import Element, Fragment, Source, element_type
+from .files import atomically, folder_atomically
+from .reader import COLUMNS, Reader
+
+#: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
+METADATA_KEY = b"lanemap"
+
+#: Key of the schema metadata. It names the way the digest is made: one made in another way needs another key.
+DIGEST_KEY = b"lanemap.digest.1"
+
+#: A column of text: for each row the place of its value, or -1 where it has none. No value stands there twice.
+Codes = tuple[NDArray[np.integer[Any]], Sequence[str]]
+
+#: The columns that are in the names of a dataset's folders, not in its files.
+PARTITIONS = ("source", "instruction")
+
+_NUMBERS = Element._fields
+
+#: The columns of a packed table: the number of a layout, and its elements.
+PACKED = pa.schema([("layout", pa.int32()), *((name, pa.int16()) for name in Element._fields)])
+_TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
+
+
+def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
+    """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
+    metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
+    fragments = [each for each in fragments if each.has_rows]
+    parts = [each.elements.view("<i2").reshape(-1, len(_NUMBERS)) for each in fragments if each.elements is not None]
+    counts = list(map(len, parts))
+    numbers = np.empty((len(_NUMBERS), sum(counts)), np.int32)
+    np.concatenate(parts, out=numbers.T)
+    columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
+    of_row = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
+    for name in _TEXT:
+        text = pa.array([getattr(each, name) for each in fragments], pa.string()).dictionary_encode()
+        columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)
+    columns["selector"] = pa.array([each.selector for each in fragments], pa.int32()).take(of_row)
+    return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
+
+
+def packed_table(source: Source) -> pa.Table:
+    """A source with each distinct layout once, numbered: which fragments have it stands in the metadata."""
+    layouts: dict[str | None, tuple[int, Any]] = {}
+    fragments = []
+    for each in source.with_rows:
+        number, _ = layouts.setdefault(each.digest, (len(layouts), each.elements))
+        fragments.append((each.key, each.registers, each.slots, number))
+    tables = [table for _, table in layouts.values()]
+    rows = np.concatenate([np.empty(0, element_type()), *tables])
+    columns = {"layout": np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])}
+    columns |= {name: rows[name] for name in Element._fields}
+    said = {"name": source.name, "kind": source.kind, "title": source.title, "provenance": source.provenance}
+    header = json.dumps({**said, "fragments": fragments}, separators=(",", ":")).encode()
+    return pa.table(columns, schema=PACKED).replace_schema_metadata({METADATA_KEY: header})
+
+
+def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
+    with reader.snapshot():
+        reader.verify(rows=False)
+        every = reader.select("SELECT name, kind, title, provenance FROM source ORDER BY id", {}).records()
+    described = [
+        {"name": record["name"], "kind": record["kind"], "title": record["title"], **json.loads(record["provenance"])}
+        for record in every
+        if record["name"] in used
+    ]
+    return json.dumps({"lanemap": version, "sources": described}).encode()
+
+
+def digest(texts: Mapping[str, Codes], numbers: Mapping[str, np.ma.MaskedArray[Any, Any]], header: bytes = b"") -> str:
+    """Fingerprint of the values of columns, in whatever order and types the columns are, after that of a header.
+
+    Text is the same for many rows in turn: each run of equal values counts as one, with the row that it ends before.
+    """
+    found = sha256(header)
+    for name, (codes, values) in sorted(texts.items()):
+        short = [sha256(value.encode()).digest()[:8] for value in values]
+        table = np.frombuffer(b"".join([*short, bytes(8)]), "<u8")
+        ends = np.append(np.flatnonzero(codes[1:] != codes[:-1]) + 1, len(codes)).astype("<i8")
+        found.update(f"{name}\0{len(ends)}\0".encode())
+        found.update(table[codes[ends - 1]].data)
+        found.update(ends.data)
+    for name, column in sorted(numbers.items()):
+        found.update(f"{name}\0{len(column)}\0".encode())
+        found.update(np.packbits(np.ma.getmaskarray(column)).data)
+        found.update(np.ascontiguousarray(column.filled(0), "<i4").data)
+    return found.hexdigest()
+
+
+def sealed(table: pa.Table) -> pa.Table:
+    """A table of dictionaries of text and of numbers, with its digest: of a packed one with its metadata."""
+    texts, numbers = {}, {}
+    header = table.schema.metadata[METADATA_KEY] if "layout" in table.column_names else b""
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            texts[name] = (codes, column.dictionary.to_pylist())
+        else:
+            gaps = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else np.ma.nomask
+            numbers[name] = np.ma.MaskedArray(column.fill_null(0).to_numpy(zero_copy_only=False), gaps)
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), DIGEST_KEY: digest(texts, numbers, header)})
+
+
+def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
+    """Parquet, compressed with zstd, text as dictionaries, provenance in the schema metadata."""
+    import pyarrow.parquet as pq
+
+    # Coordinates take their whole range in every row group, so their statistics could never rule one out, and zstd
+    # finds their repetitions without a dictionary. Statistics of text are made again for each batch of values.
+    text = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
+    how: dict[str, Any] = {"use_dictionary": text, "write_statistics": text, "write_batch_size": 1 << 20}
+    table = _sealed(table)
+    metadata = None
+    if "layout" in table.column_names:  # small, and its metadata not a second time in the schema of Arrow
+        how |= {"column_encoding": "DELTA_BINARY_PACKED", "compression_level": 9}
+        table, metadata = table.replace_schema_metadata(None), table.schema.metadata
+    with pq.ParquetWriter(stream, table.schema, compression="zstd", **how) as writer:
+        writer.write_table(table)
+        if metadata:
+            writer.add_key_value_metadata(metadata)
+
+
+def write_arrow(table: pa.Table, stream: IO[bytes], *, piped: bool = False) -> None:
+    """Arrow IPC: the file format (Feather version 2), or the stream format where it goes into a pipe."""
+    table = _sealed(table)
+    make = pa.ipc.new_stream if piped or not stream.seekable() else pa.ipc.new_file
+    with make(stream, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _sealed(table: pa.Table) -> pa.Table:
+    """A table of layouts with its digest; any other one as it is."""
+    return sealed(table) if METADATA_KEY in (table.schema.metadata or {}) else table
+
+
+def write_csv(table: pa.Table, stream: IO[bytes]) -> None:
+    """CSV with a header and nothing else; quotes only where a name needs them."""
+    import pyarrow.csv as csv
+
+    names = pa.concat_arrays([table[name].combine_chunks().dictionary for name in _TEXT]).to_pylist()
+    quoting = "needed" if any(set(name) & set(',"\r\n') for name in names) else "none"
+    stream.write((",".join(table.column_names) + "\n").encode())
+    csv.write_csv(table, stream, csv.WriteOptions(include_header=False, quoting_style=quoting))
+
+
+def write_jsonl(table: pa.Table, stream: IO[bytes]) -> None:
+    """JSON lines: one object per row."""
+    line = "{" + ", ".join(f'"{name}": %s' for name in table.column_names) + "}\n"
+    for batch in table.to_batches(max_chunksize=10_000):
+        columns = [_in_json(column) for column in batch.columns]
+        stream.write("".join(map(line.__mod__, zip(*columns, strict=True))).encode())
+
+
+def _in_json(column: pa.Array) -> list[str]:
+    if not pa.types.is_dictionary(column.type):
+        return ["null" if value is None else str(value) for value in column.to_pylist()]
+    names = [json.dumps(name) for name in column.dictionary.to_pylist()]
+    return ["null" if code is None else names[code] for code in column.indices.to_pylist()]
+
+
+WRITERS: Mapping[str, Callable[[pa.Table, IO[bytes]], None]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "arrow": write_arrow,
+    "jsonl": write_jsonl,
+}
+_ENDINGS = {f".{name}": name for name in WRITERS} | {".feather": "arrow"}
+
+
+def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, version: str) -> None:
+    """Write fragments that have rows. A dataset that is there is replaced when the new one is whole.
+
+    Raises:
+        LanemapError: the folder holds something else, or it cannot be written.
+    """
+    parts = grouped(fragments, lambda each: tuple(str(getattr(each, name)) for name in PARTITIONS))
+    with folder_atomically(folder, "dataset") as made:
+        for values, part in parts.items():
+            table = layout_table(reader, part, version).drop_columns(list(PARTITIONS))
+            # Names are percent-encoded, + too, which is how every reader decodes them.
+            names = (f"{name}={quote(value, safe='')}" for name, value in zip(PARTITIONS, values, strict=True))
+            file = made.joinpath(*names, "part-0.parquet")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as stream:
+                write_parquet(table, stream)
+
+
+def write(
+    reader: Reader,
+    fragments: Sequence[Fragment],
+    output: str | PathLike[str] | IO[bytes] | None,
+    form: str | None,
+    version: str,
+) -> None:
+    """Write the rows of fragments to a file, by its ending if no format is named, a stream, or a dataset's folder.
+
+    Raises:
+        LanemapError: there is no such format, or it cannot be written.
+    """
+    path = Path(output) if isinstance(output, str | PathLike) else None
+    if form == "dataset" and path:
+        write_dataset(reader, fragments, path, version)
+        return
+    if output is None or form == "dataset":
+        raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
+    form = form or (_ENDINGS.get(path.suffix.lower(), "") if path else "")
+    if form not in WRITERS:
+        said = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
+        raise LanemapError(f"{said}: choose from {', '.join(WRITERS)}", "format")
+    table = layout_table(reader, fragments, version)
+    with atomically(Path(output)) if isinstance(output, str | PathLike) else nullcontext(output) as stream:
+        WRITERS[form](table, stream)

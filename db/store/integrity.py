@@ -1,0 +1,124 @@
+"""Whether a database still holds what was written into it. What is damaged is refused, not answered from.
+
+Elements are stored twice: packed, under their sha256, and as rows, of which each mapping has the sum. What is said of a
+fragment has a seal of its own, because a look-up reads few of them. Every table has one in ``meta``: of what a
+statement selects from it. A change of a single value is always noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: Runs a statement.
+Run = Callable[[str], Sequence[tuple[Any, ...]]]
+
+#: Keeps sums within 64 bits. It stands in _SUMS, too.
+_PRIME = 1_000_000_007
+
+#: What the seal of a fragment covers: its columns, the name of its source and the digest of its layout.
+SEALED = (
+    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
+    *("registers", "register_bits", "slots", "slot_bits", "status", "citation", "source", "digest"),
+)
+
+#: What the seals of the tables cover.
+_TABLES = {
+    "source": "SELECT name, kind, title, provenance FROM source ORDER BY id",
+    "fragment": "SELECT seal FROM fragment ORDER BY id",
+    "finding": "SELECT seal, words FROM finding JOIN fragment ON fragment.id = fragment_id ORDER BY finding.id",
+}
+#: Of what only queries in SQL read.
+_ROWS = {
+    "mapping": "SELECT mapping.digest, mapping.registers, mapping.rows_sum, lender.digest FROM mapping"
+    " LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
+    "instruction": "SELECT * FROM instruction ORDER BY name",
+    "form": "SELECT * FROM form ORDER BY mnemonic",
+    "operand": "SELECT * FROM operand ORDER BY mnemonic, role",
+}
+#: Of a file of SQLite: the definitions of all tables, views and indexes.
+_FILE = {"definitions": "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"}
+
+
+def seal(values: Mapping[str, Any]) -> str:
+    """The seal of a fragment, of its columns and the others in ``SEALED``."""
+    return sha256(repr([values[name] for name in SEALED]).encode()).hexdigest()
+
+
+def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
+    """The seals that ``meta`` holds, of what the tables hold now.
+
+    Args:
+        run: runs a statement.
+        file: whether it is a file of SQLite.
+        rows: whether to read that, too, which only queries in SQL read.
+    """
+    statements = _TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
+    return {
+        f"seal of {name}": sha256(repr(list(map(tuple, run(statement)))).encode()).hexdigest()
+        for name, statement in statements.items()
+    }
+
+
+def rows_sum(elements: NDArray[Any]) -> int:
+    """The sum that the rows of a layout have in ``element``."""
+    import numpy as np
+
+    wide: dict[str, NDArray[np.int64]] = {name: elements[name].astype(np.int64) for name in elements.dtype.names or ()}
+    place = 65536 * wide["lane"] + 256 * wide["reg"] + wide["slot"] + 1
+    cell = 65536 * wide["row"] + wide["col"] + 257 * wide["col_last"] + 31 * wide["computation"] + 1
+    return int(np.fmod(place * cell, _PRIME).sum())
+
+
+def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
+    """What is damaged in a database, in words.
+
+    Packed elements are not read: whoever reads them compares them with their digest. With ``rows``, what only queries
+    in SQL read is read, too: the tables ``element``, ``instruction``, ``form`` and ``operand``.
+    """
+    for *values, stored in run(_FRAGMENTS):
+        record = dict(zip(SEALED, values, strict=True))
+        if stored != seal(record):
+            yield f"what is said of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
+    known: dict[str, str] = dict(run("SELECT key, value FROM meta"))
+    for name, found in seals(run, file=file, rows=rows).items():
+        if known.get(name) != found:
+            yield name.replace("seal of", "the table")
+    if file:
+        for part in [""] if rows else [f"({table})" for table in (*_TABLES, "mapping")]:
+            if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":
+                yield " ".join(words.split())
+        if rows and run(_MISTYPED):
+            yield "the type of a row"
+    if rows:
+        sums: dict[int, dict[int, int]] = {}
+        for mapping, register, total in run(_SUMS):
+            sums.setdefault(mapping, {})[register] = int(total)
+        for number, registers, rows_of, expected in run(_MAPPINGS):
+            by_register = sums.get(number if rows_of is None else rows_of, {})
+            if sum(total for register, total in by_register.items() if register < registers) != expected:
+                yield f"the rows of mapping {number}"
+
+
+_OWN = ", ".join(f"fragment.{name}" for name in SEALED[:-2])
+_FRAGMENTS = f"""
+SELECT {_OWN}, source.name, digest, fragment.seal
+FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY fragment.id
+"""  # noqa: S608 - the columns are those above
+_MAPPINGS = "SELECT id, registers, rows_of, rows_sum FROM mapping"
+_SUMS = """
+SELECT mapping_id, reg, SUM((65536 * CAST(lane AS BIGINT) + 256 * reg + slot + 1)
+    * (65536 * CAST(row AS BIGINT) + col + 257 * col_last + 31 * computation + 1) % 1000000007)
+FROM element GROUP BY mapping_id, reg
+"""
+#: To SQLite, which lets a column hold anything, a value that is no number adds like 0.
+_MISTYPED = """
+SELECT 1 FROM element WHERE typeof(lane) <> 'integer' OR typeof(reg) <> 'integer' OR typeof(slot) <> 'integer'
+    OR typeof(row) <> 'integer' OR typeof(col) <> 'integer' OR typeof(col_last) <> 'integer'
+    OR typeof(computation) <> 'integer' LIMIT 1
+"""

@@ -1,0 +1,133 @@
+"""Which database: a file or a server, from an argument, the environment, or the user's data directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import LanemapError, masked
+
+#: Raised by every change of the tables and views. A database of another version is never read.
+SCHEMA_VERSION = 6
+
+#: Versions whose sources are taken over.
+MIGRATED = ("5",)
+
+_RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # % in a password as %40 %3A %2F %3F %23 %25"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A SQLite file, or the address of a PostgreSQL server, which may hold a password.
+
+    ``default``: nobody named one, so it follows the package.
+    """
+
+    file: Path | None
+    url: str | None = field(default=None, repr=False)
+    default: bool = False
+
+    def __str__(self) -> str:
+        """The file, or the host and the name of an address."""
+        if self.file is not None:
+            return str(self.file)
+        from urllib.parse import parse_qs, urlsplit
+
+        parts = urlsplit(self.url or "")
+        host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
+        return f"postgresql://{host}{parts.path}"
+
+    def without_secrets(self, reason: str) -> str:
+        """What the server or its library says, in one line, with nothing of the address but its host and name."""
+        from urllib.parse import parse_qsl, unquote, urlsplit
+
+        parts = urlsplit(self.url or "")
+        options = parse_qsl(parts.query)
+        shown = {parts.hostname, parts.path.strip("/"), *(value for name, value in options if name == "host")}
+        said = {parts.username, parts.password, *(text for option in options for text in option)} - {None, "", *shown}
+        hidden = {text for each in said for text in (str(each), unquote(str(each)))}
+        for text in sorted(hidden, key=len, reverse=True):
+            reason = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "***", reason)
+        return masked(" ".join(reason.split()))
+
+
+def named_file(path: str | os.PathLike[str], what: str) -> Path:
+    """The path that somebody named.
+
+    Args:
+        path: as it was given; an empty one would be the current folder, which nobody means.
+        what: what it should have been, as in ``a capture file``.
+
+    Raises:
+        LanemapError: it is empty, no text, or neither a file nor a folder: a pipe is read once only, and might never
+            end.
+    """
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise LanemapError(f"{path!r} names no file: name {what}")
+    file = Path(name)
+    try:
+        os.fsencode(name)
+        special = file.exists() and not (file.is_file() or file.is_dir())
+    except OSError as error:
+        raise LanemapError(f"cannot read {name}: {error.strerror}: name {what}") from None
+    except UnicodeError:
+        raise LanemapError(f"{path!r} names no file: name {what}") from None
+    if special:
+        raise LanemapError(f"{name} is neither a file nor a folder: name {what}")
+    return file
+
+
+def locate(url: str | os.PathLike[str] | None = None) -> Location:
+    """The database that ``url`` names: a file, ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``.
+
+    Without one, the environment variable LANEMAP_DB, and without that a file in the user's data directory. Its name
+    carries the schema version, so that two versions of Lanemap never read each other's.
+
+    Raises:
+        LanemapError: it is neither, or nearly one of them.
+    """
+    url = (os.environ.get("LANEMAP_DB") or None) if url is None else url
+    if url is None:
+        from platformdirs import user_data_path
+
+        return Location(user_data_path("lanemap", appauthor=False) / f"lanemap-{SCHEMA_VERSION}.db", default=True)
+    if not isinstance(url, str):
+        return Location(_file(url))
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if scheme == "sqlite" and rest.startswith("/"):
+        return Location(_file(rest[1:]))
+    if separator and scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        return Location(None, _server(f"postgresql://{rest}"))
+    if _SCHEME.match(url) or re.search(r":.*@|password\s*=", url, re.DOTALL | re.IGNORECASE):
+        kind = url.partition(":")[0] if _SCHEME.match(url) else ""
+        raise LanemapError(f"cannot use a database address {kind!r}: give a file, sqlite:///FILE or postgresql://...")
+    return Location(_file(url))
+
+
+def _file(name: str | os.PathLike[str]) -> Path:
+    file = named_file(name, "a database file, as in layouts.db or sqlite:///layouts.db")
+    if str(file) == ":memory:":
+        raise LanemapError(f"{str(file)!r} names no file: write sqlite:///layouts.db, or just layouts.db")
+    return file
+
+
+def _server(url: str) -> str:
+    """The address of a server, if no part of it could be taken for another one.
+
+    A character that should have been written in percent cuts a password in two, and one half would be shown as a host.
+    """
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        clear = url.count("@") == parts.netloc.count("@") <= 1 and not parts.fragment and (parts.port or True)
+    except ValueError:
+        clear = False
+    if not clear or not url.isprintable() or re.search(r"\s|%(?![0-9a-f]{2})|%00", url, re.IGNORECASE):
+        raise LanemapError(f"cannot read the database address: {_RIGHT}")
+    return url

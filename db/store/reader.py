@@ -1,0 +1,302 @@
+"""Read-only connections: what those of SQLite and of PostgreSQL have in common.
+
+Whatever the statement, a reader cannot write. One reader serves any number of threads: each request takes a connection
+that is free, or opens another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DamagedError, LanemapError
+from .integrity import problems
+from .location import Location
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Value = str | int | None
+
+#: The columns of the ``layout`` view and of every export, in this order.
+COLUMNS = (
+    *("shape", "type", "role", "lane", "reg", "slot", "row", "col"),
+    *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source"),
+)
+
+#: Says everything that is in a database: a seal of each table.
+STATE = "SELECT key, value FROM meta ORDER BY key"
+
+#: Limits of a user's query, unless other ones are given.
+SECONDS, ROWS = 60.0, 1_000_000
+
+_RESULT_BYTES = 1 << 30
+_QUERY_LENGTH = 50_000
+_LONGEST = 86_400
+_IDLE = 4
+
+#: What a query can read.
+TABLES = "layout, source, fragment, mapping, element, finding, instruction, form and operand"
+
+#: What mends a damaged database.
+RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The result of a query: the names of its columns, and its rows as tuples."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+    def named(self) -> Rows:
+        """The same rows, for what tells columns apart by their names.
+
+        Raises:
+            LanemapError: two have the same name.
+        """
+        if len(set(self.columns)) < len(self.columns):
+            twice = next(name for name in self.columns if self.columns.count(name) > 1)
+            raise LanemapError(f"two columns are called {twice!r}: name them apart, as in SELECT row AS a, col AS b")
+        return self
+
+    def by_column(self) -> list[tuple[Any, ...]]:
+        """The values of each column."""
+        return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+
+    def only(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Rows:
+        """The rows with those columns alone whose name and values are wanted."""
+        kept = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
+        return Rows(tuple(self.columns[at] for at in kept), [tuple(row[at] for at in kept) for row in self.rows])
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        self.named()
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(list(self.named().rows), columns=list(self.columns))
+
+
+#: The state of each database when it was last verified, with its rows or without them.
+_VERIFIED: dict[tuple[Location, bool], object] = {}
+
+
+class Reader(ABC):
+    """A database that exists, open for reading."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._idle: list[Any] = []
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._closed = False
+        self._unique = object()
+        self._give_back(self._begin())
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that this thread reads in the block is of one state of the database, whoever writes meanwhile.
+
+        Raises:
+            LanemapError: the database is closed, or cannot be read.
+        """
+        if getattr(self._own, "connection", None) is not None:
+            yield
+            return
+        self._own.connection, self._own.queried = self._begin(), False
+        try:
+            yield
+            self._give_back(self._own.connection)
+        except LanemapError:
+            # After a user's query it is neither given back nor closed: one that cannot be interrupted may still run,
+            # and closing what it works on would end the process. It closes with the last that refers to it.
+            if not self._own.queried:
+                with suppress(Exception):  # what was raised first is what is said
+                    self._give_back(self._own.connection)
+            raise
+        finally:
+            self._own.connection = None
+
+    def select(self, statement: str, parameters: Mapping[str, Value]) -> Rows:
+        """Run one of Lanemap's own statements, with ``:name`` parameters.
+
+        Raises:
+            LanemapError: the database cannot be read: it is damaged, or the server stopped.
+        """
+        with self.snapshot(), self._in_words():
+            return self._select(self._own.connection, statement, parameters)
+
+    def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
+        """Run a user's query as it is.
+
+        Args:
+            query: one SELECT.
+            seconds: how long it may take.
+            rows: how many rows it may give.
+
+        Raises:
+            LanemapError: the database refuses it, or it goes beyond a limit.
+        """
+        if not isinstance(query, str) or "\0" in query or any("\ud800" <= each <= "\udfff" for each in query):
+            raise LanemapError(
+                "sql: that is not text in UTF-8 (it takes one SELECT, as in SELECT * FROM layout LIMIT 5)"
+            )
+        if len(query) > _QUERY_LENGTH:
+            raise LanemapError(f"sql: the query is longer than {_QUERY_LENGTH} characters")
+        numbers = isinstance(seconds, int | float) and isinstance(rows, int)
+        if not (numbers and 0 < seconds <= _LONGEST and rows > 0):
+            raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
+        with self.snapshot():
+            self.verify(rows=True)
+            self._own.queried = True
+            return self._sql(self._own.connection, query, seconds, rows)
+
+    @abstractmethod
+    def changes(self) -> Hashable:
+        """Another value after somebody has written. Of a file it is told at once, even while somebody writes."""
+
+    def privilege(self) -> str | None:
+        """Why a user's query could read more than what Lanemap wrote, in words; None where it could not."""
+        return None
+
+    def packed(self, mappings: Collection[int]) -> dict[int, bytes]:
+        """The packed elements of mappings, by number, each compared with its digest.
+
+        Raises:
+            LanemapError: they are damaged, or a mapping is not there any more.
+        """
+        between = {"first": min(mappings, default=0), "last": max(mappings, default=0)}
+        wanted = set(mappings)
+        rows = [row for row in self.select(_PACKED, between).rows if row[0] in wanted]
+        if bad := next((number for number, digest, elements in rows if sha256(elements).hexdigest() != digest), None):
+            raise self.damaged(f"the elements of mapping {bad}")
+        if len(rows) < len(wanted):
+            raise LanemapError(f"{self.location}: another program replaced what was being read: run it again")
+        return {number: elements for number, _, elements in rows}
+
+    def verify(self, *, rows: bool) -> None:
+        """Make sure, once for a state of the database, that what it says of fragments is what was written.
+
+        Args:
+            rows: whether that includes the rows of their elements. Packed elements are compared when they are read.
+
+        Raises:
+            LanemapError: it is damaged; says what of it.
+        """
+
+        def run(statement: str) -> Sequence[tuple[Any, ...]]:
+            return self.select(statement, {}).rows
+
+        with self.snapshot():
+            state = self._version(), run(STATE)
+            if state in (_VERIFIED.get((self.location, True)), _VERIFIED.get((self.location, rows))):
+                return
+            try:
+                problem = next(problems(run, file=self.location.file is not None, rows=rows), None)
+            except (TypeError, ValueError, LookupError):  # what is there is not even of the types that were written
+                problem = "a value"
+            if problem is not None:
+                raise self.damaged(problem)
+            _VERIFIED[self.location, rows] = state
+
+    def damaged(self, what: str) -> DamagedError:
+        """What to raise where something was read that was not written so."""
+        return DamagedError(f"{self.location} is damaged: {what} changed after it was written: {RESTORE}")
+
+    def close(self) -> None:
+        """Release the connections. A closed reader answers nothing more."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _begin(self) -> Any:
+        """A connection in a read transaction."""
+        if self._closed:
+            raise LanemapError("the database is closed: open it again with lanemap.open")
+        with self._lock:
+            idle = self._idle.pop() if self._idle else None
+        with self._in_words():
+            return self._start(idle)
+
+    def _give_back(self, connection: Any) -> None:
+        connection.rollback()
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _version(self) -> object:
+        """Another value after somebody has changed the database, as far as can be told without reading it."""
+        return self._unique
+
+    @abstractmethod
+    def _start(self, idle: Any | None) -> Any:
+        """Begin a read transaction on an idle connection if it still works, else on a new one."""
+
+    @abstractmethod
+    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows: ...
+
+    @abstractmethod
+    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows: ...
+
+    @abstractmethod
+    def _in_words(self) -> AbstractContextManager[None]:
+        """The database's own errors as a LanemapError."""
+
+
+_PACKED = "SELECT id, digest, elements FROM mapping WHERE id BETWEEN :first AND :last"
+
+
+def collected(found: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+    """Rows in a list, as many as may be."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for row in found:
+        size += sum(map(getsizeof, row))
+        if len(rows) == most:
+            raise LanemapError(f"sql: there are more than {most} rows: add LIMIT, or allow more rows")
+        if size > _RESULT_BYTES:
+            raise LanemapError(
+                f"sql: the result takes more than {_RESULT_BYTES >> 20} MB: select fewer columns or rows"
+            )
+        rows.append(row)
+    return rows
+
+
+def too_long(seconds: float) -> LanemapError:
+    """What is said of a query that was ended."""
+    return LanemapError(f"sql: the query takes longer than {seconds:g} s: ask for less, or allow more time")
+
+
+def sql_words(reason: str) -> str:
+    """What went wrong in a user's query, with what would be right."""
+
+    def says(*words: str) -> bool:
+        return any(each in reason for each in words)
+
+    if says("at or near", "at end of input", "one statement at a time", "multiple commands"):
+        return f"sql: {reason} (it takes one SELECT, and only reads)"
+    if says("binding", "Binding"):
+        return "sql: a value is left open (it takes one SELECT, without placeholders)"
+    if says("not authorized", "authorization denied", "prohibited", "may not be modified"):
+        return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
+    return f"sql: {reason}" + (f" (there are {TABLES})" if says("no such table", "does not exist") else "")

@@ -1,0 +1,197 @@
+"""The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
+
+source       where layouts come from
+fragment     one row per layout of a source; ``citation`` is JSON with what its source says of it beside that
+mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
+             reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
+             is the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says
+             whose. ``rows_sum`` is what they add up to
+element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
+finding      what the structural checks found when a fragment was loaded
+instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
+form         one row per mnemonic of an instruction, as others spell it, with what it needs
+operand      one row per operand of a form in registers, with the columns that name its fragments
+meta         the version of this schema, the digest of the program that the shipped sources were built by, and a seal
+             of each table
+
+For ``seal`` see ``integrity``.
+
+The number of a source, fragment or mapping is never used again for another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from ..errors import DamagedError
+from ..isa.instructions import Key
+from ..layout.fragment import Citation, Fragment, Source, element_type
+from .location import Location
+from .reader import RESTORE
+
+metadata = sa.MetaData()
+
+
+def _required(kind: type[sa.types.TypeEngine[Any]], *names: str, **options: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False, **options) for name in names]
+
+
+meta = sa.Table("meta", metadata, sa.Column("key", sa.String, primary_key=True), *_required(sa.String, "value"))
+
+source = sa.Table(
+    "source",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *_required(sa.String, "name", unique=True),
+    *_required(sa.String, "kind", "title", "provenance"),
+    sqlite_autoincrement=True,
+)
+
+mapping = sa.Table(
+    "mapping",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *_required(sa.String, "digest", unique=True),
+    *_required(sa.LargeBinary, "elements"),
+    *_required(sa.SmallInteger, "registers"),
+    sa.Column("rows_of", sa.ForeignKey("mapping.id")),
+    *_required(sa.BigInteger, "rows_sum"),
+    sqlite_autoincrement=True,
+)
+
+fragment = sa.Table(
+    "fragment",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("source_id", sa.ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id"), index=True),
+    *_required(sa.String, "instruction", "shape", "type", "role"),
+    sa.Column("major", sa.String),
+    sa.Column("selector", sa.SmallInteger),
+    sa.Column("qualifiers", sa.String),
+    *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
+    *_required(sa.String, "status", "citation", "seal"),
+    sqlite_autoincrement=True,
+)
+sa.Index(
+    "fragment_key",
+    *(fragment.c[name] for name in ("shape", "type", "role", "source_id", "instruction")),
+    sa.func.coalesce(fragment.c.major, sa.text("''")),
+    sa.func.coalesce(fragment.c.selector, sa.text("-1")),
+    sa.func.coalesce(fragment.c.qualifiers, sa.text("''")),
+    unique=True,
+)
+
+element = sa.Table(
+    "element",
+    metadata,
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    *_required(sa.SmallInteger, "lane", "reg", "slot", primary_key=True, autoincrement=False),
+    *_required(sa.SmallInteger, "row", "col", "col_last", "computation"),
+    sqlite_with_rowid=False,
+)
+sa.Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
+
+finding = sa.Table(
+    "finding",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("fragment_id", sa.ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_required(sa.String, "words"),
+    sa.UniqueConstraint("fragment_id", "words"),
+)
+
+instruction = sa.Table(
+    "instruction",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    *_required(sa.String, "vendor"),
+    *_required(sa.SmallInteger, "threads"),
+    *_required(sa.String, "moves"),
+    *_required(sa.SmallInteger, "sparse"),
+)
+
+form = sa.Table(
+    "form",
+    metadata,
+    sa.Column("mnemonic", sa.String, primary_key=True),
+    sa.Column("instruction", sa.ForeignKey("instruction.name"), nullable=False),
+    *_required(sa.String, "shape"),
+    sa.Column("opcode", sa.String, index=True),
+    sa.Column("atom", sa.String, index=True),
+    *_required(sa.String, "target"),
+    sa.Column("ptx", sa.String),
+)
+
+operand = sa.Table(
+    "operand",
+    metadata,
+    sa.Column("mnemonic", sa.ForeignKey("form.mnemonic"), primary_key=True),
+    sa.Column("role", sa.String, primary_key=True),
+    *_required(sa.String, "type"),
+    sa.Column("major", sa.String),
+    sa.Column("qualifiers", sa.String),
+)
+
+LAYOUT = """
+CREATE VIEW layout AS
+SELECT fragment.shape, fragment.type, fragment.role,
+       element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
+       fragment.instruction, fragment.major, element.computation, fragment.selector,
+       fragment.qualifiers, source.name AS source
+FROM source
+JOIN fragment ON fragment.source_id = source.id
+JOIN mapping ON mapping.id = fragment.mapping_id
+JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id) AND element.reg < mapping.registers
+"""
+
+#: What the seal of a fragment covered in schema 5.
+_SEALED_5 = (
+    *("instruction", "shape", "type", "role", "registers", "slots", "major", "selector", "qualifiers", "source"),
+    *("status", *Citation._fields, "rows", "cols", "digest"),
+)
+
+
+def older_sources(connection: sa.Connection, location: Location) -> list[Source]:
+    """The sources in a database of schema 5.
+
+    Raises:
+        DamagedError: something in it changed after it was written.
+    """
+
+    def run(statement: str) -> Sequence[Any]:
+        return connection.exec_driver_sql(statement).mappings().all()
+
+    def refuse(what: object) -> None:
+        raise DamagedError(f"{location} is damaged: {what} changed after it was written: {RESTORE}")
+
+    every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
+    records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
+    found = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
+    by_source = {number: list(group) for number, group in groupby(records, lambda each: each["source_id"])}
+    sources = []
+    for said in run("SELECT * FROM source ORDER BY id"):
+        seals, fragments = [], []
+        for each in by_source.get(said["id"], ()):
+            key = Key(*(each[name] for name in Key._fields))
+            own = sha256("\0".join(str(each[name]) for name in _SEALED_5).encode()).hexdigest()
+            if own != each["seal"] or (each["digest"] and sha256(each["elements"]).hexdigest() != each["digest"]):
+                refuse(key)
+            elements = None if each["digest"] is None else np.frombuffer(each["elements"], element_type())
+            citation = Citation(*(each[name] for name in Citation._fields))
+            counts = {"registers": each["registers"], "slots": each["slots"]}
+            fragments.append(Fragment.of(key, elements, each["status"], citation, **counts))
+            seals.append(each["seal"])
+        noted = sorted(((each["seal"], each["words"]) for each in found if each["source_id"] == said["id"]), key=repr)
+        held = [*(said[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
+        if sha256(repr(held).encode()).hexdigest() != said["seal"]:
+            refuse(f"the source {said['name']}")
+        sources.append(Source(said["name"], said["kind"], said["title"], fragments, json.loads(said["provenance"])))
+    return sources

@@ -1,0 +1,241 @@
+"""Sections become sheets, in the form of the catalogue's files: references resolved, selectors filled in.
+
+What a document refers to and does not hold itself is taken from the shipped catalogue, with a remark. Sheets become
+fragments with their elements, with a remark where one cannot be had or looks wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...db.errors import LanemapError
+from ...db.isa.forms import FORMS
+from ...db.isa.instructions import Key
+from ...db.isa.listing import grouped
+from ...db.layout.formula import Formula, FormulaError, coverage, parse
+from ...db.layout.fragment import Fragment, count_elements
+from ...db.layout.structure import check
+from .. import catalogue
+from ..catalogue import Section as Sheet
+from .blocks import at_most
+from .entries import FragmentSection
+from .sections import Kind, Remarks, Selectors, subject
+from .statements import Reference
+
+PREFIX = "warp-level-matrix-fragment-"
+#: Over all fragments, the elements in each lane. The manual has 212 fragments.
+MAX_FRAGMENTS = 2_000
+MAX_ELEMENTS = 100_000
+
+
+class Sheets:
+    """The sheets of a document by name, and the sections that they come from.
+
+    ``borrowed`` ones are the shipped catalogue's, referred to but not read.
+    """
+
+    def __init__(self, sections: Sequence[FragmentSection], selectors: Selectors, remarks: Remarks) -> None:
+        """Bring sections into the form of the catalogue, with a remark on what is not as the document alone has it."""
+        self.selectors = selectors
+        self.remarks = remarks
+        self.sections = self._once(sections)
+        self.borrowed: dict[str, Sheet] = {}
+        self.said = {name: self._sheet(section, section.entries) for name, section in self.sections.items()}
+        self.sheets = {
+            name: self._sheet(section, [made for each in section.entries for made in self._stated(section, each)])
+            for name, section in self.sections.items()
+        }
+
+    def _once(self, sections: Sequence[FragmentSection]) -> dict[str, FragmentSection]:
+        """Each section once, by name. Given again with the same contents, the one with anchors stays."""
+        found: list[FragmentSection] = []
+        for section in sections:
+            head = section.place.heading
+            for index, kept in enumerate(found):
+                other = kept.place.heading
+                if (head.number or head.anchor) and (head.number, section.subject) == (other.number, kept.subject):
+                    if _contents(kept) != _contents(section):
+                        where = f"{kept.place.file}, line {other.line}"
+                        reason = f"another text of this section stands in {where}, and differs"
+                        self.remarks.add(Kind.UNREAD, section.place, head.line, head.title, reason)
+                    elif head.anchor and not other.anchor:
+                        found[index] = section
+                    break
+            else:
+                found.append(section)
+        names: dict[str, FragmentSection] = {}
+        for section in found:
+            # The end of its anchor, which is stable; without one, its number or title.
+            head = section.place.heading
+            words = f"section-{head.number}" if head.number else head.title.lower()
+            name = (head.anchor or "").removeprefix(PREFIX) or re.sub(r"[^\w.\-]+", "-", words).strip("-.")
+            while name in names:
+                name += "-again"
+            names[name] = section
+        return names
+
+    def _sheet(self, section: FragmentSection, entries: list[catalogue.Entry]) -> Sheet:
+        head = section.place.heading
+        sheet = {"section": head.number, "anchor": head.anchor, "title": head.title, **section.subject._asdict()}
+        sheet |= {"computations": [list(lanes) for lanes in section.computations], "fragment": entries}
+        return {key: value for key, value in sheet.items() if value or key == "fragment"}
+
+    def _stated(self, section: FragmentSection, entry: catalogue.Entry) -> Iterator[catalogue.Entry]:
+        if "reference" in entry:
+            yield from self._referred(section, entry)
+        elif entry["roles"] == ["E"]:
+            # One fragment for each type of A and each selector.
+            alike = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
+            for values, types in alike.items():
+                yield entry | {"types": types} | ({"selectors": list(values)} if values else {})
+        else:
+            yield entry
+
+    def _selectors(self, section: FragmentSection, entry: catalogue.Entry, type_: str) -> tuple[int, ...]:
+        shape = section.subject.shape
+        if found := self.selectors.get((shape, type_)):
+            return found
+        what = f"sparsity selectors of {shape} {type_}"
+        for source, sheets in catalogue.sheets().items():
+            for other in (each for sheet in sheets.values() if sheet["shape"] == shape for each in sheet["fragment"]):
+                if other["roles"] == ["E"] and type_ in other["types"]:
+                    reason = f"not said in what was read: as in {source}"
+                    self.remarks.add(Kind.NOTE, section.place, entry["line"], what, reason)
+                    return tuple(other["selectors"])
+        reason = "neither what was read nor the catalogue gives them"
+        self.remarks.add(Kind.UNREAD, section.place, entry["line"], what, reason)
+        return ()
+
+    def _referred(self, section: FragmentSection, entry: catalogue.Entry) -> Iterator[catalogue.Entry]:
+        """The roles that are laid out as elsewhere, with the types of their own that are given there."""
+        reference: Reference = entry["reference"]
+        of_a = {*section.types("A")}
+        # What products of these types can be added to; for types that are new, all there is.
+        added = {form.d for form in FORMS if form.a in of_a} or {form.d for form in FORMS}
+        for group, allowed in (("A", of_a), ("B", of_a), ("CD", added)):
+            roles = [role for role in group if role in entry["roles"]]
+            if not roles:
+                continue
+            name, there = self._target(section, reference, roles[0], allowed)
+            if name:
+                types = [type_ for type_ in there if type_ in allowed]
+                yield {"line": reference.line, "roles": roles, "types": types, "same_as": name}
+            else:
+                reason = f"{' and '.join(roles)}: neither what was read nor the catalogue has what this refers to"
+                self.remarks.add(Kind.UNREAD, section.place, reference.line, reference.text, reason)
+
+    def _target(
+        self, section: FragmentSection, reference: Reference, role: str, allowed: set[str]
+    ) -> tuple[str | None, list[str]]:
+        """The name of the sheet that is referred to, in what was read or else in the catalogue, and its types."""
+        own = {name: sheet for name, sheet in self.said.items() if self.sections[name] is not section}
+        for source, sheets in [("", own), *catalogue.sheets().items()]:
+            types = {name: _types(sheet, role) for name, sheet in sheets.items()}
+            name = _closest({name: sheet for name, sheet in sheets.items() if {*types[name]} & allowed}, reference)
+            if name and source:
+                where = f"{source} {sheets[name]['section']}"
+                self.borrowed[name] = {**sheets[name], "section": where}
+                reason = f"{role}: not in what was read: as in {where}"
+                self.remarks.add(Kind.NOTE, section.place, reference.line, reference.text, reason)
+            if name:
+                return name, types[name]
+        return None, []
+
+
+def _contents(section: FragmentSection) -> list[dict[str, object]]:
+    """What a section says, without anchors and lines, which not every conversion keeps."""
+    lost = {"line": 0, "reference": None}
+    return [each | lost | {"figures": [*each.get("figures", ())]} for each in section.entries]
+
+
+def _types(sheet: Sheet, role: str) -> list[str]:
+    return [type_ for each in sheet["fragment"] if role in each["roles"] for type_ in each["types"]]
+
+
+def _closest(there: Mapping[str, Sheet], reference: Reference) -> str | None:
+    """The sheet that has the anchor of a reference, else the one of its subject whose title is nearest to it."""
+    linked = [name for name, sheet in there.items() if reference.anchor and sheet.get("anchor") == reference.anchor]
+    about = subject(reference.title)
+    likely = linked or [name for name, sheet in there.items() if (sheet["instruction"], sheet["shape"]) == about]
+    words = re.findall(r"[a-z]{3,}", reference.title.lower())
+
+    def nearness(name: str) -> tuple[int, int]:
+        """How many words of the title stand in the reference, whole or shortened; and how few do not."""
+        parts = re.findall(r"[a-z]{3,}", there[name].get("title", name).lower())
+        shared = sum(any(word.startswith(part) for word in words) for part in parts)
+        return shared, shared - len(parts)
+
+    return max(likely, key=nearness, default=None)
+
+
+def evaluate(sheets: Sheets) -> tuple[list[Fragment], dict[str, tuple[int, int]]]:
+    """The first fragment of each key; by name of the sheet, how many there are and how many rows.
+
+    A formula that leaves an element without a place costs only its own fragments. Of two sections that say the same of
+    a fragment, the second is named in the first; one that says otherwise is left out, with a remark.
+
+    Raises:
+        LanemapError: there are more elements than in any document of PTX.
+    """
+    kept: dict[Key, Fragment] = {}
+    counts: dict[str, tuple[int, int]] = {}
+    fragments = elements = 0
+    for name, section in sheets.sections.items():
+        found = []
+        for fragment in _fragments(sheets, name):
+            fragments, elements = fragments + 1, elements + fragment.registers * fragment.slots
+            at_most(MAX_FRAGMENTS, fragments, "fragments")
+            at_most(MAX_ELEMENTS, elements, "elements in each lane")
+            found.append(fragment)
+            first = kept.setdefault(fragment.key, fragment)
+            if first.digest != fragment.digest:
+                reason = f"section {first.citation.section} says otherwise, and was read first"
+                sheets.remarks.add(Kind.UNREAD, section.place, section.place.heading.line, str(fragment), reason)
+            elif first is not fragment and fragment.citation.section:
+                also = ", ".join(filter(None, (first.citation.also, fragment.citation.section)))
+                kept[fragment.key] = replace(first, citation=first.citation._replace(also=also))
+        counts[name] = len(found), count_elements(found)
+    return list(kept.values()), counts
+
+
+def _fragments(sheets: Sheets, name: str) -> Iterator[Fragment]:
+    sheet = sheets.sheets[name]
+    known = {**sheets.borrowed, **sheets.sheets}
+    for entry in sheet["fragment"]:
+        said: set[str] = set()
+        for key in catalogue.keys(sheet, entry):
+            try:
+                fragment = catalogue.fragment(known, sheet, entry, key)
+            except LanemapError as error:
+                reasons, kind = [str(error.__cause__ or error.__context__ or error)], Kind.UNREAD
+                text = f"{' and '.join(entry['roles'])} of {', '.join(entry['types'])}"
+            else:
+                own = fragment.citation.formula if fragment.citation.same_as is None and not said else None
+                reasons = list(slips(fragment, parse(own), key.role.lower())) if own else []
+                kind, text = Kind.SLIP, str(fragment)
+                yield fragment
+            for reason in [each for each in dict.fromkeys(reasons) if each not in said]:
+                said.add(reason)
+                sheets.remarks.add(kind, sheets.sections[name].place, entry["line"], text, reason)
+
+
+def slips(fragment: Fragment, formula: Formula, letter: str) -> Iterator[str]:
+    """Cases without an upper bound, elements that two cases cover, and what the structural checks find."""
+    count = fragment.registers * fragment.slots
+    for name, cases in formula.items():
+        try:
+            masks = coverage(formula, name, letter, 2 * count)  # as far again as there are elements
+        except FormulaError:
+            continue
+        for case, mask in zip(cases, masks, strict=True):
+            if ">" in case.text and mask[:, count:].all() and not mask[:, :count].all():
+                yield f"a case without an upper bound: {case.text!r}"
+        twice = np.sum([mask[:, :count] for mask in masks], axis=0) > 1
+        if twice.any():
+            first = int(np.flatnonzero(twice.any(axis=0))[0])
+            yield f"two cases of {name} cover {letter}{first}, the last is {cases[-1].text!r}"
+    yield from check(fragment)

@@ -1,0 +1,232 @@
+"""Servers under readers, uploads, imports and removals, while workers and servers are killed and started again.
+
+python tests/benchmarks/soak.py [SECONDS]
+
+One server has a database of SQLite, two share one of PostgreSQL, if pgserver is installed. At the end every source that
+a database answered for is there, whole, and every one that was removed is not; memory and open files of the servers are
+printed by quarters of the time. Exits 1 where something is lost, torn, or answered wrong. Default: 60 seconds.
+"""
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+
+import lanemap
+from lanemap.db.layout.fragment import Source
+
+TOKEN = "a-token-of-the-soak"
+FIND = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
+#: What is said where a worker was killed while it worked.
+KILLED = "the process that worked on this ended"
+PAGES = (
+    "/",
+    "/fleet",
+    "/api/sources",
+    "/defects",
+    "/mma/m16n8k16/f16",
+    "/api/sql?query=SELECT COUNT(*) AS n FROM source",
+)
+
+
+class Server:
+    """``lanemap serve`` on a database; started again whenever it is ended."""
+
+    def __init__(self, database: str, token: Path) -> None:
+        self.command = [sys.executable, "-m", "lanemap", "serve", "--db", database, "--port", "0"]
+        self.command += ["--token-file", str(token), "--sql-as-superuser"]
+        self.database = database
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it stays open as long as the server
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[3]
+        self.began = time.monotonic()
+
+    def end(self, by: signal.Signals) -> None:
+        self.process.send_signal(by)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(30)
+        self.process.kill()
+        self.process.communicate()
+
+    def workers(self) -> list[int]:
+        file = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(each) for each in file.read_text().split()]
+
+    def use(self) -> tuple[int, int]:
+        """Bytes in memory and open files of the server itself: its workers are as large as what they are asked for."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE"), len([*Path(f"/proc/{self.process.pid}/fd").iterdir()])
+
+
+class Soak:
+    """All that is going on, what was answered, and what must be there at the end."""
+
+    def __init__(self, servers: list[Server], seconds: float) -> None:
+        self.servers = servers
+        self.seconds = seconds
+        self.ends = time.monotonic() + seconds
+        self.answers: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.there: defaultdict[str, set[str]] = defaultdict(set)
+        self.gone: defaultdict[str, set[str]] = defaultdict(set)
+        self.used: list[tuple[float, Server, int, int]] = []
+        with lanemap.open(servers[0].database) as database:
+            captured = database.source("h200-sm_90a")
+            some = [replace(each, elements=each.elements) for each in captured.fragments if each.type == "b1"]
+        self.captured = replace(captured, fragments=some)
+        self.digests = sorted(str(each.digest) for each in some)
+
+    def forever(self, work: object, seed: int) -> None:
+        chance = random.Random(seed)
+        while time.monotonic() < self.ends:
+            try:
+                work(chance)  # type: ignore[operator]
+            except (httpx.HTTPError, lanemap.LanemapError, FileNotFoundError, ProcessLookupError) as error:
+                self.answers[f"{work.__name__}: {type(error).__name__}"] += 1  # type: ignore[attr-defined]
+                time.sleep(0.1)
+            except Exception as error:
+                self.wrong.append(f"{work.__name__}: {error!r}")  # type: ignore[attr-defined]
+
+    def read(self, chance: random.Random) -> None:
+        path = chance.choice((FIND, *PAGES))
+        answer = httpx.get(chance.choice(self.servers).address + path, timeout=60, follow_redirects=True)
+        self.answers[f"read: {answer.status_code}"] += 1
+        if answer.status_code == 200 and path == FIND and answer.json()[0]["lane"] != 5:
+            self.wrong.append(f"{path} answers {answer.text}")
+        if answer.status_code not in (200, 503) and KILLED not in answer.text:
+            self.wrong.append(f"{path} answers {answer.status_code}: {answer.text[:200]}")
+
+    def upload(self, chance: random.Random) -> None:
+        server = chance.choice(self.servers)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "capture")
+            said = {**self.captured.provenance, "soak": chance.random()}
+            lanemap.write_capture(replace(self.captured, provenance=said), file)
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            answer = httpx.post(
+                f"{server.address}/api/captures", content=file.read_bytes(), headers=headers, timeout=60
+            )
+        self.answers[f"upload: {answer.status_code}"] += 1
+        if answer.status_code in (200, 201):
+            self.there[server.database].add(answer.json()["source"])
+        elif answer.status_code != 503 and KILLED not in answer.text:
+            self.wrong.append(f"upload answers {answer.status_code}: {answer.text[:200]}")
+
+    def load(self, chance: random.Random) -> None:
+        place = chance.choice(self.servers).database
+        name = f"import-{chance.randrange(1 << 60)}"
+        with lanemap.open(place) as database:
+            database.add([Source(name, "import", "soaked", self.captured.fragments)])
+            self.there[place].add(name)
+            self.answers["import"] += 1
+            time.sleep(chance.random())
+            if chance.random() < 0.8:
+                self.there[place].discard(name)
+                database.remove(name)
+                self.gone[place].add(name)
+                self.answers["removal"] += 1
+
+    def kill(self, chance: random.Random) -> None:
+        time.sleep(chance.random() * 4)
+        server = chance.choice(self.servers)
+        if chance.random() < 0.8:
+            for worker in chance.sample(server.workers(), k=min(1, len(server.workers()))):
+                os.kill(worker, signal.SIGKILL)
+                self.answers["killed worker"] += 1
+        elif time.monotonic() - server.began > self.seconds / 8:
+            by = chance.choice((signal.SIGTERM, signal.SIGKILL))
+            server.end(by)
+            server.start()
+            self.answers[f"restart after {by.name}"] += 1
+
+    def look(self, _: random.Random) -> None:
+        for server in self.servers:
+            self.used.append((time.monotonic(), server, *server.use()))
+        time.sleep(0.5)
+
+    def run(self) -> None:
+        works = [self.read] * 4 + [self.upload] * 2 + [self.load] * 2 + [self.kill, self.look]
+        threads = [threading.Thread(target=self.forever, args=each) for each in zip(works, range(99), strict=False)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    def check(self) -> None:
+        """Whether all databases hold what they answered for."""
+        for place in dict.fromkeys(each.database for each in self.servers):
+            with lanemap.open(place) as database:
+                database.sql("SELECT COUNT(*) FROM element")  # verifies all of it
+                names = {*database.sources().name}
+                self.wrong += [f"{each} is lost" for each in self.there[place] - names]
+                self.wrong += [f"{each} is back" for each in self.gone[place] & names]
+                for name in names - {"ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"}:
+                    if sorted(str(each.digest) for each in database.source(name).fragments) != self.digests:
+                        self.wrong.append(f"{name} is torn")
+
+    def say(self) -> None:
+        print(", ".join(f"{name} {count}" for name, count in sorted(self.answers.items())))
+        first = min(each[0] for each in self.used)
+        for number, server in enumerate(self.servers):
+            quarters = defaultdict(list)
+            for at, its, size, files in self.used:
+                if its is server:
+                    quarters[min(3, int((at - first) / self.seconds * 4))].append((size >> 20, files))
+            said = [
+                f"{statistics.median(sizes):.0f} MB {statistics.median(files):.0f} files"
+                for _, its in sorted(quarters.items())
+                for sizes, files in [zip(*its, strict=True)]
+            ]
+            print(f"server {number} ({server.database.partition(':')[0].rpartition('/')[2]}): {', '.join(said)}")
+            server.errors.seek(0)
+            if "Traceback" in (errors := server.errors.read()):
+                self.wrong.append(f"server {number} has a traceback: {errors[errors.index('Traceback') :][:6000]}")
+        for each in self.wrong:
+            print("WRONG", each)
+
+
+def main() -> int:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    with tempfile.TemporaryDirectory() as folder:
+        token = Path(folder, "token")
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+        places = [str(Path(folder, "soak.db"))]
+        try:
+            import pgserver
+        except ImportError:
+            print("without PostgreSQL: pgserver is not installed")
+        else:
+            Path(folder, "postgres").mkdir()
+            places += [pgserver.get_server(Path(folder, "postgres")).get_uri()] * 2
+        for place in dict.fromkeys(places):
+            lanemap.open(place).close()
+        servers = [Server(place, token) for place in places]
+        soak = Soak(servers, seconds)
+        try:
+            soak.run()
+        finally:
+            for each in servers:
+                each.end(signal.SIGTERM)
+        soak.check()
+        soak.say()
+    return bool(soak.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Processes that measure beside one: what comes out is the same with them, without them, and where they fail."""
+
+import multiprocessing
+import os
+from contextlib import nullcontext
+
+import pytest
+
+import lanemap
+from lanemap.capture import cuda, helpers, run
+from lanemap.capture.device import NotLoaded, Output
+from lanemap.capture.run import capture, helping
+from lanemap.capture.verify import SimulatedGroup
+from lanemap.db.errors import LanemapError
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves
+
+from .tables import at_random
+
+SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(each for each in moves() if each.name in ("ldmatrix", "stmatrix"))]
+MODULES = 4
+
+
+@pytest.fixture(scope="module")
+def table(complete):
+    return {**complete, **at_random(moves())}
+
+
+class Card(SimulatedGroup):
+    """A card on which something happens in every process but this one, which waits for it where ``awaited``."""
+
+    def __init__(self, table, happens=lambda: None):
+        super().__init__(table)
+        self._happens, self._mine = happens, os.getpid()
+        self._happened = multiprocessing.get_context("fork").Event()
+        self.awaited = False
+        self.ran = []
+
+    def run(self, kernel, probes):
+        elsewhere = os.getpid() != self._mine
+        if elsewhere:
+            self._happened.set()
+            self._happens()
+        elif self.awaited:
+            assert self._happened.wait(60)
+        self.ran.append(str(kernel.form))
+        return Output(super().run(kernel, probes).data, float(elsewhere))
+
+
+def measured(source):
+    """All that must be the same, whoever measured it."""
+    outcomes = [
+        {name: value for name, value in each.items() if name not in ("seconds", "gpu_seconds")}
+        for each in source.provenance["instructions"]
+    ]
+    return [(each.key, each.digest) for each in source.fragments], outcomes, source.provenance["disagreements"]
+
+
+def both(documented, card, open_device, *, awaited=True):
+    """What is measured alone and with helpers, and how often progress was told."""
+    alone, told = capture(card, documented, SOME), []
+    card.ran.clear()
+    card.awaited = awaited
+    with helping(open_device, documented, SOME, 2) as beside:
+        together = capture(card, documented, SOME, told.append, helpers=beside)
+    assert not multiprocessing.active_children()
+    assert sorted(each.instruction for each in told) == sorted(map(str, SOME))
+    return alone, together
+
+
+def test_helpers_measure_a_part_and_nothing_is_different(documented, table):
+    card = Card(table)
+    alone, together = both(documented, card, lambda: nullcontext(card))
+    assert measured(together) == measured(alone)
+    assert all(each["status"] == "captured" for each in alone.provenance["instructions"])
+    assert together.provenance["gpu_seconds"] > alone.provenance["gpu_seconds"] == 0
+    assert set(card.ran) < set(map(str, SOME))
+
+
+def test_what_no_helper_can_measure_is_measured_here(documented, table):
+    """As where the driver gives a card to one process alone."""
+    card = Card(table)
+
+    def refused():
+        raise LanemapError("the card is taken")
+
+    alone, together = both(documented, card, refused, awaited=False)
+    assert measured(together) == measured(alone)
+    assert set(card.ran) == set(map(str, SOME))
+
+
+def test_helpers_that_die_are_replaced_here(documented, table):
+    card = Card(table, lambda: os._exit(3))
+    alone, together = both(documented, card, lambda: nullcontext(card))
+    assert measured(together) == measured(alone)
+    assert together.provenance["gpu_seconds"] == 0
+
+
+def test_a_mistake_in_a_helper_is_not_hidden(documented, table):
+    def mistaken():
+        raise ValueError("a mistake")
+
+    card = Card(table, mistaken)
+    with pytest.raises(ValueError, match="a mistake"):
+        both(documented, card, lambda: nullcontext(card))
+    assert not multiprocessing.active_children()
+
+
+class UnreadableError(Exception):
+    """What one process can send, and no other can make again."""
+
+    def __init__(self, kernel, reason):
+        super().__init__(f"{kernel}: {reason}")
+
+
+def test_a_mistake_that_cannot_be_read_is_not_waited_for(documented, table):
+    def mistaken():
+        raise UnreadableError("mma", "a mistake")
+
+    card = Card(table, mistaken)
+    alone, together = both(documented, card, lambda: nullcontext(card))
+    assert measured(together) == measured(alone)
+
+
+def test_an_interrupt_ends_the_helpers(documented, table):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    card = Card(table)
+    with pytest.raises(KeyboardInterrupt), helping(lambda: nullcontext(card), documented, SOME, 2) as beside:
+        capture(card, documented, SOME, interrupt, helpers=beside)
+    assert not multiprocessing.active_children()
+
+
+def test_modules_of_one_family_are_measured_in_one_process():
+    """The products of wmma build on its moves, which are measured before."""
+    assert len(run._modules(SOME)) == MODULES
+    assert len({each.name for each in SOME}) == MODULES
+
+
+@pytest.mark.parametrize("methods", [["fork", "spawn"], ["spawn"]])
+def test_without_fork_there_are_no_helpers(methods, monkeypatch, documented, table):
+    monkeypatch.setattr(helpers, "get_all_start_methods", lambda: methods)
+    with helping(lambda: nullcontext(Card(table)), documented, SOME, 1) as beside:
+        assert len(multiprocessing.active_children()) == ("fork" in methods)
+        assert len(capture(Card(table), documented, SOME, helpers=beside).fragments) > len(SOME)
+
+
+@pytest.mark.parametrize(("pattern", "expected"), [("ldmatrix", False), (None, True)])
+def test_few_instructions_are_measured_without_helpers(monkeypatch, pattern, expected):
+    """A process of its own takes longer to begin than they do."""
+    counts = []
+
+    class Nothing(SimulatedGroup):
+        def load(self, kernels):
+            raise NotLoaded("nothing is measured here")
+
+    def counted(open_device, documented, forms, count):
+        counts.append(count)
+        return nullcontext()
+
+    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(Nothing({})))
+    monkeypatch.setattr(run, "helping", counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    lanemap.measure(pattern)
+    lanemap.measure(pattern, helpers=2)
+    assert counts == [3 if expected else 0, 2]

@@ -1,0 +1,134 @@
+"""Room for every vendor: instructions that Lanemap has never heard of, of 64 lanes, from a table to every answer."""
+
+import csv
+import io
+import re
+import shutil
+
+import pytest
+
+COLUMNS = "shape type role lane reg slot row col instruction computation bits"
+WIDE, BLOCKS = "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16"
+OWN_TYPES = {"xf32": 32, "i8": 8, "bf8": 8}
+NOTATIONS = ("linear", "cute", "affine", "python", "cpp", "ptx-formula")
+
+
+def wide():
+    """Half a wavefront holds four columns of A; each lane has a column of D in groups of four rows."""
+    for lane in range(64):
+        half, place = divmod(lane, 32)
+        for i in range(4):
+            k = 4 * half + i
+            yield "m32n32k8", "f16", "A", lane, i // 2, i % 2, place, k, WIDE, 1, 16
+            yield "m32n32k8", "f16", "B", lane, i // 2, i % 2, k, place, WIDE, 1, 16
+        for role in "CD":
+            for i in range(16):
+                yield "m32n32k8", "f32", role, lane, i, 0, 8 * (i // 4) + 4 * half + i % 4, place, WIDE, 1, 32
+
+
+def blocks():
+    """Sixteen products of 4 x 4 x 4, each of four lanes."""
+    for lane in range(64):
+        block, place = lane // 4 + 1, lane % 4
+        for i in range(4):
+            yield "m4n4k4", "f16", "A", lane, i // 2, i % 2, place, i, BLOCKS, block, 16
+            yield "m4n4k4", "f16", "B", lane, i // 2, i % 2, i, place, BLOCKS, block, 16
+            for role in "CD":
+                yield "m4n4k4", "f32", role, lane, i, 0, i, place, BLOCKS, block, 32
+
+
+def of_own_types():
+    """A and B of types that only their table knows, as many to a register as they are narrow."""
+    for name, bits in OWN_TYPES.items():
+        for lane in range(64):
+            half, place = divmod(lane, 32)
+            for i in range(32 // bits):
+                k = 32 // bits * half + i
+                yield f"m32n32k{64 // bits}", name, "A", lane, 0, i, place, k, f"own_dot_{name}", 1, bits
+                yield f"m32n32k{64 // bits}", name, "B", lane, 0, i, k, place, f"own_dot_{name}", 1, bits
+
+
+ROWS = [*wide(), *blocks(), *of_own_types()]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vendors") / "cdna.csv"
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows([COLUMNS.split(), *ROWS])
+    return file
+
+
+@pytest.fixture
+def db(table, built, run, tmp_path):
+    file = shutil.copy(built, tmp_path / "layouts.db")
+    made = run("import", "table", table, db=file)
+    assert (made.code, made.out, made.err) == (0, f"cdna: 14 fragments, {len(ROWS)} rows; 0 left out\n", "")
+    return file
+
+
+def cells(out):
+    return [tuple(int(row[name]) for name in ("lane", "reg", "slot", "row", "col")) for row in csv.DictReader(out)]
+
+
+@pytest.mark.parametrize("lane", [0, 40, 63])
+def test_it_is_found_by_its_name_or_its_shape_without_a_word_of_complaint(run, db, lane):
+    for name, of_type, role in {(row[8], row[1], row[2]) for row in ROWS}:
+        expected = [row[3:8] for row in ROWS if (row[8], row[1], row[2], row[3]) == (name, of_type, role, lane)]
+        shape = next(row[0] for row in ROWS if row[8] == name)
+        for words in ([name, role], [name, of_type, role], [f"{name} {shape} {of_type}", role], [shape, of_type, role]):
+            found = run("find", *words, "--lane", str(lane), "--format", "csv", db=db)
+            assert (found.code, found.err) == (0, ""), words
+            # Two of its instructions have the same shape: a look-up takes the first.
+            assert cells(io.StringIO(found.out)) == expected or words[0] == shape
+
+
+def test_nothing_is_wrong_with_it(run, db):
+    assert run("list", "findings", "--source", "cdna", db=db).out == ""
+    report = run("report", "cdna", db=db)
+    assert (report.code, "Nothing wrong was found" in report.out, "PTX" in report.out) == (0, True, False)
+    for name in (WIDE, BLOCKS, *(f"own_dot_{each}" for each in OWN_TYPES)):
+        shown = run("show", name, db=db)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.splitlines()[0].startswith(name)
+
+
+def test_it_is_drawn(run, db):
+    """Each of its lanes has a colour and a label of its own."""
+    for words in ([WIDE, "A"], [WIDE], [BLOCKS, "D"], [BLOCKS], ["own_dot_i8", "B"]):
+        drawn = run("draw", *words, db=db)
+        assert (drawn.code, drawn.err) == (0, "")
+        assert {int(lane) for lane in re.findall(r"\blane(\d+)\b", drawn.out)} >= {*range(64)}, words
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_every_notation_that_can_express_it_does(run, db, notation):
+    """Each is verified against every row before it is written."""
+    for name in (WIDE, BLOCKS):
+        for role in "ABCD":
+            made = run("export", name, role, "--format", notation, db=db)
+            assert (made.code, made.err) == (0, ""), made.err
+            assert made.out.strip()
+    assert "Triton has no encoding of it" in run("export", WIDE, "A", "--format", "triton", db=db).err
+
+
+def test_its_results_are_chained(run, db):
+    """Four columns of D follow each other in a lane just as four of B do; as A, they are in other lanes."""
+    same = run("chain", WIDE, "D", WIDE, "B", db=db)
+    assert (same.code, same.err) == (0, "")
+    assert "no data movement between lanes" in " ".join(same.out.split())
+    assert "data movement across the wavefront" in " ".join(run("chain", WIDE, "D", WIDE, "A", db=db).out.split())
+    assert "no data movement between lanes" in " ".join(run("chain", BLOCKS, "D", BLOCKS, "B", db=db).out.split())
+
+
+def test_it_is_checked_against_another_table_of_it(run, db, table, tmp_path):
+    other = tmp_path / "other.csv"
+    lines = table.read_text().splitlines()
+    wrong = next(at for at, line in enumerate(lines) if line.startswith("m32n32k8,f16,A,5,0,1,"))
+    lines[wrong] = lines[wrong].replace(",5,1,v_", ",5,2,v_")
+    assert lines[wrong] != table.read_text().splitlines()[wrong]
+    other.write_text("\n".join([*lines, ""]))
+    assert run("import", "table", other, db=db).code == 0
+    checked = run("check", "--against", "cdna", db=db)
+    assert checked.code == 1
+    assert f"A of {WIDE} m32n32k8 f16" in " ".join(checked.out.split())

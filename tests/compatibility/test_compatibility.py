@@ -1,0 +1,139 @@
+"""What earlier versions wrote is still read: databases, captures, exports and datasets, one of each lies here.
+
+They were written at schema version 5. ``expected.json`` is what that version said of the sources in them.
+"""
+
+import gzip
+import json
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import lanemap
+from lanemap.db.errors import DamagedError
+from lanemap.db.isa.instructions import Key
+from lanemap.db.layout.fragment import Citation, count_elements
+from lanemap.db.store import location
+
+HERE = Path(__file__).parent
+EXPECTED = json.loads((HERE / "expected.json").read_text())
+EXPORTED = ["mine", "tilelang-0.1.15:emitter f16"]
+
+
+def described(source) -> dict:
+    """What ``expected.json`` says of a source."""
+    names = EXPECTED["house-ptx"]["fragments"][0]
+    fragments = [
+        {name: getattr(each.citation if name in Citation._fields else each, name) for name in names}
+        for each in source.fragments
+    ]
+    return {
+        "kind": source.kind,
+        "title": source.title,
+        "provenance": json.loads(json.dumps(dict(source.provenance))),
+        "fragments": fragments,
+        "rows": count_elements(source.fragments),
+    }
+
+
+def layouts(source) -> dict:
+    """The layout of each fragment by its key."""
+    return {str(each.key): each.digest for each in source.fragments}
+
+
+def expected_layouts(name) -> dict:
+    return {
+        str(Key(*(each[name] for name in Key._fields))): each["digest"]
+        for each in EXPECTED[name]["fragments"]
+        if each["digest"]
+    }
+
+
+@pytest.mark.parametrize("name", ["export.parquet", "export.csv", "export.arrow", "dataset"])
+def test_exports_are_still_read(name, built, tmp_path):
+    with lanemap.open(str(shutil.copy2(built, tmp_path / "new.db"))) as database:
+        found = {each.source.name: each.source for each in database.import_layouts("table", HERE / name)}
+    names = [*EXPORTED, *(["bench-sm_90a"] if name in ("export.parquet", "dataset") else [])]
+    assert {name: layouts(source) for name, source in found.items()} == {name: expected_layouts(name) for name in names}
+
+
+def test_a_recording_is_still_read():
+    source = lanemap.read_file(HERE / "recording.parquet")
+    assert source.name == "bench-sm_90a"
+    assert described(source)["provenance"] == EXPECTED["bench-sm_90a"]["provenance"]
+    assert layouts(source) == expected_layouts("bench-sm_90a")
+
+
+@pytest.fixture
+def old(tmp_path) -> Path:
+    """A database of schema 5: a table, two sources of a library, a document and a capture. What ships is left out."""
+    file = tmp_path / "old" / "lanemap-5.db"
+    file.parent.mkdir()
+    file.write_bytes(gzip.decompress((HERE / "schema-5.db.gz").read_bytes()))
+    return file
+
+
+def check_migrated(place):
+    """Whatever was added is there as it was, beside what ships, and everything can be asked again."""
+    for _ in range(2):  # nothing is left to do for the second
+        with lanemap.open(place) as database:
+            assert not database.stale
+            assert set(database.sources().name) == {*EXPECTED, *lanemap.shipped_names()}
+            for name, expected in EXPECTED.items():
+                assert described(database.source(name)) == expected
+            assert database.sql("SELECT COUNT(*) AS n FROM layout WHERE source = 'mine'").n[0] == 512
+            found = database.find("m32n32k8", "f16", "A", instruction="v_mfma_f32_32x32x8_f16", source="mine", lane=40)
+            assert found.row.tolist() == [8] * 4
+            assert database.sql("SELECT vendor, threads FROM instruction WHERE name LIKE 'v_%'").values.tolist() == [
+                ["amd", 64]
+            ]
+
+
+def test_a_file_of_an_older_schema_is_migrated(old, few):
+    check_migrated(old)
+
+
+def test_a_server_of_an_older_schema_is_migrated(new_database, few):
+    import psycopg
+
+    place = new_database()
+    dump = gzip.decompress((HERE / "schema-5.sql.gz").read_bytes()).decode()
+    with psycopg.connect(place) as connection:
+        connection.execute(re.sub(r"^(SET|SELECT pg_catalog.set_config).*;$", "", dump, flags=re.MULTILINE))
+    check_migrated(place)
+
+
+def test_the_default_database_keeps_what_was_in_the_older_one(old, few, tmp_path, monkeypatch):
+    new = old.with_name(f"lanemap-{location.SCHEMA_VERSION}.db")
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: old.parent)
+    monkeypatch.delenv("LANEMAP_DB")
+    before = old.read_bytes()
+    check_migrated(None)
+    assert new.exists()
+    assert old.read_bytes() == before
+    with lanemap.open() as database:
+        database.remove("mine")
+    with lanemap.open() as database:
+        assert "mine" not in set(database.sources().name)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE fragment SET status = 'x' WHERE id = (SELECT MIN(id) FROM fragment)",
+        "UPDATE mapping SET elements = zeroblob(14)",
+        "UPDATE source SET title = 'x' WHERE name = 'mine'",
+        "DELETE FROM finding",
+    ],
+)
+def test_what_was_damaged_is_not_taken_over(old, few, damage):
+    with closing(sqlite3.connect(old)) as connection, connection:
+        assert connection.execute(damage).rowcount
+    before = old.read_bytes()
+    with pytest.raises(DamagedError, match="restore it from a copy"):
+        lanemap.open(old)
+    assert old.read_bytes() == before

@@ -1,0 +1,168 @@
+"""What is known of defects is joined with what a comparison finds: one entry for one root cause, and what ships."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from lanemap.db.compare.defect import Report, defects
+from lanemap.db.compare.evidence import NOTHING, REACHES, Evidence, EvidenceFile, facts
+from lanemap.db.layout.fragment import Citation, Source
+from lanemap.db.render import report  # noqa: F401 - attaches the formats
+
+FACTS = """
+[[defect]]
+name = "mine-rows"
+library = "Mine"
+title = "rows 1 and 9 of A are exchanged"
+release = "2"
+file = "mine/maps.py"
+line = 3
+function = "map_a"
+shows = [{function = "map_a"}, {set = "emitter", operand = "mma m16n8k16 A"}]
+reach = "wrong product"
+reason = "every kernel loads A with it"
+since = "1"
+newest = "3 (2026-01-01)"
+reports = ["https://example.org/1"]
+words = "rows 1 and 9 of the tile are exchanged"
+correction = "count rows by 8"
+before = "row = 9"
+after = "row = 1"
+language = "python"
+reproduction = "print(map_a(4, 0))"
+prints = "9, and right is 1"
+[defect.confirmed]
+card = "NVIDIA H200"
+date = "2026-01-02"
+wrong = 16
+of = 128
+control = "the same kernel with bf16"
+
+[[library]]
+name = "Mine"
+version = "3"
+looked = "read and run"
+found = "one defect"
+"""
+KNOWN = msgspec.toml.decode(FACTS.encode(), type=EvidenceFile)
+
+
+@pytest.fixture(scope="module")
+def claimed(corrected):
+    """Sources of a library in which rows 1 and 9 of A are exchanged, by the claim set: its types and functions."""
+
+    def source(name, type_, origin):
+        fragment = corrected[f"mma_m16n8k16_{type_}_a"]
+        table = fragment.elements.copy()
+        rows = fragment.elements["row"]
+        table["row"][rows == 1], table["row"][rows == 9] = 9, 1
+        wrong = replace(fragment, elements=table, source=None, citation=Citation(origin=f"mine/{origin}"))
+        said = {"library": "Mine", "version": "2", "set": name}
+        return Source(f"mine-2:{name}", "import", f"Mine 2 {name}", [wrong], said)
+
+    return [
+        source("maps", "f16", "maps.py:3 map_a"),
+        source("emitter", "bf16", "emit.py:7 make_load"),
+        source("other", "tf32", "x.py:1 f")
+        if "mma_m16n8k16_tf32_a" in corrected
+        else source("other", "s8", "x.py:1 f"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def corrected(sources):
+    """The fragments of the corrected document by a short name."""
+    return {
+        f"{each.instruction}_{each.shape}_{each.type}_{each.role.lower()}": each
+        for each in sources["ptx-isa-9.1+errata"].fragments
+    }
+
+
+def reported(sources, claimed, known=KNOWN):
+    return defects(claimed, [sources["ptx-isa-9.1+errata"], *claimed], evidence=known)
+
+
+def changed(**fields):
+    return msgspec.structs.replace(KNOWN, defect=(msgspec.structs.replace(KNOWN.defect[0], **fields),))
+
+
+def test_one_root_cause_is_one_entry_with_all_that_shows_it(sources, claimed):
+    known, unknown = reported(sources, claimed)
+    said = dict(known.facts)
+    assert said["where"] == (
+        "A of mma m16n8k16 f16 (maps, mine/maps.py:3 map_a); A of mma m16n8k16 bf16 (emitter, mine/emit.py:7 make_load)"
+    )
+    assert said["root cause"] == "mine/maps.py:3 map_a, in 2"
+    assert said["reach"] == "wrong product: every kernel loads A with it"
+    assert said["effect"] == "16 of 128 elements of D are wrong, in rows 1, 9"
+    assert said["confirmed"] == (
+        "on an NVIDIA H200, 2026-01-02: 16 of 128 elements wrong; right: the same kernel with bf16"
+    )
+    assert said["releases"] == "since 1, not fixed, newest looked at: 3 (2026-01-01)"
+    assert known.title == "Mine 2: rows 1 and 9 of A are exchanged"
+    assert (unknown.evidence, len(unknown.wrong)) == (NOTHING, 1)
+    assert len(reported(sources, claimed, EvidenceFile())) == 3
+
+
+@pytest.mark.parametrize("other", [{"library": "Others"}, {"shows": [{"operand": "m16n8k8 A"}, {"set": "mapping"}]}])
+def test_what_is_known_of_another_library_operand_or_set_is_not_taken_for_it(sources, claimed, other):
+    fields = msgspec.convert({**msgspec.to_builtins(KNOWN.defect[0]), **other}, Evidence)
+    found = reported(sources, claimed, EvidenceFile((fields,)))
+    assert [each.evidence for each in found] == [NOTHING] * 3
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_only_what_reaches_a_product_has_an_effect_on_one(sources, claimed, reach):
+    found = next(each for each in reported(sources, claimed, changed(reach=reach)) if each.evidence.name)
+    assert ("effect" in dict(found.facts)) == (reach == "wrong product")
+
+
+def test_what_is_fixed_comes_last_and_says_so_first(sources, claimed):
+    found = reported(sources, claimed, changed(until="2", fixed="3"))
+    assert [each.fixed for each in found] == [False, True]
+    assert found[-1].facts[0] == ("fixed", "in 3")
+    text = Report(found, {}, KNOWN.library).report()
+    assert text.index("## Fixed") < text.index("### Mine 2: rows 1 and 9") < text.index("## What was looked at")
+    assert "| Mine | 3 | read and run | one defect |" in text
+    assert (
+        "| Mine 2 | A of mma m16n8k16 f16 bf16 | fixed: wrong product | rows 1 and 9 of the tile are exchanged |"
+        in text
+    )
+
+
+def test_an_issue_can_be_sent_as_it_is(sources, claimed):
+    text = Report(reported(sources, claimed)[:1]).report("issue")
+    assert text.startswith("# rows 1 and 9 of A are exchanged\n\n- **where**: A of mma m16n8k16 f16 (maps, ")
+    wrong = "Rows 1 and 9 of the tile are exchanged. Every kernel loads A with it. "
+    assert wrong + "16 of 128 elements of D are wrong, in rows 1, 9.\n" in text
+    assert "| 4 | 0 | 0 | row 9, column 0 | row 1, column 0 |" in text
+    for part in (
+        "```python\nprint(map_a(4, 0))\n```",
+        "9, and right is 1",
+        "```python\nrow = 1\n```",
+        "count rows by 8",
+    ):
+        assert part in text
+    assert Report(reported(sources, claimed)).report("issue").count("\n---\n") == 1
+
+
+def test_a_key_that_no_fact_has_is_an_error():
+    with pytest.raises(msgspec.ValidationError, match="unknown field `reasons`"):
+        msgspec.toml.decode(FACTS.replace("reason =", "reasons =").encode(), type=EvidenceFile)
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value"):
+        msgspec.toml.decode(FACTS.replace("wrong product", "wrong").encode(), type=EvidenceFile)
+
+
+def test_what_ships_is_whole():
+    """Each defect has a name of its own, says whether it was run where a product is wrong, and what fixed it."""
+    names = [each.name for each in facts().defect]
+    assert len(set(names)) == len(names)
+    for each in facts().defect:
+        assert isinstance(each, Evidence)
+        assert each.reach in REACHES
+        assert not each.copied or each.copied in names
+        assert each.reach != "wrong product" or each.confirmed or each.not_run, each.name
+        assert bool(each.until) == bool(each.fixed), each.name
+        assert bool(each.before) == bool(each.after), each.name
+        assert not each.confirmed or 0 < each.confirmed.wrong <= each.confirmed.of

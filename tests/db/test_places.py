@@ -1,0 +1,179 @@
+"""``find`` and ``at`` of fragments, against a search through all elements, for every coordinate there is."""
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap import LanemapError
+from lanemap.db.errors import OutsideError
+from lanemap.db.layout.fragment import Element, Fragment, address_lanes, elements
+from lanemap.db.layout.places import MatrixCell, RegisterPlace
+
+from ..shipped import recorded
+
+
+def families(sources):
+    """Every distinct layout of each operand of each instruction, but for those that repeat others many times."""
+    kept = {}
+    for each in [*sources["ptx-isa-9.1+errata"].fragments, *recorded().fragments]:
+        if each.has_rows and len(each.elements) <= 512:
+            kept.setdefault((each.instruction, each.role, each.digest, *each.dimensions), each)
+    return list(kept.values())
+
+
+def by_hand(fragment):
+    """The cell of each place, the places of each cell, and of each cell with its computation, in lists."""
+    at, find, of_computation = {}, defaultdict(list), defaultdict(list)
+    for each in map(Element._make, fragment.elements.tolist()):
+        if not all(value in fragment.ranges[name] for name, value in each._asdict().items()):
+            continue
+        at.setdefault(each[:3], each[3:])
+        for col in range(each.col, each.col_last + 1):
+            find[each.row, col].append(each[:3])
+            of_computation[each.row, col, each.computation].append(each[:3])
+    return at, find, of_computation
+
+
+def listed(found, count):
+    """For each coordinate a list of tuples, without what is masked. ``count``: how many coordinates there are."""
+    columns = [np.ma.asarray(each).reshape(count, -1).tolist() for each in found]
+    return [[one for one in zip(*several, strict=True) if None not in one] for several in zip(*columns, strict=True)]
+
+
+def check(fragment):
+    """Each coordinate in arrays, and the first few by themselves."""
+    ranges = fragment.ranges
+    at, find, of_computation = by_hand(fragment)
+    places = list(product(*(ranges[each] for each in RegisterPlace._fields)))
+    found = fragment.at(*np.array(places).T)
+    assert listed(found, len(places)) == [[at[place]] if place in at else [] for place in places]
+    cells = list(product(ranges["row"], ranges["col"]))
+    assert listed(fragment.find(*np.array(cells).T), len(cells)) == [find[each] for each in cells]
+    each_of = list(product(*(ranges[each] for each in ("row", "col", "computation"))))
+    found = fragment.find(*np.array(each_of).T[:2], computation=np.array(each_of).T[2])
+    assert listed(found, len(each_of)) == [of_computation[each] for each in each_of]
+    for place in places[:: max(1, len(places) // 20)]:
+        assert fragment.at(*place) == at.get(place, (None,) * 4)
+    for cell in cells[:: max(1, len(cells) // 20)]:
+        found = fragment.find(*cell)
+        assert listed(found, 1)[0] == find[cell]
+        assert all(each is None or isinstance(each, int | np.ndarray) for each in found)
+
+
+def test_every_coordinate_of_every_family(sources):
+    there = families(sources)
+    assert {each.instruction for each in there} >= {
+        "mma",
+        "mma.sp",
+        "wgmma",
+        "wgmma.sp",
+        "wmma",
+        "ldmatrix",
+        "movmatrix",
+    }
+    assert {each.role for each in there} >= {*"ABCDErp", "SFA", "SFB"}
+    for each in there:
+        check(each)
+
+
+@st.composite
+def fragments(draw):
+    """Layouts right or wrong: places with nothing, two elements, or outside; cells in many places; windows."""
+    field = {"lane": 2, "reg": 1, "slot": 2, "row": 9, "col": 5}
+    table = {name: [] for name in (*field, "col_last", "computation")}
+    for _ in range(draw(st.integers(0, 12))):
+        for name, stop in field.items():
+            table[name].append(draw(st.integers(0, stop)) + 31 * (name == "lane" and draw(st.booleans())))
+        table["col_last"].append(table["col"][-1] + draw(st.sampled_from([0, 0, 1, 3])))
+        table["computation"].append(draw(st.integers(1, 3)))
+    columns = {name: np.array(values, int) for name, values in table.items()}
+    name = draw(st.sampled_from(["mma", "v_mfma_f32_8x8x4_f16"]))
+    return Fragment(name, "m8n8k4", "f64", "A", 2, 2, elements(columns))
+
+
+@given(fragments())
+@settings(max_examples=100)
+def test_layouts_that_are_wrong(fragment):
+    check(fragment)
+
+
+@pytest.fixture(scope="module")
+def a(sources):
+    return next(each for each in sources["ptx-isa-9.1"].fragments if each.key[:4] == ("mma", "m16n8k16", "f16", "A"))
+
+
+def test_of_two_elements_in_one_place_the_first_is_found(a):
+    table = a.elements.copy()
+    for name in RegisterPlace._fields:
+        table[name][1] = table[name][0]
+    twice = replace(a, elements=table)
+    assert (twice.at(0, 0, 0), twice.at(0, 0, 1)) == (MatrixCell(0, 0, 0, 1), MatrixCell(None, None, None, None))
+    assert twice.find(0, 0) == twice.find(0, 1) == RegisterPlace(0, 0, 0)
+
+
+def test_arguments_broadcast_and_keep_their_shape(a):
+    assert a.find(9, 3) == RegisterPlace(5, 1, 1)
+    assert a.at(5, 1, 1) == MatrixCell(9, 3, 3, 1)
+    found = a.find(np.arange(16)[:, None], range(16))
+    assert found.lane.shape == (16, 16)
+    assert a.at(*found).row.tolist() == [[row] * 16 for row in range(16)]
+    assert a.at([], 0, 0).row.tolist() == []
+    assert a.at(np.uint8(5), 1, 1).row == 9
+
+
+def test_what_is_masked_stays_masked():
+    """The places of a cell lead back to it, also where some cells have fewer of them than others."""
+    e = next(each for each in recorded().fragments if each.role == "E")
+    rows, cols = np.indices(e.dimensions)
+    lane, reg, slot = e.find(rows, cols)
+    lane = np.ma.MaskedArray(lane, np.broadcast_to(rows[..., None] == 0, lane.shape))
+    back = e.at(lane, reg, slot)
+    assert back.row.mask[0].all()
+    assert not back.row.mask[1:].all(axis=-1).any()
+    assert (back.row == rows[..., None]).all()
+    assert ((back.col <= cols[..., None]) & (cols[..., None] <= back.col_last)).all()
+    assert e.find(np.ma.MaskedArray([0, 1], [True, False]), 0).lane.mask[:, 0].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda a: a.find(16, 0), "row 16 is outside A of mma m16n8k16 f16: it goes from 0 to 15"),
+        (lambda a: a.find([0, 1], [0, -1]), "col -1 is outside .* 0 to 15"),
+        (lambda a: a.find(0, 0, 2), "computation 2 is outside .*: there is only 1"),
+        (lambda a: a.at(32, 0, 0), "lane 32 is outside .* 0 to 31"),
+        (lambda a: a.at([[31], [99]], 0, 0), "lane 99 is outside"),
+        (lambda a: a.at(0, 4, 0), "reg 4 is outside .* 0 to 3"),
+        (lambda a: a.at(0, 0, np.array([2], np.uint64)), "slot 2 is outside .* 0 to 1"),
+    ],
+)
+def test_what_is_outside_is_refused(a, call, words):
+    with pytest.raises(OutsideError, match=f"^{words}"):
+        call(a)
+
+
+@pytest.mark.parametrize("wrong", [1.0, "1", [0.5], True, None, [None]])
+def test_what_is_no_integer_is_refused(a, wrong):
+    with pytest.raises(LanemapError, match="^row must be an integer or an array of them"):
+        a.find(wrong, 0)
+
+
+def test_a_fragment_without_rows_says_so(a):
+    with pytest.raises(LanemapError, match="has no rows for A of mma m16n8k16 f16: figure-only"):
+        replace(a, elements=None, status="figure-only", source="x").find(0, 0)
+
+
+def test_the_address_of_each_register_is_that_of_its_row(sources):
+    """Of every load and store of matrices: the lane whose address is that of the row and the matrix."""
+    known = {each.key: each for each in sources["ptx-isa-9.1+errata"].fragments if each.role in "rp" and each.has_rows}
+    moves = [(each, known.get(key._replace(role="p"))) for key, each in known.items() if key.role == "r"]
+    moves = [(r, p) for r, p in moves if p]
+    assert {r.instruction for r, _ in moves} == {"ldmatrix", "stmatrix"}
+    for r, p in moves:
+        given_by = {(each.row, each.computation): each.lane for each in p.records()}
+        assert address_lanes(r, p).tolist() == [given_by[each.row, each.computation] for each in r.records()]

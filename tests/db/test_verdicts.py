@@ -1,0 +1,312 @@
+"""No false agreement: layouts of every family are corrupted at random, and brute-force products judge verdicts."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count, product
+
+import numpy as np
+import pytest
+
+from lanemap.db.compare.verdict import Verdict, compare
+from lanemap.db.layout.fragment import elements
+
+from ..modes import LONG
+from ..shipped import corrected, recorded
+from .product import computed
+
+DOCUMENTED, CAPTURED = corrected(), [each for each in recorded().fragments if each.elements is not None]
+LIKE = {Verdict.IDENTICAL, Verdict.RELABELLED}
+AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk", "SFA": "ms", "SFB": "sn", "r": "mn", "p": "m1"}
+
+
+SCALE = {"SFA": "ue8m0", "SFB": "ue8m0"}
+
+
+def of(source, name, shape, types, scales=None):
+    """The operands of one form, by role; those of scales for one choice of bytes and threads, and E of one selector."""
+    found = {}
+    for each in source:
+        wanted = types.get(each.role) == each.type and each.key[:2] == (name, shape)
+        if wanted and (scales is None or scales in (each.qualifiers or scales)):
+            found.setdefault(each.role, each)
+    assert found.keys() == types.keys(), (name, shape, found.keys())
+    return found
+
+
+def abcd(types, **more):
+    return dict(zip("ABCD", types.split(), strict=True)) | more
+
+
+def sparse_scaled(shape, type_, measured, accumulator, scales):
+    """A sparse form with block scales, which the card lacks, with layouts of one whose types are as wide."""
+    found = of(CAPTURED, "mma.sp", shape, abcd(f"{measured} {measured} {accumulator} {accumulator}", E=measured))
+    types = {measured: type_, accumulator: "f32"}
+    found = {role: replace(each, type=types[each.type]) for role, each in found.items()}
+    return found | of(DOCUMENTED, "mma.sp", shape, SCALE, scales)
+
+
+FAMILIES = {
+    "f16": of(DOCUMENTED, "mma", "m16n8k16", abcd("f16 f16 f32 f32")),
+    "mixed": of(DOCUMENTED, "mma", "m16n8k32", abcd("e4m3 e5m2 f32 f32")),
+    "f64": of(DOCUMENTED, "mma", "m8n8k4", abcd("f64 f64 f64 f64")),
+    "quad pairs": of(DOCUMENTED, "mma", "m8n8k4", abcd("f16 f16 f32 f32")),
+    "sparse f16": of(CAPTURED, "mma.sp", "m16n8k16", abcd("f16 f16 f32 f32", E="f16")),
+    "sparse tf32": of(CAPTURED, "mma.sp", "m16n8k16", abcd("tf32 tf32 f32 f32", E="tf32")),
+    "sparse s4": of(CAPTURED, "mma.sp", "m16n8k64", abcd("s4 s4 s32 s32", E="s4")),
+    "scales 1X": of(DOCUMENTED, "mma", "m16n8k32", abcd("e4m3 e4m3 f32 f32", **SCALE), "scale_vec::1X"),
+    "scales 2X": of(DOCUMENTED, "mma", "m16n8k64", abcd("e2m1 e2m1 f32 f32", **SCALE), "scale_vec::2X"),
+    "scales 4X": of(DOCUMENTED, "mma", "m16n8k64", abcd("e2m1 e2m1 f32 f32", **SCALE), "scale_vec::4X"),
+    "sparse scales 1X": sparse_scaled("m16n8k64", "e5m2", "e4m3", "f32", "scale_vec::1X"),
+    "sparse scales 2X": sparse_scaled("m16n8k128", "e2m1", "s4", "s32", "scale_vec::2X"),
+    "wgmma": of(CAPTURED, "wgmma", "m64n8k16", {"A": "f16", "D": "f32"}),
+    "sparse wgmma": of(CAPTURED, "wgmma.sp", "m64n8k32", {"A": "f16", "D": "f32", "E": "f16"}),
+    "wmma": of(CAPTURED, "wmma", "m16n16k16", abcd("f16 f16 f32 f32")),
+    "ldmatrix": of(DOCUMENTED, "ldmatrix", "m8n8", {"r": "b16", "p": "b16"}, "x4"),
+    "movmatrix": of(CAPTURED, "movmatrix", "m8n8", {"A": "b16", "D": "b16"}),
+}
+
+
+def axes(fragment):
+    """What rows and columns of an operand count."""
+    return {"A": "mn", "D": "nm"}[fragment.role] if fragment.instruction == "movmatrix" else AXES[fragment.role]
+
+
+def renumbered(fragment, permutations):
+    """The fragment with its rows, columns and computations renumbered; scales by ``s``."""
+    table = fragment.elements.copy()
+    row, col = axes(fragment)
+    for name, axis in (("row", row), ("col", col), ("col_last", col)):
+        if axis in permutations:
+            table[name] = np.asarray(permutations[axis])[table[name]]
+    if "computation" in permutations:
+        table["computation"] = 1 + np.asarray(permutations["computation"])[table["computation"] - 1]
+    return replace(fragment, elements=table)
+
+
+def renumbering(operands, generator):
+    """A permutation of some axes: of K as whole chunks, or as blocks of scales, or within them, or across them."""
+    extents = {}
+    for each in operands.values():
+        extents |= dict(zip(axes(each), each.dimensions, strict=True))
+    scales, chunk = extents.pop("s", 1), max(each.chunk if each.windowed else 1 for each in operands.values())
+    extents.pop("1", None)
+    found = {}
+    for axis, extent in extents.items():
+        if generator.random() < 0.5:
+            continue
+        if axis != "k":
+            found[axis] = generator.permutation(extent)
+            continue
+        block = extent // scales
+        blocks = generator.permutation(scales) if generator.random() < 0.5 else np.arange(scales)
+        if generator.random() < 0.2:  # across the blocks, which scales would have to follow, and cannot
+            order = generator.permutation(extent // chunk)
+        else:
+            order = np.concatenate([generator.permutation(block // chunk) + each * (block // chunk) for each in blocks])
+        found["k"] = (order[:, None] * chunk + np.arange(chunk)).ravel()
+        if generator.random() < 0.8:
+            found["s"] = blocks
+    if max(each.computations for each in operands.values()) > 1 and generator.random() < 0.5:
+        found["computation"] = generator.permutation(max(each.computations for each in operands.values()))
+    return found
+
+
+def corrupted(fragment, generator):
+    """The fragment with something else in some slots, or without some of them."""
+    table = fragment.elements.copy()
+    kind = generator.choice(["swap", "element", "missing", "lane", "reg", "slot", "axis", "windows"])
+    one, other = generator.integers(0, len(table), 2)
+    if kind == "swap":
+        for name in ("row", "col", "col_last", "computation"):
+            table[name][[one, other]] = table[name][[other, one]]
+    elif kind == "element":
+        name = generator.choice(["row", "col"])
+        width = int(table["col_last"][one] - table["col"][one]) if name == "col" else 0
+        extent = fragment.dimensions[name == "col"]
+        table[name][one] = generator.integers(0, extent - width)
+        table["col_last"][one] = table["col"][one] + width if name == "col" else table["col_last"][one]
+    elif kind == "missing":
+        table = np.delete(table, generator.integers(0, len(table), generator.integers(1, 4)))
+    elif kind == "axis":
+        name = generator.choice(["row", "col"])
+        permutation = generator.permutation(fragment.dimensions[name == "col"])
+        if not fragment.windowed or name == "row":
+            table[name] = permutation[table[name]]
+            table["col_last"] = table["col_last"] if name == "row" else table["col"]
+    elif kind == "windows":
+        if fragment.windowed:
+            which = generator.random(len(table)) < generator.choice([0.1, 1])
+            table["col_last"][which] = table["col"][which]
+    else:
+        values = np.unique(table[kind])
+        one, other = generator.choice(values, 2)
+        table[kind] = np.where(table[kind] == one, other, np.where(table[kind] == other, one, table[kind]))
+        table = elements({name: table[name] for name in table.dtype.names})
+    return replace(fragment, elements=table)
+
+
+def case(operands, generator):
+    """Both sides: renumbered alike, or but for one or two operands, then corrupted here or there, or one less."""
+    permutations = renumbering(operands, generator)
+    left, right = dict(operands), {role: renumbered(each, permutations) for role, each in operands.items()}
+    for role in generator.choice([*operands], generator.choice([0, 0, 1, 2])):
+        right[role] = operands[role]
+    for _ in range(generator.choice([0, 0, 1, 2])):
+        side, role = (left, right)[generator.integers(2)], generator.choice([*operands])
+        side[role] = corrupted(side[role], generator)
+    if generator.random() < 0.15:
+        del left[generator.choice([*operands])]
+    return left, right
+
+
+def agrees(left, right):
+    """Whether an instruction computes the same through both layouts, in every slot, whatever the numbers."""
+    return all(np.array_equal(one, other) for one, other in zip(computed(left), computed(right), strict=True))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_renumbered_alike_is_relabelled_and_computes_the_same(name):
+    """Each axis alone; an axis that an operand in memory counts is not free, and does not compute the same."""
+    operands = FAMILIES[name]
+    extents = {
+        axis: extent for each in operands.values() for axis, extent in zip(axes(each), each.dimensions, strict=True)
+    }
+    chunk = max(each.chunk if each.windowed else 1 for each in operands.values())
+    for axis in extents.keys() - {"s", "1"}:
+        step = chunk if axis == "k" else 1
+        block = extents[axis] // extents.get("s", 1) // step if axis == "k" else extents[axis]
+        order = np.arange(extents[axis] // step)
+        order[:block] = order[:block][::-1]
+        permutations = {axis: (order[:, None] * step + np.arange(step)).ravel()}
+        right = {role: renumbered(each, permutations) for role, each in operands.items()}
+        free = agrees(operands, right)
+        fixed = {"wgmma": "kn", "sparse wgmma": "kn", "ldmatrix": "n"}.get(name, "")
+        assert free == (axis not in fixed or block == 1), (name, axis)
+        found = {each.key.role: each.verdict for each in compare([*operands.values()], [*right.values()])}
+        assert (set(found.values()) <= LIKE) == free, (name, axis, found)
+        # One operand alone, without the others or with them as they are, is not.
+        for role, each in operands.items():
+            if axis in axes(each) and right[role].digest != each.digest:
+                others = {**operands, role: right[role]}
+                alone = {one.key.role: one.verdict for one in compare([*operands.values()], [*others.values()])}
+                assert alone[role] is Verdict.DIFFERENT, (name, axis, role)
+                assert compare([each], [right[role]])[0].verdict is Verdict.DIFFERENT, (name, axis, role)
+
+
+def test_scales_go_with_their_blocks_of_k():
+    operands = FAMILIES["scales 2X"]
+    swapped = {"k": np.r_[32:64, 0:32], "s": [1, 0]}
+    across = {"k": np.r_[16:48, 0:16, 48:64]}
+    for permutations, alike in ((swapped, True), ({"k": swapped["k"]}, False), ({"s": [1, 0]}, False), (across, False)):
+        right = {role: renumbered(each, permutations) for role, each in operands.items()}
+        assert agrees(operands, right) == alike
+        found = {each.key.role: each.verdict for each in compare([*operands.values()], [*right.values()])}
+        assert (set(found.values()) <= LIKE) == alike, found
+        if not alike and "k" in permutations:
+            assert {found["A"], found["B"]} == {Verdict.DIFFERENT}
+    without = {role: each for role, each in operands.items() if not role.startswith("SF")}
+    right = {role: renumbered(each, {"m": np.arange(16)[::-1]}) for role, each in without.items()}
+    found = {each.key.role: each.verdict for each in compare([*without.values()], [*right.values()])}
+    assert found["A"] is Verdict.DIFFERENT  # every form has scales, which nothing is said of
+
+
+def is_product(name, roles, axis=None):
+    """Whether a product can be made of some operands, or all that count an axis are there.
+
+    One of C and D may be missing, and of the types that also have forms without scales these.
+    """
+    counts = {role: (None, "computation", *axes(each).replace("s", "k")) for role, each in FAMILIES[name].items()}
+    counting = {role for role, counted in counts.items() if axis in counted}
+    missing = counting - roles - ({"SFA", "SFB"} if "1X" in name else set())
+    return not missing or missing < counting & {"C", "D"}
+
+
+def expect_a_symmetry(name, left, right, found):
+    """What is relabelled is renumbered alike wherever the axis is counted, and any product stays as it is."""
+    operands, moved = FAMILIES[name], {}
+    for role, each in found.items():
+        if each.verdict is Verdict.RELABELLED and " of " not in "".join(each.permutations):
+            for axis, to in each.permutations.items():
+                assert moved.setdefault(axis, to) == to
+                assert is_product(name, found.keys(), axis), (name, role, axis)
+    if "k" in moved and "SFA" in operands:
+        scales = operands["SFA"].dimensions[1]
+        blocks = np.asarray(moved["k"]).reshape(scales, -1) // (len(moved["k"]) // scales)
+        assert (blocks == blocks[:, :1]).all()
+        moved["s"] = blocks[:, 0]
+    assert not moved or agrees(operands, {role: renumbered(each, moved) for role, each in operands.items()})
+    for role, each in found.items():
+        mine, theirs = renumbered(left[role], moved).elements, right[role].elements
+        if each.verdict is Verdict.RELABELLED and " of " not in "".join(each.permutations):
+            assert all(np.array_equal(mine[axis], theirs[axis]) for axis in ("row", "computation"))
+            assert each.narrower or all(np.array_equal(mine[axis], theirs[axis]) for axis in ("col", "col_last"))
+
+
+@pytest.mark.timeout(3600)
+def test_there_is_no_false_agreement(seed):
+    """What is called identical or relabelled computes the same, and is renumbered in all that counts the axis."""
+    generator, judged, names = np.random.default_rng(seed), Counter(), [*FAMILIES]
+    for at in count():
+        name = names[at % len(names)]
+        left, right = case(FAMILIES[name], generator)
+        results = compare([*left.values()], [*right.values()])
+        found = {each.key.role: each for each in results if each.compared}
+        judged.update(each.verdict for each in found.values())
+        alike = {role for role, each in found.items() if each.verdict in LIKE}
+        if is_product(name, alike) and not any(found[role].narrower for role in alike):
+            sides = ({role: side[role] for role in alike} for side in (left, right))
+            assert agrees(*sides), (name, at, seed)
+        expect_a_symmetry(name, left, right, found)
+        if judged.total() >= (50_000 if LONG else 1_500):
+            break
+    print(dict(judged))
+    assert min(judged[Verdict.RELABELLED], judged[Verdict.DIFFERENT]) > judged.total() / 20
+
+
+@pytest.mark.parametrize("name", [each for each in FAMILIES if "E" in FAMILIES[each]])
+def test_refined_is_what_some_valid_metadata_selects(name):
+    """Of a sparse A each way to choose columns in ascending order, and none that metadata cannot say."""
+    a = FAMILIES[name]["A"]
+    run, wide = {8: (2, 4), 4: (1, 4), 2: (1, 2)}[a.chunk]
+    for chosen in product(range(wide), repeat=1 if wide == 2 else 2):
+        exact = a.elements.copy()
+        # The elements of a chunk stand beside each other, in the order of their slots.
+        order = np.lexsort((exact["slot"], exact["reg"], exact["lane"], exact["col"] // a.chunk, exact["row"]))
+        columns = [run * each + step for each in chosen for step in range(run)]
+        exact["col"][order] = exact["col"][order] // a.chunk * a.chunk + np.tile(columns, len(exact) // len(columns))
+        exact["col_last"] = exact["col"]
+        wider = a.elements.copy()
+        wider["col"] = wider["col"] // a.chunk * a.chunk
+        wider["col_last"] = wider["col"] + a.chunk - 1
+        for mine, theirs, narrower in ((exact, wider, "left"), (wider, exact, "right")):
+            (found,) = compare([replace(a, elements=mine)], [replace(a, elements=theirs)])
+            valid = [*chosen] == sorted(set(chosen))
+            assert found.verdict is (Verdict.REFINED if valid else Verdict.DIFFERENT), chosen
+            assert found.narrower == (narrower if valid else None)
+            assert ("no valid metadata selects" in found.words) == (not valid)
+
+
+def test_windows_cut_to_their_first_column_are_no_refinement():
+    """As a table without ``col_last`` has them: both elements of a chunk claim the same column."""
+    for each in (FAMILIES["sparse f16"]["A"], next(one for one in DOCUMENTED if one.key[:2] == ("mma.sp", "m16n8k32"))):
+        cut = each.elements.copy()
+        cut["col"] = cut["col"] // each.chunk * each.chunk
+        cut["col_last"] = cut["col"]
+        (found,) = compare([replace(each, elements=cut)], [each])
+        assert found.verdict is Verdict.DIFFERENT
+
+
+def test_a_chunk_named_twice_and_another_never_is_no_refinement():
+    """Within a window of two chunks, as a document may name it, exact columns must be those of both."""
+    a = FAMILIES["sparse f16"]["A"]
+    wider, exact = a.elements.copy(), a.elements.copy()
+    wider["col"] = wider["col"] // (2 * a.chunk) * 2 * a.chunk
+    wider["col_last"] = wider["col"] + 2 * a.chunk - 1
+    order = np.lexsort((exact["slot"], exact["reg"], exact["lane"], exact["col"] // a.chunk, exact["row"]))
+    exact["col"][order] = exact["col"][order] // a.chunk * a.chunk + np.tile([0, 1], len(exact) // 2)
+    exact["col_last"] = exact["col"]
+    twice = exact.copy()
+    twice["col"] = twice["col_last"] = twice["col"] - twice["col"] // a.chunk % 2 * a.chunk
+    for mine, verdict in ((exact, Verdict.REFINED), (twice, Verdict.DIFFERENT)):
+        (found,) = compare([replace(a, elements=mine)], [replace(a, elements=wider)])
+        assert found.verdict is verdict
