@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from hmac import compare_digest
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, Unpack
 
 import typer
@@ -240,18 +240,15 @@ async def export(
 ) -> Response:
     """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
     query = OperandQuery(shape, type, role, **which)
-    folder = files.Workspace()
-    try:
-        file = Path(folder.name, "export")
+    with ExitStack() as stack:
+        file = stack.enter_context(files.workspace()) / "export"
         refused = await working(work.export, format, query, file)
-    except BaseException:
-        folder.cleanup()
-        raise
+        until_sent = stack.pop_all()
     rows = format.value in ROWS
     media, name = (ROWS[Format(format.value)], f"lanemap.{format}") if rows else ("text/plain", None)
     said = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
     headers = {"Lanemap-Refused": said} if said else None
-    return FileResponse(file, 200, headers, media, BackgroundTask(folder.cleanup), name)
+    return FileResponse(file, 200, headers, media, BackgroundTask(until_sent.close), name)
 
 
 @router.post("/captures", status_code=201, openapi_extra=_BODY)

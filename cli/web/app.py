@@ -37,7 +37,7 @@ _POLICY = {
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in _POLICY.items()]
 #: How much a request may send, and where it may be a file.
 LARGEST, LARGEST_FILE, TAKES_FILE = 1 << 20, 64 << 20, {"/api/captures", "/api/diff", "/compare"}
-#: A body has so many seconds, and one more for so many bytes.
+#: A body has so many seconds from when it is first read, and one more for so many bytes.
 BODY, RATE = 10, 1 << 16
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -103,7 +103,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         size, largest = 0, LARGEST_FILE if scope["path"] in TAKES_FILE else LARGEST
-        comes = current_time() + BODY
+        comes: float | None = None
 
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -113,6 +113,8 @@ class Guard:
 
         async def counted() -> Message:
             nonlocal size, comes
+            if comes is None:  # what waits for a place is not slow
+                comes = current_time() + BODY
             with CancelScope(deadline=comes) as patience:
                 message = await receive()
             if patience.cancelled_caught:

@@ -140,8 +140,8 @@ class Work:
         if self._request.headers.get("content-type", "").startswith("multipart/"):
             raise HTTPException(415, "send the file itself as the body, as curl --data-binary @FILE does")
         async with self._place("upload"):
-            with files.Workspace() as folder:
-                file = Path(folder, "upload")
+            with files.workspace() as folder:
+                file = folder / "upload"
                 with file.open("wb") as stream:
                     async for chunk in self._request.stream():
                         stream.write(chunk)

@@ -12,7 +12,7 @@ from glob import escape
 from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir, mkdtemp
 from typing import IO
 
 from ..errors import LanemapError
@@ -138,23 +138,24 @@ def _claimed(path: Path, *, unknown: bool) -> Iterator[bool]:
             os.close(handle)
 
 
-class Workspace(TemporaryDirectory[str]):
+@contextmanager
+def workspace() -> Iterator[Path]:
     """A folder for a while. Folders of processes that were killed are removed first."""
-
-    def __init__(self) -> None:
-        """Make it among the temporary files of the system."""
-        for left in Path(gettempdir()).glob("lanemap-work-*"):
-            with suppress(OSError), _claimed(left, unknown=False) as ours:
-                if ours:
-                    shutil.rmtree(left)
-        super().__init__(prefix="lanemap-work-")
-        self._claim = ExitStack()
-        self._claim.enter_context(_claimed(Path(self.name), unknown=True))
-
-    def cleanup(self) -> None:
-        """Remove it."""
-        super().cleanup()
-        self._claim.close()
+    for left in Path(gettempdir()).glob("lanemap-work-*"):
+        with suppress(OSError), _claimed(left, unknown=False) as ours:
+            if ours:
+                shutil.rmtree(left)
+    with ExitStack() as claim:
+        ours = False
+        while not ours:
+            folder = Path(mkdtemp(prefix="lanemap-work-"))
+            # Until it is claimed, others take it for one that was left.
+            with suppress(FileNotFoundError):
+                ours = claim.enter_context(_claimed(folder, unknown=True))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_folder(path: Path) -> None:

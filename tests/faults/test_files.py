@@ -5,13 +5,13 @@ import os
 import signal
 import sqlite3
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db.store.files import MANIFEST, Workspace, atomically, folder_atomically, make_folder
+from lanemap.db.store.files import MANIFEST, atomically, folder_atomically, make_folder, workspace
 
 from .conftest import Fault, each_fault, in_child
 
@@ -113,15 +113,27 @@ def test_a_workspace_goes_with_its_process_and_no_sooner(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def killed():
-        folder = Workspace()
-        Path(folder.name, "upload").write_text("half")
-        os.kill(os.getpid(), signal.SIGKILL)
+        with workspace() as folder:
+            (folder / "upload").write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    with Workspace() as mine:
+    with workspace() as mine:
         assert in_child(killed) == -signal.SIGKILL
         assert len([*tmp_path.iterdir()]) == 2
-        with Workspace() as other:
-            assert {*map(str, tmp_path.iterdir())} == {mine, other}
+        with workspace() as other:
+            assert {*tmp_path.iterdir()} == {mine, other}
+    assert not [*tmp_path.iterdir()]
+
+
+def test_nobody_removes_a_workspace_that_another_has_just_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def work(_):
+        with workspace() as folder:
+            (folder / "upload").write_text("whole")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(work, range(400))] == [None] * 400
     assert not [*tmp_path.iterdir()]
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import httpx
 import numpy as np
 import pyarrow as pa
@@ -187,7 +188,31 @@ def test_deep_and_strange_json_is_refused(client, refused):
         refused(client.post("/api/decode", content=body, headers=headers), 400)
 
 
-def test_a_hundred_uploads_at_once_are_all_answered(client, database):
+def test_a_body_that_waits_for_a_place_is_not_called_slow(monkeypatch):
+    monkeypatch.setattr(app, "BODY", 0.1)
+    answers = []
+
+    async def late(scope, receive, send):
+        await anyio.sleep(0.3)
+        assert (await receive())["body"] == b"here"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        assert (await receive())["type"] == "http.disconnect"
+
+    messages = iter([{"type": "http.request", "body": b"here"}, {"type": "http.disconnect"}])
+
+    async def receive():
+        return next(messages)
+
+    async def send(message):
+        answers.append(message["status"])
+
+    scope = {"type": "http", "path": "/api/diff", "headers": [(b"host", b"localhost")]}
+    anyio.run(app.Guard(late, frozenset({"localhost"}), {}), scope, receive, send)
+    assert answers == [200]
+
+
+def test_a_hundred_uploads_at_once_are_all_answered(client, database, monkeypatch):
+    monkeypatch.setattr(work, "SECONDS", 300)
     sent = io.BytesIO()
     database.export(sent, format="csv", query=Query("m16n8k8", "bf16", source="ptx-isa-9.1", instruction="mma"))
     wrong = sent.getvalue().replace(b",0,0,0,0,0,0,", b",0,0,0,1,0,0,", 1)
