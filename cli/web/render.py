@@ -67,7 +67,7 @@ def environment() -> Environment:
         every_notation=[*notation.NOTATIONS],
         formats=[*formats.FORMATS],
     )
-    made.filters.update(group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
+    made.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
     return made
 
 

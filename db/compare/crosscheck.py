@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -299,8 +300,12 @@ def read_sources(reader: Reader, *names: str) -> list[Source]:
 
 
 def with_name(known: Iterable[str], name: str) -> list[str]:
-    """The sources that a name stands for; a library's, as ``tilelang-0.1.15``, for all that was imported of it."""
-    return [each for each in known if f"{each}:".lower().startswith(f"{name}:".lower())]
+    """The sources that a name stands for; that of a library, ``tilelang-0.1.15``, for all that was imported of it.
+
+    Without a version it stands for every version.
+    """
+    stands = re.compile(rf"{re.escape(name)}(-\d[^:]*)?(:.*)?", re.IGNORECASE)
+    return [each for each in known if stands.fullmatch(each)]
 
 
 def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:

@@ -129,7 +129,7 @@ class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found = (
             each
             for each in self.defect
-            if library.removesuffix("+errata").startswith(each.library)
+            if library.removesuffix("+errata") in (each.library, f"{each.library}-{version}")
             and each.is_in(version)
             and any(place.matches(key, origin, claim_set) for place in each.shows)
         )

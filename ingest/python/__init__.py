@@ -6,6 +6,7 @@ installed there. Whatever it does, only its own answers can be wrong. Each claim
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,8 @@ _VALUE = {"bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
     """What a library claims, one source for each claim set, and what of it cannot be compared.
+
+    A source is named after the library and, where it is installed, its version.
 
     What a mapping that ships names and a version of the library lacks is left out. What anybody else's mapping claims
     and nothing comes of is a failure.
@@ -205,7 +208,8 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
 
 def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
     """A source for a claim set, and for each entry that contradicts another one of it."""
-    library = f"{read.path.stem}-{version}" if version else read.path.stem
+    library = "-".join([*re.findall(r"[\w.]+", read.library.lower())] or [read.path.stem])
+    library = f"{library}-{version}" if version else library
     title = " ".join(part for part in (read.library, version, name) if part)
     provenance = {
         "library": read.library,

@@ -138,12 +138,14 @@ def test_wmma_of_different_architectures_is_not_compared():
         diff([hopper], [blackwell], Query(instruction="wmma"))
 
 
-def test_a_library_stands_for_all_that_was_imported_of_it_and_for_no_other_version():
-    there = [Source(name, "import", name, []) for name in ("tvm-0.2:mma", "tvm-0.2:mma.sp", "tvm-0.20:mma", "mine")]
+def test_a_library_stands_for_all_that_was_imported_of_it_and_a_version_for_no_other():
+    names = ("tvm-0.2:mma", "tvm-0.2:mma.sp", "tvm-0.20:mma", "tvm-extra-1:mma", "mine")
+    there = [Source(name, "import", name, []) for name in names]
     assert [each.name for each in named(there, ["TVM-0.2"])] == ["tvm-0.2:mma", "tvm-0.2:mma.sp"]
     assert [each.name for each in named(there, ["mine", "tvm-0.20", "mine"])] == ["mine", "tvm-0.20:mma"]
-    with pytest.raises(lanemap.LanemapError, match="no source 'tvm': choose from tvm-0.2, tvm-0.20, mine"):
-        named(there, ["tvm"])
+    assert [each.name for each in named(there, ["tvm"])] == [*names[:3]]
+    with pytest.raises(lanemap.LanemapError, match="no source 'tvm-0': choose from tvm-0.2, tvm-0.20, tvm-extra-1, min"):
+        named(there, ["tvm-0"])
 
 
 @pytest.mark.parametrize("left", [True, False])

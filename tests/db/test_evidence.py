@@ -7,6 +7,7 @@ import pytest
 
 from lanemap.db.compare.defect import Report, defects
 from lanemap.db.compare.evidence import NOTHING, REACHES, Evidence, EvidenceFile, facts
+from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.render import report  # noqa: F401 - attaches the formats
 
@@ -112,6 +113,31 @@ def test_what_is_known_of_another_library_operand_or_set_is_not_taken_for_it(sou
     assert [each.evidence for each in found] == [NOTHING] * 3
 
 
+@pytest.mark.parametrize(
+    ("library", "version", "known"),
+    [
+        ("Mine", "2", True),
+        ("Mine-2", "2", True),  # a document, whose name has its version
+        ("Mine-2+errata", "2", True),
+        ("Mine-extra", "2", False),
+        ("Mine-extra-2", "2", False),
+        ("Mine2", "2", False),
+    ],
+)
+def test_a_library_is_not_taken_for_one_whose_name_begins_alike(library, version, known):
+    key = Key("mma", "m16n8k16", "f16", "A", "row")
+    assert bool(KNOWN.of(library, version, key, "mine/maps.py:3 map_a", "maps").name) is known
+
+
+def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
+    known = msgspec.structs.replace(KNOWN.defect[0], since="1.9", until="1.11")
+    assert [known.is_in(each) for each in ("1.8.7", "1.9", "1.10", "1.11", "1.11.1", "1.12", "")] == [
+        *(False, True, True, True, False, False),
+        True,  # one that is not named may have anything
+    ]
+    assert msgspec.structs.replace(known, until="").is_in("1.12")
+
+
 @pytest.mark.parametrize("reach", REACHES)
 def test_only_what_reaches_a_product_has_an_effect_on_one(sources, claimed, reach):
     found = next(each for each in reported(sources, claimed, changed(reach=reach)) if each.evidence.name)
@@ -161,7 +187,7 @@ def test_what_ships_is_whole():
     for each in facts().defect:
         assert isinstance(each, Evidence)
         assert each.reach in REACHES
-        assert not each.copied or each.copied in names
+        assert not each.copied or each.copied in [f"{other.library}: {other.title}" for other in facts().defect]
         assert each.reach != "wrong product" or each.confirmed or each.not_run, each.name
         assert bool(each.until) == bool(each.fixed), each.name
         assert bool(each.before) == bool(each.after), each.name

@@ -20,7 +20,7 @@ def test_a_right_function_passes_and_a_wrong_one_fails(run, file, tmp_path, monk
     (tmp_path / "kernels.toml").write_text(mapping)
     (tmp_path / "kernels.py").write_text(function)
     monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"`lanemap ((?:import python|diff) kernels(?:\.toml)?)`", TEXT)
+    commands = re.findall(r"`lanemap ((?:import python kernels\.toml|diff my-kernels))`", TEXT)
     assert [run(*command.split(), db=file).code for command in commands] == [0, code]
 
 

@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,17 @@ def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
     assert [first.source.name, second.source.name] == ["mine:loads", "mine:stores"]
     assert first.source.fragments[0].citation.origin == "mylib.py:6 a_place"
     assert second.source.provenance["set"] == "stores"
+
+
+def test_a_source_is_named_after_its_library_and_the_version_that_is_installed(imported):
+    for library, package, name in (
+        ("My kernels", "mine", "my-kernels"),
+        ("My kernels", "msgspec", f"my-kernels-{version('msgspec')}"),
+        ("llama.cpp", "mine", "llama.cpp"),
+        ("(?)", "mine", "mine"),  # the file
+    ):
+        (found,) = imported(GOOD, head=f'library = "{library}"\npackage = "{package}"\n')
+        assert found.source.name == name
 
 
 def test_what_contradicts_its_set_is_compared_by_itself_with_the_rest_of_it(imported, right):
