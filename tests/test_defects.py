@@ -50,7 +50,7 @@ def report(sources, release, transcribed, replay):
         sources["ptx-isa-9.1"],
         release.source,
         transcribed.source,
-        *(each.source for name in ("tvm", "tilelang") for each in replay(name)),
+        *(each.source for name in ("tvm", "tilelang", "hidet") for each in replay(name)),
     ]
     everything = [*sources.values(), recorded(), *asked[1:], *(each for file in PAST for each in past(file))]
     findings = [

@@ -14,12 +14,14 @@ else:
     emitters = import_module("tilelang.intrinsics.mma_macro_generator")
 Emitter = emitters.TensorCoreIntrinEmitter
 Warpgroups = import_module(emitters.__name__.replace("mma_macro", "wgmma_macro")).TensorCoreIntrinEmitter
+if find_spec(_sparse := emitters.__name__.replace("mma_macro", "wgmma_sp_macro")):
+    SparseWarpgroups = import_module(_sparse).WGSparseTensorCoreIntrinEmitter
 tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
 
 
 def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
     """The function (i, j) -> (thread, value) of what an emitter gives for A, B or C, for one of its copies."""
-    made = {"Emitter": Emitter, "Warpgroups": Warpgroups}[emitter](**settings)
+    made = globals()[emitter](**settings)
     buffer = tirx.decl_buffer(shape, dtype, scope="local.fragment")
     given = made.make_mma_store_layout(buffer) if matrix == "C" else made.make_mma_load_layout(buffer, matrix)
     results = [given.thread, *given.get_forward_index()]

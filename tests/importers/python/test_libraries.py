@@ -37,6 +37,9 @@ WRONG = {
     "tilelang-0.1.15:metadata, 8 bits": {f"E of mma.sp m16n8k16 tf32 selector {selector}" for selector in (0, 1)},
     # 8 * col // 4 is meant as 8 * (col // 4).
     "tilelang-0.1.15:sm_70 maps": {"B of mma m8n8k4 f16 row major"},
+    # Rows and columns of registers are repeated in the other order; K is half as deep as the instruction's.
+    "hidet-0.6.1:mma": {f"A of mma m16n8k32 {type_}" for type_ in ("s8", "u8")}
+    | {f"B of mma m16n8k32 {type_}" for type_ in ("e4m3", "e5m2")},
 }
 
 #: By mapping: the operands of which nothing is where they are claimed to be, with the function that claims it.
@@ -48,6 +51,7 @@ LEFT_OUT = {
         ("TensorCoreIntrinEmitter.make_mma_load_layout", "B of mma m16n8k64 s4"): 2,
         # Two warpgroups take turns in the rows of A, and have halves of those of D.
         ("TensorCoreIntrinEmitter.make_mma_load_layout", "A of wgmma m64n64k16 f16"): 1,
+        ("WGSparseTensorCoreIntrinEmitter.make_mma_load_layout", "A of wgmma.sp m64n64k32 f16"): 1,
     },
 }
 
@@ -67,12 +71,16 @@ def known(documented):
 
 
 def agrees(mine, said):
-    """Whether every element is in the same cell, or in a window within the other's."""
+    """Whether every element is in the same cell, or one says a window and the other a column within it."""
+
+    def within(one, other):
+        return bool((one["col"] >= other["col"]).all() and (one["col_last"] <= other["col_last"]).all())
+
     one, other = mine.elements, said.elements
     return (
         len(one) == len(other)
         and all((one[name] == other[name]).all() for name in ("lane", "reg", "slot", "row", "computation"))
-        and bool((one["col"] >= other["col"]).all() and (one["col_last"] <= other["col_last"]).all())
+        and (within(one, other) or within(other, one))
     )
 
 

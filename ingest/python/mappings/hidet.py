@@ -1,0 +1,14 @@
+"""Hidet's task mappings: the pairs of each thread, in the order of its registers."""
+
+import hidet  # noqa: F401 - it fills the tables
+from hidet.ir.primitives.cuda import mma, wgmma
+
+
+def place(configs, name):
+    """The function (thread, value) -> pair of a task mapping that several configurations have alike."""
+    tables = {**mma.mma_configs, **wgmma.wgmma_configs}
+    made = [getattr(tables[config], name) for config in configs.split()]
+    pairs, *others = ([each(thread) for thread in range(each.num_workers)] for each in made)
+    if any(each != pairs for each in others):
+        raise ValueError(f"{configs} differ")
+    return lambda thread, value: pairs[thread][value]
