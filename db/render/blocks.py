@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from textwrap import wrap
 
 from ..errors import printable
@@ -148,22 +149,7 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 #: The rules for a report, all of it in an element of class ``lanemap``; for light, dark, phones and paper.
-STYLE = """
-.lanemap { --line: #8886; --good: #009E73; --bad: #D55E00; font: 15px/1.5 system-ui, sans-serif; }
-.lanemap table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-.lanemap .wide { overflow-x: auto; max-width: 100%; } .lanemap .wide img { max-width: none; }
-.lanemap th, .lanemap td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: left; }
-.lanemap .number { text-align: right; }
-.lanemap h1 { font-size: 1.5rem; } .lanemap h2 { font-size: 1.15rem; margin-top: 2rem; }
-.lanemap h3 { font-size: 1rem; margin: 1.5rem 0 .3rem; overflow-wrap: anywhere; }
-.lanemap p { margin: .3rem 0; } .lanemap ul { margin: .2rem 0; }
-.lanemap .verdict { font-weight: 600; border-left: .4rem solid; padding-left: .7rem; }
-.lanemap .agreed { border-color: var(--good); } .lanemap .disagreed { border-color: var(--bad); }
-.lanemap details { margin: .3rem 0; } .lanemap summary { cursor: pointer; overflow-wrap: anywhere; }
-.lanemap dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 .8rem; }
-.lanemap dt { opacity: .7; } .lanemap dd { margin: 0; overflow-wrap: anywhere; }
-@media print { .lanemap details > * { display: block; } }
-"""
+STYLE = (files(__package__) / "report.css").read_text("utf-8")
 
 
 _NUMBER = ' class="number"'

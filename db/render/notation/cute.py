@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 
 import numpy as np
 
@@ -18,19 +19,7 @@ from ...layout.algebra import Array, Digit, Sum
 from ...layout.fragment import Fragment
 from .table import RefusedError, Writer, cells, identifier, refusal, sum_of, table
 
-_BEFORE = """\
-#pragma once
-
-// (thread, value) to the cell, counted down the columns of A (M, K), of B (N, K), of C and D (M, N).
-
-#include <cute/layout.hpp>
-#include <cute/numeric/numeric_types.hpp>
-
-namespace lanemap {
-
-using namespace cute;
-
-"""
+_BEFORE = (files(__package__) / "cute.hpp").read_text("utf-8")
 
 
 def layout(fragment: Fragment, name: str) -> str:
