@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from .db import interruption, lookup
-from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, masked, printable
+from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, masked, printable, refusal
 from .db.isa import instructions, listing, names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word
@@ -765,18 +765,13 @@ def _draw(fragment: Fragment, **how: Any) -> Picture:
     from .db.render.picture.compose import operand
     from .db.render.picture.grid import View
 
-    if not fragment.has_rows:
-        raise LanemapError(f"{fragment.source} has no rows for {fragment}: {fragment.status}")
+    fragment.expect_rows()
     return operand([fragment], View(**how))
 
 
-def _repr_html(fragment: Fragment) -> str | None:
-    """Its picture in a notebook; None, which shows its name, where there is nothing to draw."""
-    return _draw(fragment)._repr_html_() if fragment.has_rows else None
-
-
 Fragment.draw = _draw
-Fragment._repr_html_ = _repr_html
+# Without rows a notebook shows its name.
+Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
 
 
 def _listed(given: Any) -> list[Any]:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..db.errors import LanemapError
+from ..db.errors import LanemapError, in_one_line
 from .device import Description, LaunchFailed, NotLoaded, Output, Probes
 from .kernels import POISON, Kernel, module_text
 
 _ALIGNMENT = 256
-_LINE = 500
 
 _OLDEST = (7, 0)
 _NEEDS = "a capture needs an NVIDIA GPU and its driver"
@@ -42,7 +41,7 @@ class Gpu:
             driver.init()
             count = driver.Device.count()
         except driver.Error as error:
-            raise LanemapError(f"no GPU can be used: {_line(error)}: {_NEEDS}") from None
+            raise LanemapError(f"no GPU can be used: {in_one_line(error)}: {_NEEDS}") from None
         if count == 0:
             raise LanemapError(f"this machine has no GPU: {_NEEDS}")
         if not 0 <= number < count:
@@ -98,7 +97,7 @@ class Gpu:
                 each.entry: module.get_function(each.entry).prepare("P" * (len(each.inputs) + 2)) for each in kernels
             }
         except self._driver.Error as error:
-            raise NotLoaded(f"the driver cannot load it: {_line(error)}") from None
+            raise NotLoaded(f"the driver cannot load it: {in_one_line(error)}") from None
         self._modules.append(module)
         self._functions |= found
 
@@ -113,7 +112,7 @@ class Gpu:
         try:
             return self._launch(kernel, probes)
         except self._driver.Error as error:
-            reason = _line(error)
+            reason = in_one_line(error)
         self.close()
         raise LaunchFailed(f"the launch failed: {reason}")
 
@@ -132,7 +131,7 @@ class Gpu:
             try:
                 self._context = self._gpu.make_context()
             except self._driver.Error as error:
-                raise LaunchFailed(f"cannot create a context on the GPU: {_line(error)}") from None
+                raise LaunchFailed(f"cannot create a context on the GPU: {in_one_line(error)}") from None
 
     def _launch(self, kernel: Kernel, probes: Probes) -> Output:
         """Copies inputs and probes behind each other, all patterns as long as the kernel reads, and then the output."""
@@ -166,12 +165,12 @@ def _pycuda_driver() -> Any:
         return importlib.import_module("pycuda.driver")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pycuda":
-            raise LanemapError(f"PyCUDA cannot be loaded: {_line(error)}") from None
+            raise LanemapError(f"PyCUDA cannot be loaded: {in_one_line(error)}") from None
         raise LanemapError("PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build") from None
     except ImportError as error:
         if "libcuda.so" in str(error) or "nvcuda" in str(error):
             raise LanemapError(f"there is no NVIDIA driver (libcuda): {_NEEDS}") from None
-        raise LanemapError(f"PyCUDA cannot be loaded: {_line(error)}") from None
+        raise LanemapError(f"PyCUDA cannot be loaded: {in_one_line(error)}") from None
 
 
 def _driver_version() -> str:
@@ -185,8 +184,3 @@ def _driver_version() -> str:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
-
-
-def _line(error: BaseException) -> str:
-    """An error's message as one line."""
-    return " ".join(str(error).replace("\0", " ").split())[:_LINE]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from ..db.errors import LanemapError
+from ..db.errors import LanemapError, in_one_line
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Element, Fragment, Source, element_type
@@ -88,9 +88,9 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
             fits = schema.remove_metadata().equals(export.PACKED) and rows_in <= _MOST
             table = parquet.read().combine_chunks() if fits else None
     except (pyarrow.ArrowException, UnicodeError, MemoryError) as error:
-        raise LanemapError(f"{path} is not a whole Parquet file: {_reason(error)}") from None
+        raise LanemapError(f"{path} is not a whole Parquet file: {in_one_line(error)}") from None
     except OSError as error:
-        raise LanemapError(f"{path} cannot be read: {_reason(error)}") from None
+        raise LanemapError(f"{path} cannot be read: {error.strerror or in_one_line(error)}") from None
     described = metadata.get(_EARLIER, metadata.get(export.METADATA_KEY))
     if described is None:
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
@@ -147,8 +147,3 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
             raise LanemapError(f"a window of columns of {each} ends before it begins")
         fragments.append(each)
     return fragments
-
-
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split())[:200]

@@ -202,10 +202,7 @@ def gather(matrices: Array, fragment: Fragment) -> Array:
 
 def places(fragment: Fragment) -> tuple[Array, Array, Array]:
     """Computation from 0, row and column of each slot. Raises LanemapError where a slot has none in the matrix."""
-    table = fragment.elements
-    if table is None:
-        raise LanemapError(f"{fragment} is {fragment.status}: it has no elements")
-    rows, columns = fragment.dimensions
+    table, (rows, columns) = fragment.table, fragment.dimensions
     outside = (table["row"] < 0) | (table["row"] >= rows) | (table["col"] < 0) | (table["col_last"] >= columns)
     if outside.any():
         slot = table[np.argmax(outside)]

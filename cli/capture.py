@@ -15,11 +15,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, Source, measure, named_file, names, send_capture, shipped_capture, write_capture
+from .. import (
+    LanemapError,
+    Rows,
+    Source,
+    listing,
+    measure,
+    named_file,
+    names,
+    send_capture,
+    shipped_capture,
+    write_capture,
+)
 from .. import send as sending
 from .app import DISAGREES, app, complain, open_database
 from .options import Format, read_token
-from .output import counted, table, write_rows
+from .output import table, write_rows
 
 if TYPE_CHECKING:
     from .. import Form
@@ -92,7 +103,7 @@ def _write_forms(forms: Sequence[Form], folder: str | None, form: Format | None)
         from .. import kernels
 
         written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{counted(kernels.write_kernels(forms, written), 'kernel')} in {written}\n")
+        sys.stdout.write(f"{listing.counted(kernels.write_kernels(forms, written), 'kernel')} in {written}\n")
     if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
         sys.stdout.write(table(Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in forms])))
     elif form:
@@ -130,7 +141,7 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     count = Counter(result["status"] for result in source.provenance["instructions"])
-    captured = counted(count["captured"], "instruction")
+    captured = listing.counted(count["captured"], "instruction")
     yield f"{device['name']}, {device['target']}: {captured} captured, {count['failed']} failed"
     yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
     if count["unsupported"]:

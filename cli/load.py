@@ -14,7 +14,7 @@ from .. import open as open_lanemap
 from .app import DISAGREES, app, open_database, progress
 from .look import What, listed
 from .options import Format, argument, source_names
-from .output import counted, table, write_rows
+from .output import table, write_rows
 
 if TYPE_CHECKING:
     from .. import Imported, Reading
@@ -60,7 +60,7 @@ def ingest(
             files.make_folder(folder)
         for reading in readings:
             target = folder if len(readings) == 1 else folder / reading.source.name
-            written = counted(reading.write(target), "section")
+            written = listing.counted(reading.write(target), "section")
             sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
     if not all(reading.complete for reading in readings):
         raise typer.Exit(DISAGREES)
@@ -73,7 +73,7 @@ def _words(reading: Reading, *, slips: bool) -> str:
     fragments = reading.source.fragments
     sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
     held = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
-    lines = [f"{reading.source.name}: {', '.join(counted(*each) for each in held)}", ""]
+    lines = [f"{reading.source.name}: {', '.join(listing.counted(*each) for each in held)}", ""]
     if sections:
         lines += [table(Rows(("section", "fragments", "rows", "title"), sections))]
     unseen = 0
@@ -150,8 +150,8 @@ def _write_imported(found: Sequence[Imported], form: Format) -> None:
     """
     stream = sys.stdout if form is Format.TABLE else sys.stderr
     for each in found:
-        held = f"{counted(len(each.source.fragments), 'fragment')}, {counted(each.rows, 'row')}"
-        wrong = f", {counted(len(each.findings), 'finding')}" if each.findings else ""
+        held = f"{listing.counted(len(each.source.fragments), 'fragment')}, {listing.counted(each.rows, 'row')}"
+        wrong = f", {listing.counted(len(each.findings), 'finding')}" if each.findings else ""
         stream.write(f"{each.source.name}: {held}; {len(each.skipped)} {_LOST[each.failed]}{wrong}\n")
     left_out = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.skipped]
     findings = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.findings]

@@ -96,11 +96,6 @@ def _harmless(value: str | int | float | None) -> str | int | float | None:
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things, as in ``1 fragment`` and ``2 fragments``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def without_empty(found: Rows) -> Rows:
     """Rows for reading: without the columns in which no row has a value."""
     return found.only(lambda _, values: any(value is not None for value in values))

@@ -11,6 +11,7 @@ _INVALID = re.compile(r"(?P<reason>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTA
 #: Types as msgspec calls them, in words.
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
+_LONGEST = 500
 _PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
@@ -53,6 +54,17 @@ class DamagedError(UnavailableError):
     """What was read is not what was written."""
 
 
+def refusal(error: LanemapError) -> str:
+    """What is wrong with a request, in words. That the database cannot be read is no matter of the request.
+
+    Raises:
+        UnavailableError: it is that.
+    """
+    if isinstance(error, UnavailableError):
+        raise error
+    return str(error)
+
+
 def explained(error: Exception, known: Iterable[str] = ()) -> str:
     """What msgspec found wrong in values from outside, in words; of an unknown key also which of ``known`` is meant.
 
@@ -71,6 +83,11 @@ def explained(error: Exception, known: Iterable[str] = ()) -> str:
     reason = reason.replace("Object missing required field", "it has no")
     reason = reason.replace("Object contains unknown field", "unknown key")
     return f"{place}: {reason[0].lower()}{reason[1:]}" if place else f"{reason[0].lower()}{reason[1:]}"
+
+
+def in_one_line(error: BaseException) -> str:
+    """The message of somebody else's error."""
+    return " ".join(str(error).replace("\0", " ").split())[:_LONGEST]
 
 
 def masked(text: str) -> str:

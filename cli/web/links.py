@@ -23,13 +23,13 @@ from ... import (
     Product,
     Query,
     Survey,
-    UnavailableError,
     forms,
     forms_of,
     instructions,
     listing,
     names,
     operand_of,
+    refusal,
     spelling,
 )
 from .state import remembered
@@ -160,10 +160,8 @@ def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Pag
         named = list(dict.fromkeys(_named(survey, query)))
         if not named:
             database.matching(query)
-    except UnavailableError:
-        raise
     except LanemapError as error:
-        words = str(error)
+        words = refusal(error)
     asked = _WORDS.findall(text.lower())
     every = remembered(_every, survey).items()
     meant = {word: {*names.types_named(word)} for word in asked}

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, Survey, UnavailableError, formats, forms_of
+from ... import DEFAULT_SOURCE, LanemapError, Survey, formats, forms_of, refusal
 from . import guide, views, work
 from .answers import invalid, without_place
 from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
@@ -100,10 +100,8 @@ class _PageRoute(APIRoute):
                 raise HTTPException(404, f"there is no {request.url.path}: /openapi.json says what there is")
             try:
                 return await handler(request)
-            except UnavailableError:
-                raise
             except LanemapError as error:
-                return _refused(request, 400, str(error))
+                return _refused(request, 400, refusal(error))
             except RequestValidationError as error:
                 return _refused(request, 400, ": ".join(invalid(error)))
             except HTTPException as error:
@@ -191,10 +189,8 @@ async def compare_file(request: Request, working: Working, against: str = DEFAUL
     try:
         async with working.received() as file:
             report = await working(work.diff_file, "page", file, against, {})
-    except UnavailableError:
-        raise
     except LanemapError as error:
-        return Response(without_place(request, str(error)), 400, media_type="text/plain")
+        return Response(without_place(request, refusal(error)), 400, media_type="text/plain")
     except HTTPException as error:
         return Response(error.detail, error.status_code, media_type="text/plain")
     return Response(report, media_type="text/html")

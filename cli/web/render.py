@@ -184,8 +184,7 @@ def register_file(drawn: Alike, lane: int | None = None) -> str:
 
 def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     """What one lane holds: register and slots, and the rows and columns in them."""
-    assert fragment.elements is not None
-    mine = replace(fragment, elements=fragment.elements[fragment.elements["lane"] == lane])
+    mine = replace(fragment, elements=fragment.table[fragment.table["lane"] == lane])
     grid = by_lane(mine, View(whole=True))
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,6 @@ from ... import (
     Said,
     Source,
     Survey,
-    UnavailableError,
     chain,
     forms_of,
     identifier,
@@ -46,6 +45,7 @@ from ... import (
     operand_of,
     printable,
     recipe,
+    refusal,
     report,
     verdicts,
 )
@@ -134,10 +134,8 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     instruction, shape, type_, role = (*names, None, None, None, None)[:4]
     try:
         database.matching(OperandQuery(shape, type_, role, instruction, **more))
-    except UnavailableError:
-        raise
     except LanemapError as error:
-        return str(error)
+        return refusal(error)
     return f"there is no page {printable('/'.join(names[:4]))}"
 
 
@@ -311,10 +309,8 @@ def _recipe(database: Database, alike: Alike, major: str) -> str:
     try:
         moves = recipe.pairs(database.reader, OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE))
         text = str(recipe.recipe(moves, alike.fragment, major))
-    except UnavailableError:
-        raise
     except LanemapError as error:
-        text = str(error)
+        text = refusal(error)
     return text.replace(str(alike.fragment), _NAME)
 
 
@@ -359,10 +355,8 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
     if left and right:
         try:
             found = (await at.work(work.diff, "page", left, right, only)).decode()
-        except UnavailableError:
-            raise
         except LanemapError as error:
-            refused = str(error)
+            refused = refusal(error)
     chosen = {"left": left, "right": right or DEFAULT_SOURCE, "which": only}
     made = Markup(found)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, "status": 400 if refused else 200, **chosen}
@@ -385,10 +379,8 @@ async def chains(
     try:
         options = {"transposed": transposed, "relabel": relabel}
         verdict, text, ends, route = await at.work(work.shown, first, second, majors, options)
-    except UnavailableError:
-        raise
     except LanemapError as error:
-        return facts | {"refused": str(error), "status": 400}
+        return facts | {"refused": refusal(error), "status": 400}
     if route == "recipe":
         move, other = (first, second) if first.lower().startswith("ldmatrix") else (second, first)
         asked = {"move": move, "operand": other, "major": major or None}
@@ -412,10 +404,8 @@ async def sql(at: At, query: str = "") -> Facts:
         try:
             found = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
             rows = Rows(tuple(found[0]) if found else (), [tuple(row.values()) for row in found])
-        except UnavailableError:
-            raise
         except LanemapError as error:
-            refused = str(error)
+            refused = refusal(error)
     limits = {"limit": _ROWS, "seconds": work.SECONDS / 2}
     shown = {"query": query, "rows": rows, "refused": refused, "status": 400 if refused else 200}
     return {"title": "SQL", **limits, **shown}
@@ -455,14 +445,9 @@ def fleet(at: At) -> Facts:
     return {"title": "Fleet", "captures": found.captures, "alike": alike, "differ": differ}
 
 
-def _described(request: Request) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = request.app.openapi()
-    return found
-
-
-def api(at: At, description: Annotated[Mapping[str, Any], Depends(_described)]) -> Facts:  # noqa: ARG001
-    """Every route of an OpenAPI description, with its parameters, those first that it needs."""
-    return {"title": "API", "paths": description["paths"]}
+def api(at: At, request: Request) -> Facts:  # noqa: ARG001
+    """Every route of the OpenAPI description, with its parameters, those first that it needs."""
+    return {"title": "API", "paths": request.app.openapi()["paths"]}
 
 
 def sources(at: At) -> Facts:

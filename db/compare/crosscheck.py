@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from .. import lookup
 from ..errors import AbsentError, LanemapError
@@ -17,11 +17,8 @@ from ..isa.listing import grouped
 from ..isa.not_found import source_names
 from ..layout.fragment import Fragment, Source
 from ..lookup import Query, read_fragments
-from ..store.reader import Reader, Rows
+from ..store.reader import Reader, Rows, Tabular
 from .verdict import Result, Verdict, compare
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: What a source is called that corrects another one.
 ERRATA = "+errata"
@@ -63,7 +60,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Tabular):
     """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with what is unsound in it.
 
     ``claiming`` are the imports among them that are to be judged. ``made`` says how it was made, for reports: the
@@ -138,10 +135,6 @@ class Check:
                 for each in one.results
             ],
         )
-
-    def frame(self) -> pd.DataFrame:
-        """The same as a frame."""
-        return self.rows().frame()
 
 
 def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -17,15 +17,12 @@ from ..isa.listing import grouped, naturally, spans
 from ..layout.fragment import NOT_CITED, Fragment, Source
 from ..layout.permutation import is_identity
 from ..lookup import Query
-from ..store.reader import Rows
+from ..store.reader import Rows, Tabular
 from . import crosscheck
 from .crosscheck import ERRATA, Finding, failures, judges
 from .difference import Cell, Difference, Place, difference, wrong_results
 from .evidence import NOTHING, REACHES, Evidence, EvidenceFile, LibraryRecord, facts
 from .verdict import Result, Verdict, axes_of, common_permutations, compare
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Instructions of which every form is known.
 _LISTED = {form.name for form in FORMS}
@@ -267,7 +264,7 @@ class Defect:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Tabular):
     """The defects of some sources. ``made`` says how it was made: the command, the version.
 
     ``looked`` are libraries that were looked at, with what was found.
@@ -291,9 +288,7 @@ class Report:
         found = Rows(("source", "operand", "reach", "wrong"), rows)
         return found.only(lambda name, values: name != "reach" or any(values))
 
-    def frame(self) -> pd.DataFrame:
-        """The same as a frame."""
-        return self.summary().frame()
+    rows = summary
 
 
 def defects(

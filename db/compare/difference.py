@@ -188,9 +188,7 @@ class Difference:
 
 def difference(left: Fragment, right: Fragment) -> Difference:
     """Two fragments of one operand, which both have elements, side by side."""
-    one, other = left.elements, right.elements
-    assert one is not None
-    assert other is not None
+    one, other = left.table, right.table
     places = [
         (side["lane"].astype(np.int64) << 32) + (side["reg"].astype(np.int64) << 16) + side["slot"]
         for side in (one, other)

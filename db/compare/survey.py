@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import lookup
 from ..errors import AbsentError
@@ -15,12 +15,9 @@ from ..isa import forms
 from ..isa.instructions import INSTRUCTIONS, Key
 from ..isa.listing import grouped, naturally
 from ..layout.fragment import Fragment
-from ..store.reader import Reader, Rows
+from ..store.reader import Reader, Rows, Tabular
 from . import crosscheck
 from .verdict import Verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Known(StrEnum):
@@ -168,7 +165,7 @@ class Disagreement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fleet:
+class Fleet(Tabular):
     """All captures, and every fragment on which two of them differ."""
 
     captures: Sequence[Capture]
@@ -185,10 +182,6 @@ class Fleet:
             (form, status, each.source, *each[2:-1]) for each in self.captures for form, status in each.forms.items()
         ]
         return Rows(("instruction", "status", "source", *Capture._fields[2:-1]), rows)
-
-    def frame(self) -> pd.DataFrame:
-        """The same as a frame."""
-        return self.rows().frame()
 
 
 _CAPTURES = "SELECT name, title, provenance FROM source WHERE kind = 'capture' ORDER BY id"

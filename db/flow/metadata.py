@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ from ..errors import LanemapError
 from ..isa.instructions import Sparsity, instruction, sparsity
 from ..layout.fragment import Fragment
 from ..lookup import Query, by_trust, read_fragments
-from ..store.reader import Reader, Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ..store.reader import Reader, Rows, Tabular
 
 
 @dataclass(frozen=True)
-class Metadata:
+class Metadata(Tabular):
     """Words of metadata, and the columns of A that they choose.
 
     ``words`` has one for each thread, ``columns`` one for each element of ``a``. ``others`` are further sources that
@@ -39,16 +36,14 @@ class Metadata:
 
     def columns_by_slot(self) -> Rows:
         """The column of each element of A, with the row that it is in."""
-        table = _elements(self.a)[[*_PLACE, "row"]].tolist()
+        table = self.a.table[[*_PLACE, "row"]].tolist()
         return Rows((*_PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
 
     def words_by_lane(self) -> Rows:
         """The word of each lane."""
         return Rows(("lane", "metadata"), [(lane, f"0x{word:08X}") for lane, word in enumerate(self.words.tolist())])
 
-    def frame(self) -> pd.DataFrame:
-        """The column of each element of A, as a frame."""
-        return self.columns_by_slot().frame()
+    rows = columns_by_slot
 
 
 _PLACE = ("lane", "reg", "slot")
@@ -77,7 +72,7 @@ def from_columns(
     Raises:
         LanemapError: a slot has no column, or a choice is one that no metadata can express.
     """
-    places = [tuple(place) for place in _elements(a)[list(_PLACE)].tolist()]
+    places = [tuple(place) for place in a.table[list(_PLACE)].tolist()]
     if missing := [place for place in places if place not in chosen]:
         lane, reg, slot = missing[0]
         raise LanemapError(
@@ -131,7 +126,7 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
     wider, does as well. Raises LanemapError where a contributing vector of metadata is not valid.
     """
-    rule, fields, words = _rule(a), _elements(e), np.asarray(words)
+    rule, fields, words = _rule(a), e.table, np.asarray(words)
     if words.shape[-1:] != (a.threads,):
         raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {a.threads}, one for each lane")
     vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
@@ -161,13 +156,13 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
 
     Raises LanemapError where a choice is outside of its chunk, does not ascend, or breaks a pair (4-bit types).
     """
-    rule, order, fields = _rule(a), _storage_order(a), _elements(e)
+    rule, order, fields = _rule(a), _storage_order(a), e.table
     columns = np.asarray(columns)
     if columns.shape != order.shape:
         raise LanemapError(f"{len(order)} columns are needed, one for each element of {a}: got {columns.size}")
     fields = fields[np.lexsort((fields["col"], fields["row"]))]
     runs = columns[order].reshape(-1, rule.group)
-    slots = _elements(a)[order].reshape(-1, rule.group)
+    slots = a.table[order].reshape(-1, rule.group)
     first = fields["col"] // rule.width * rule.width
     index = (runs[:, 0] - first) // rule.group
     inside = (runs[:, 0] >= first) & (index < rule.width // rule.group)
@@ -189,12 +184,6 @@ def _rule(a: Fragment) -> Sparsity:
     return sparsity(a.instruction, a.shape, a.type)
 
 
-def _elements(fragment: Fragment) -> NDArray[Any]:
-    if fragment.elements is None:
-        raise LanemapError(f"{fragment} is {fragment.status} and has no elements: take it from a capture")
-    return fragment.elements
-
-
 def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
     """Lowest bit of the 4-bit vector that each field belongs to."""
     return (fields["slot"] // rule.fields * 4).astype(np.uint32)
@@ -202,7 +191,7 @@ def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
 
 def _storage_order(a: Fragment) -> NDArray[Any]:
     """Elements of A such that each row's stored columns ascend."""
-    slots = _elements(a)
+    slots = a.table
     return np.lexsort((np.arange(len(slots)), slots["col"], slots["row"]))
 
 

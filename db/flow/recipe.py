@@ -233,8 +233,8 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
     name = operand.key._replace(major=None, selector=None)
     if operand.role not in ("A", "B", "C", "D"):
         raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
-    if lacking := [each for each in (move, operand) if not each.has_rows]:
-        raise LanemapError(f"{lacking[0].source} has no rows for {lacking[0]}: {lacking[0].status}")
+    move.expect_rows()
+    operand.expect_rows()
     mover, user = (instruction(each.instruction).vendor for each in (move, operand))
     if (user.name and user is not mover) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"

@@ -43,6 +43,11 @@ def naturally(name: str) -> list[tuple[int, str]]:
     return [(int(not first), first), *((len(part), part) if part.isdecimal() else (0, part) for part in parts)]
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things, as in ``1 fragment`` and ``2 fragments``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def shortened(names: Sequence[str]) -> str:
     """Names with commas, the first of many."""
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

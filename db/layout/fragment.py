@@ -241,9 +241,17 @@ class Fragment:
         Raises:
             LanemapError: the source does not give them.
         """
-        if self.elements is None:
+        self.expect_rows()
+        return self.elements  # type: ignore[return-value]
+
+    def expect_rows(self) -> None:
+        """Refuse a fragment without elements.
+
+        Raises:
+            LanemapError: the source does not give them.
+        """
+        if not self.has_rows:
             raise LanemapError(f"{self.source} has no rows for {self}: {self.status}")
-        return self.elements
 
     @property
     def has_rows(self) -> bool:

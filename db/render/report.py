@@ -14,7 +14,7 @@ from ..compare.defect import Defect, Report, cell_words
 from ..compare.verdict import Result, Verdict
 from ..errors import LanemapError
 from ..isa.instructions import Key, name_of
-from ..isa.listing import grouped
+from ..isa.listing import counted, grouped
 from ..layout.fragment import Fragment, Source
 from ..store.columns import table
 from ..store.reader import Rows
@@ -127,13 +127,9 @@ def verdict(check: Check) -> str:
     """The whole check in one line."""
     agreed = "disagreed" if check.unexplained else "agreed" if check.compared else "nothing compared"
     unjudged = sum(map(len, check.unjudged.values()))
-    return f"{agreed}: {_counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
+    return f"{agreed}: {counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
         f"{check.known} known" + (f", {unjudged} not judged" if unjudged else "")
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _standing(check: Check) -> Rows:
@@ -191,8 +187,8 @@ def _matrix(comparisons: Sequence[Comparison]) -> Rows:
     """One row for two sources: how many fragments have each verdict."""
     rows = []
     for one in comparisons:
-        counted = Counter("known" if each.known is not None else str(each.verdict) for each in one.results)
-        rows.append((one.left.name, one.right.name, *map(counted.__getitem__, _VERDICTS)))
+        verdicts = Counter("known" if each.known is not None else str(each.verdict) for each in one.results)
+        rows.append((one.left.name, one.right.name, *map(verdicts.__getitem__, _VERDICTS)))
     found = Rows(("left", "right", *_VERDICTS), rows)
     return found.only(lambda name, values: name in ("identical", "different") or any(values))
 
@@ -216,7 +212,7 @@ def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
     elements, more = _elements(result, everything=everything)
     inside.append(Listing(elements))
     inside += [Passage(f"and {more} more elements (--all lists them)")] if more else []
-    yield Details(f"{_counted(found.count, 'element')} of {found.total}", inside, result.known is None, 4)
+    yield Details(f"{counted(found.count, 'element')} of {found.total}", inside, result.known is None, 4)
 
 
 def _picture(result: Result, *names: str) -> Image:
@@ -266,7 +262,7 @@ def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
             lacking = "" if first.words == "not there" else f" ({first.words})"
             several = list(_but_for_type(found))
             if len(several) > _FEW and not everything:
-                shapes = _counted(len({each.key.shape for each in found}), "shape")
+                shapes = counted(len({each.key.shape for each in found}), "shape")
                 operand = f"{first.key.role} of {first.key.instruction}"
                 yield Passage(f"{name}: {operand}, {len(found)} fragments of {shapes}{lacking}", "item")
                 continue
@@ -286,7 +282,7 @@ def _one_sided(check: Check) -> Iterator[Block]:
             for words, results in grouped(only, lambda each: each.words).items():
                 names = [name_of([each.key for each in some]) for some in _but_for_type(results)]
                 place = f"{'not' if words == 'not there' else words} in {lacking}"
-                count = f"{_counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
+                count = f"{counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
                 yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
 
 

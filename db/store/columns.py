@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
 from itertools import zip_longest
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import printable
-from .reader import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .reader import Rows, Tabular
 
 
 def plain(value: Any) -> str | int | float | None:
@@ -84,24 +81,16 @@ def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(written)).strip("\n")
 
 
-class Told(ABC):
+class Told(Tabular):
     """An answer that says itself: the same in a terminal and in a notebook, and as rows for programs."""
 
     @abstractmethod
     def parts(self) -> Iterator[str | Rows]:
         """What it says: lines, and tables below them."""
 
-    @abstractmethod
-    def rows(self) -> Rows:
-        """All of it as rows."""
-
     def text(self, room: int | None = None) -> str:
         """What it says, in lines no longer than ``room``."""
         return report(self.parts(), room)
-
-    def frame(self) -> pd.DataFrame:
-        """All of it as a frame."""
-        return self.rows().frame()
 
     def __str__(self) -> str:
         return self.text()

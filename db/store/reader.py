@@ -95,6 +95,18 @@ class Rows:
         return pd.DataFrame.from_records(list(self.named().rows), columns=list(self.columns))
 
 
+class Tabular(ABC):
+    """What can be said in rows."""
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """All of it as rows."""
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame."""
+        return self.rows().frame()
+
+
 #: The state of each database when it was last verified, with its rows or without them.
 _VERIFIED: dict[tuple[Location, bool], object] = {}
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...db.errors import LanemapError
+from ...db.errors import LanemapError, in_one_line
 from ...db.store.export import DIGEST_KEY, digest
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
@@ -331,5 +331,4 @@ def _in_words(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, MemoryError, struct.error) as error:
-        words = " ".join(str(error).split())
-        raise LanemapError(f"{path} cannot be read as {kind}: {words[:200]}") from None
+        raise LanemapError(f"{path} cannot be read as {kind}: {in_one_line(error)}") from None

@@ -102,8 +102,7 @@ def table(fragment: Fragment) -> Table:
     Raises:
         RefusedError: one of them leaves out an element that another one holds, or has one twice.
     """
-    rows = fragment.elements
-    assert rows is not None
+    rows = fragment.table
     element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
     lanes, elements = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
     place = np.searchsorted(lanes, rows["lane"]) * len(elements) + np.searchsorted(elements, element)
@@ -125,8 +124,7 @@ def cells(fragment: Fragment) -> dict[str, Array]:
     Raises:
         RefusedError: a slot holds nothing, can stand for several cells, or has one outside the matrix.
     """
-    rows = fragment.elements
-    assert rows is not None
+    rows = fragment.table
     if len(wide := rows[rows["col_last"] != rows["col"]]):
         lane, reg, slot, _, col, last, _ = wide[0].tolist()
         raise refusal(fragment, lane, reg * fragment.slots + slot, f"can stand for any column from {col} to {last}")
