@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from .ingest import importing
     from .ingest.document import Reading
     from .ingest.document.sections import Kind, Remark
-    from .ingest.imported import Imported
+    from .ingest.importing import Imported
     from .ingest.python import mapping
 
 __all__ = [
@@ -128,7 +128,7 @@ _LAZY = {
     "ingest": "importing",
     "ingest.document": "Reading",
     "ingest.document.sections": "Kind Remark",
-    "ingest.imported": "Imported",
+    "ingest.importing": "Imported",
     "ingest.python": "mapping",
 }
 
@@ -629,8 +629,7 @@ class Database:
         ``progress`` is called with each source before it is loaded.
         """
         from .capture import recording
-        from .ingest.imported import Imported
-        from .ingest.importing import read
+        from .ingest.importing import Imported, read
 
         if name is not None:
             check_name(name)

@@ -1,14 +1,27 @@
-"""The application that the commands join, and what they share: exit codes, complaints, the database."""
+"""The application that the commands join, and what they share: exit codes, complaints, the database, output."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import shutil
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, __version__, masked, printable
+from .. import Database, LanemapError, Rows, __version__, masked, plain, printable
 from .. import open as open_lanemap
+from .. import table as table
+from .options import Format
+
+if TYPE_CHECKING:
+    from .. import Check
 
 app = typer.Typer(
     name="lanemap",
@@ -29,7 +42,6 @@ def complain(words: str) -> int:
     """
     line = printable(f"lanemap: {masked(' '.join(words.split()))}")
     if sys.stderr.isatty():
-        import shutil
         import textwrap
 
         width = shutil.get_terminal_size().columns
@@ -68,3 +80,120 @@ Version = Annotated[
 def _common(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001 - its callback prints it
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
+
+
+def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
+    """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
+    # In one piece: what cannot be written is found before any of it is.
+    piped = output == "-" and not sys.stdout.seekable()
+    write(encoded(rows, form, room() if output == "-" else None, piped=piped), output, form.value)
+
+
+def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = False) -> str | bytes:
+    """Rows in a format: Parquet and Arrow as bytes, others as text, a table no wider than ``room``.
+
+    Arrow for a pipe is a stream, which others can read while it is written.
+    """
+    if form in (Format.PARQUET, Format.ARROW):
+        return _binary(rows, form, piped=piped)
+    if form is Format.TABLE:
+        return table(rows, room)
+    values = [[plain(value) for value in row] for row in rows.rows]
+    if form is Format.CSV:
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        writer.writerow(rows.columns)
+        for row in values:  # a spreadsheet must not take a cell for a formula
+            harmful = [isinstance(cell, str) and cell.startswith(_FORMULA) for cell in row]
+            writer.writerow([f"'{cell}" if bad else cell for cell, bad in zip(row, harmful, strict=True)])
+        return written.getvalue()
+    import json
+
+    lines = [json.dumps(record) for record in Rows(rows.columns, values).records()]
+    return "".join(line + "\n" for line in lines) if form is Format.JSONL else "[" + ",\n ".join(lines) + "]\n"
+
+
+def room() -> int | None:
+    """How long lines of output may be: as the terminal or the variable COLUMNS says, else as long as they are."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if known else None
+
+
+def write(data: str | bytes, output: str, form: str = "", reads: Iterable[str] = ()) -> None:
+    """Print, for ``-``, or write to a file that appears whole or not at all, but to none of those that it ``reads``.
+
+    ``form`` is what bytes are called in the message that they are not for a terminal.
+    """
+    if output != "-":
+        from .. import files
+
+        with files.atomically(Path(output), [Path(each) for each in reads if Path(each).is_file()]) as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+    elif isinstance(data, str):
+        sys.stdout.write(data)
+    else:
+        stream = binary_stdout(form)
+        stream.write(data)
+        stream.flush()
+
+
+def write_report(check: Check, form: str, output: str, reads: Iterable[str] = (), **how: bool) -> None:
+    """Print the report of a comparison, or write it to a file, which must not be one of those that were compared."""
+    import shlex
+
+    made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
+    made["date"] = datetime.now(UTC).date().isoformat()
+    write(replace(check, made=made).report(form, **how), output, reads=reads)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def without_empty(found: Rows) -> Rows:
+    """Rows for reading: without the columns in which no row has a value."""
+    return found.only(lambda _, values: any(value is not None for value in values))
+
+
+def narrow(found: Rows) -> Rows:
+    """Elements for reading: without the columns that tell nothing there, so that a line fits a terminal."""
+    columns = dict(zip(found.columns, found.by_column(), strict=True))
+    silent = {name for name in ("major", "selector", "qualifiers") if len(set(columns[name])) == 1}
+    silent |= {"col_last"} if columns["col_last"] == columns["col"] else set()
+    silent |= {"computation"} if set(columns["computation"]) == {1} else set()
+    return found.only(lambda name, _: name not in silent)
+
+
+def remark(lines: Iterable[str]) -> None:
+    """Print remarks on an answer to stderr."""
+    for line in lines:
+        complain(line)
+
+
+def binary_stdout(what: str) -> IO[bytes]:
+    """Stdout for bytes, unless somebody would have to look at them."""
+    if sys.stdout.isatty():
+        raise LanemapError(f"{what} is not for a terminal: send it to a file or a pipe, as in ... > layouts.{what}")
+    return sys.stdout.buffer
+
+
+def _binary(rows: Rows, form: Format, *, piped: bool) -> bytes:
+    import pyarrow as pa
+
+    from .. import write_arrow, write_parquet
+
+    arrays = []
+    for name, column in zip(rows.columns, rows.named().by_column(), strict=True):
+        try:
+            arrays.append(pa.array(column))
+        except (pa.ArrowException, OverflowError, TypeError):
+            kinds = ", ".join(sorted({type(value).__name__ for value in column if value is not None}))
+            raise LanemapError(
+                f"column {name!r} holds what {form} cannot ({kinds}): CAST it to one type, or take another --format"
+            ) from None
+    written = pa.Table.from_arrays(arrays, names=list(rows.columns))
+    stream = io.BytesIO()
+    if form is Format.PARQUET:
+        write_parquet(written, stream)
+    else:
+        write_arrow(written, stream, piped=piped)
+    return stream.getvalue()

@@ -28,9 +28,8 @@ from .. import (
     write_capture,
 )
 from .. import send as sending
-from .app import DISAGREES, app, complain, open_database
+from .app import DISAGREES, app, complain, open_database, table, write_rows
 from .options import Format, read_token
-from .output import table, write_rows
 
 if TYPE_CHECKING:
     from .. import Form

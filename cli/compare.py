@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .app import DISAGREES, app, open_database
+from .app import DISAGREES, app, open_database, write, write_report
 from .options import ReportFormat, argument, source_names
-from .output import write, write_report
 
 _BEST = "of each fragment the corrected document, else what was measured"
 _LIBRARY = "tvm-0.27.0: all that was imported of it"

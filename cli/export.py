@@ -10,9 +10,8 @@ from typing import Annotated, Unpack
 import typer
 
 from .. import LanemapError, Query, Which, formats, lookup, names, notation
-from .app import DISAGREES, app, complain, open_database
+from .app import DISAGREES, app, binary_stdout, complain, open_database, remark
 from .options import Operand, SomeOperand
-from .output import binary_stdout, remark
 
 PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in formats.FORMATS})  # type: ignore[misc]
 

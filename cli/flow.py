@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError, Query, lookup, names
-from .app import DISAGREES, app, open_database
+from .app import DISAGREES, app, open_database, remark, room, write_rows
 from .options import Format, argument, completer, next_words, read_text
-from .output import remark, room, write_rows
 
 if TYPE_CHECKING:
     from .. import Told

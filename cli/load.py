@@ -11,10 +11,9 @@ import typer
 
 from .. import LanemapError, Query, Rows, count_elements, files, importing, listing, named_file, shipped_names
 from .. import open as open_lanemap
-from .app import DISAGREES, app, open_database, progress
+from .app import DISAGREES, app, open_database, progress, table, write_rows
 from .look import What, listed
 from .options import Format, argument, source_names
-from .output import table, write_rows
 
 if TYPE_CHECKING:
     from .. import Imported, Reading

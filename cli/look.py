@@ -11,9 +11,8 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from .. import ROWS, SECONDS, Database, Fragment, LanemapError, Rows, Summary, instructions, listing, lookup, names
-from .app import app, open_database
+from .app import app, narrow, open_database, remark, room, without_empty, write_rows
 from .options import By, Format, Operand
-from .output import narrow, remark, room, without_empty, write_rows
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")

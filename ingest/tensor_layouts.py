@@ -20,9 +20,8 @@ from ..db.isa import instructions as table
 from ..db.isa.forms import Form
 from ..db.layout.algebra import Sum, strided
 from ..db.layout.fragment import Fragment, Source
-from .atom import AtomLayout, atom_operand, move_fragments
-from .imported import Imported, Skipped, claim_sets
-from .mnemonic import instruction, move
+from .atom import AtomLayout, atom_operand, move_fragments, named_form, named_move
+from .importing import Imported, Skipped, claim_sets
 
 _TYPES = re.compile(r"_([FS]\d+)((?:BF|TF|F|S|U)\d+|E\dM\d)((?:BF|TF|F|S|U)\d+|E\dM\d)_[SR]S")
 _FAMILY = re.compile(r"^(?:v_[a-z]+|\w+)")
@@ -69,7 +68,7 @@ def _is_atom(value: object) -> bool:
 def _operands(atom: Any, origin: str) -> Iterator[Fragment | Skipped]:
     try:
         if type(atom).__name__ == "CopyAtom":
-            if (key := move(atom.ptx)) is None:
+            if (key := named_move(atom.ptx)) is None:
                 why = "is not a move of matrices between memory and the registers of a warp"
                 yield Skipped(atom.name, f"{[*_FAMILY.findall(atom.ptx), atom.ptx][0]!r} {why}")
                 return
@@ -90,10 +89,10 @@ def _operands(atom: Any, origin: str) -> Iterator[Fragment | Skipped]:
 
 def _instruction(atom: Any) -> Form:
     written = _TYPES.search(atom.name)
-    known = instruction(atom.ptx)
+    known = named_form(atom.ptx)
     if known is None and written:
         # Some mnemonics end before the types, which the name of the atom has.
-        known = instruction(f"{atom.ptx}.{'.'.join(written.groups()).lower()}")
+        known = named_form(f"{atom.ptx}.{'.'.join(written.groups()).lower()}")
     if known is None and atom.ptx.startswith("tcgen05.mma"):
         raise LanemapError("'tcgen05' keeps its operands in Tensor Memory and shared memory: no thread holds any")
     if known is None:

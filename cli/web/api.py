@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE, Fragment, Rows, Which, files, lookup, names
 from ... import Query as OperandQuery
+from ..app import encoded
 from ..flow import word
 from ..options import Format, described, integer, plain
-from ..output import encoded
 from . import work
 from .answers import REPORT, RESPONSES, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, in_formats
 from .state import Current, Opened

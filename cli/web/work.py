@@ -37,8 +37,8 @@ from ... import (
     recording,
     report,
 )
+from ..app import encoded
 from ..options import Format, ReportFormat
-from ..output import encoded
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,13 +24,15 @@ qualifiers by name. ``computations`` lists, for m8n8k4 with f16, the lanes of ea
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ from ...db.errors import LanemapError
 from ...db.isa.instructions import Key, majors, operand
 from ...db.layout.formula import evaluate_at, parse, value_at
 from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
+from ...db.store.files import folder_atomically
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -216,3 +219,53 @@ def _elements(formula: str, letter: str, registers: int, slots: int, computation
 #: The numbers of qualifiers, such as those of ``scale_vec::2X.byte_id::0``.
 _NUMBERED = re.compile(r"(\w+)::(\d+)")
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
+
+
+def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: Mapping[str, Section]) -> int:
+    """Write a document as files of the catalogue, one for each section and one for itself; the number of sections.
+
+    What is laid out as in a section that was not read is written out where it is referred to. The folder appears whole
+    or not at all, in the place of an older catalogue if there is one.
+
+    Raises:
+        LanemapError: the folder cannot be made or written, or holds something else.
+    """
+    document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
+    with folder_atomically(folder, "catalogue") as made:
+        texts = {name: _sheet(sheet, borrowed) for name, sheet in sheets.items()}
+        texts["document"] = (f"{key} = {json.dumps(value)}" for key, value in document.items())
+        for name, lines in texts.items():
+            (made / f"{name}.toml").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return len(sheets)
+
+
+def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
+    for key in ("section", "anchor", "instruction", "shape"):
+        if key in sheet:
+            yield f"{key} = {json.dumps(sheet[key])}"
+    if "computations" in sheet:
+        yield ""
+        yield "# A warp does several products; each line gives the lanes that take part in one of them."
+        yield from ("computations = [", *(f"    {lanes}," for lanes in sheet["computations"]), "]")
+    for entry in sheet["fragment"]:
+        there = borrowed.get(entry.get("same_as"))
+        if there is None:
+            yield from ("", "[[fragment]]", *_entry(entry))
+            continue
+        # What it refers to is written out for its own roles and types.
+        for stated in there["fragment"]:
+            types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
+            if types and {*entry["roles"]} <= {*stated["roles"]}:
+                own = {**stated, "roles": entry["roles"], "types": types}
+                yield from ("", "[[fragment]]", f"# As in {there['section']}.", *_entry(own))
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    for key in ("roles", "types", "registers", "slots", "major", "selectors", "same_as", "mended"):
+        if key in entry:
+            yield f"{key} = {json.dumps(entry[key])}"
+    if "figures" in entry:
+        figures = ", ".join(f"{number} = {json.dumps(anchor)}" for number, anchor in entry["figures"].items())
+        yield f"figures = {{ {figures} }}" if figures else "figures = {}"
+    if "formula" in entry:
+        yield from ("formula = '''", entry["formula"].strip("\n"), "'''")

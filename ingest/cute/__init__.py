@@ -14,7 +14,7 @@ from typing import Any
 
 from ...db.errors import LanemapError
 from ...db.layout.fragment import Fragment, Source
-from ..imported import Imported, Skipped, claim_sets, wrong
+from ..importing import Imported, Skipped, claim_sets, wrong
 from .atoms import atom
 from .header import Header, parse_header
 from .traits import Library, written

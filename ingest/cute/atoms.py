@@ -16,9 +16,8 @@ from ...db.isa.forms import Form
 from ...db.isa.instructions import INSTRUCTIONS, WARP, dimensions, sparsity
 from ...db.layout.algebra import NoLayoutError, Sum
 from ...db.layout.fragment import Fragment
-from ..atom import AtomLayout, atom_operand, block_scales, move_fragments, tensor_memory
-from ..imported import Skipped
-from ..mnemonic import instruction, move
+from ..atom import AtomLayout, atom_operand, block_scales, move_fragments, named_form, named_move, tensor_memory
+from ..importing import Skipped
 from .header import Struct, TypeName, parse_type
 from .traits import Library, Traits
 
@@ -57,7 +56,7 @@ def atom(library: Library, name: TypeName, operation: Struct, called: str) -> It
 
 
 def _product(library: Library, traits: Traits, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
-    every = [*filter(None, map(instruction, operation.strings))]
+    every = [*filter(None, map(named_form, operation.strings))]
     if not every:
         raise LanemapError(_why_none(operation, _NO_PRODUCT))
     known = every[0]
@@ -91,7 +90,7 @@ def _product(library: Library, traits: Traits, operation: Struct, called: str) -
 
 
 def _copy(library: Library, traits: Traits, operation: Struct, called: str) -> Iterator[Fragment]:
-    key = next(filter(None, map(move, operation.strings)), None)
+    key = next(filter(None, map(named_move, operation.strings)), None)
     if key is None:
         raise LanemapError(_why_none(operation, _NO_COPY))
     origin = f"{traits.struct.where} {called}"

@@ -24,7 +24,6 @@ from pathlib import Path
 from ...db.errors import LanemapError
 from ...db.layout.fragment import Source
 from .. import catalogue
-from ..catalogue.write import write
 from . import html, markup
 from .blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
 from .entries import FragmentSection
@@ -78,7 +77,7 @@ class Reading:
         Raises:
             LanemapError: the folder cannot be made or written.
         """
-        return write(folder, self.version or self.source.name, self.sheets, self.borrowed)
+        return catalogue.write(folder, self.version or self.source.name, self.sheets, self.borrowed)
 
 
 def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:

@@ -23,7 +23,7 @@ from ...db.child import Child, ChildError, Limits
 from ...db.errors import LanemapError, explained
 from ...db.isa.instructions import Key
 from ...db.layout.fragment import Fragment, Source
-from ..imported import Imported, Skipped, claim_sets, wrong
+from ..importing import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
 from .mapping import SHIPPED, LibraryEntry, Mapping, read_mapping, shipped
 

@@ -39,7 +39,7 @@ from ...db.isa.spelling import cased, every_candidate
 from ...db.isa.types import known_type, plain, type_bits, type_name
 from ...db.layout.fragment import Citation, Fragment, Source, elements
 from ...db.store.files import MANIFEST, written
-from ..imported import Imported, Skipped
+from ..importing import Imported, Skipped
 from ..python.layout import Places, loaded
 from .columns import Numbers, Text, read_columns
 

@@ -133,25 +133,25 @@ def test_writing_stand_alone(run, file, page, written, tmp_path, printed):
 
 
 def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):
-    from lanemap.ingest.catalogue import write as writing
+    from lanemap.ingest import catalogue
 
     folder = tmp_path / "new" / "written"
     folder.parent.mkdir()
     arguments = ("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder)
-    write, written = writing._write, []
+    sheet, written = catalogue._sheet, []
 
-    def full(path, lines):
-        written.append(path)
+    def full(*given):
+        yield from sheet(*given)
+        written.append(given)
         if len(written) > 2:
             raise OSError(28, "No space left on device")
-        write(path, lines)
 
     for whole in (set(), {"old.toml", MANIFEST}):
         if whole:
             with folder_atomically(folder, "catalogue") as made:
                 (made / "old.toml").write_text("title = 'old'\n")
         with monkeypatch.context() as patch:
-            patch.setattr(writing, "_write", full)
+            patch.setattr(catalogue, "_sheet", full)
             written.clear()
             result = run(*arguments, db=file)
             assert result.code == 2

@@ -19,7 +19,7 @@ from lanemap.capture import recording
 from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import catalogue, cute, tensor_layouts
 from lanemap.ingest.cute.atoms import atom
-from lanemap.ingest.imported import Skipped
+from lanemap.ingest.importing import Skipped
 
 #: The registers of what moves matrices, by the name of the array: what is read, and what is written.
 MOVED = {"S": ("r", "p", "A"), "D": ("r", "p", "D")}

@@ -6,11 +6,10 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db.layout.algebra import strided
 from lanemap.db.layout.structure import check
-from lanemap.ingest.atom import AtomLayout, atom_operand, lanes, move_fragments
-from lanemap.ingest.mnemonic import instruction, move
+from lanemap.ingest.atom import AtomLayout, atom_operand, lanes, move_fragments, named_form, named_move
 
-F16 = instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32")
-SPARSE = instruction("mma.sync.aligned.kind::f8f6f4.sp::ordered_metadata.m16n8k64.row.col.f32.e4m3.e5m2.f32 ")
+F16 = named_form("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32")
+SPARSE = named_form("mma.sync.aligned.kind::f8f6f4.sp::ordered_metadata.m16n8k64.row.col.f32.e4m3.e5m2.f32 ")
 A = strided(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
 B = strided(((4, 8), (2, 2)), ((16, 1), (8, 64)))
 WARP = strided(32)
@@ -33,7 +32,7 @@ QUAD_PAIR = strided((4, 2), (1, 16))
     ],
 )
 def test_mnemonics(mnemonic, name, shape, majors, types):
-    found = instruction(mnemonic)
+    found = named_form(mnemonic)
     assert (found.name, found.shape, " ".join(found.majors)) == (name, shape, majors)
     assert " ".join(found.types[role] for role in "DABC") == types
     assert SPARSE.name == "mma.sp"
@@ -41,7 +40,7 @@ def test_mnemonics(mnemonic, name, shape, majors, types):
 
 @pytest.mark.parametrize("mnemonic", ["wgmma.mma_async.sync.aligned.m64n8k16.f16", "dp4a.s32.s32 %0", "{%0, %1},", ""])
 def test_other_instructions_are_none(mnemonic):
-    assert instruction(mnemonic) is None
+    assert named_form(mnemonic) is None
 
 
 def test_a_quad_pair_is_four_computations():
@@ -125,7 +124,7 @@ def test_two_slots_of_one_cell_are_imported_and_found():
 
 
 def test_a_move_whose_registers_are_not_those_of_the_instruction_is_refused():
-    key = move("ldmatrix.sync.aligned.m8n8.x1.shared.b16")
+    key = named_move("ldmatrix.sync.aligned.m8n8.x1.shared.b16")
     rows = strided(((8, 4), 128), ((128, 0), 1))
     held, given = move_fragments(key, rows, strided((32, 32), (32, 1)), "here")
     assert all((each.row, each.col) == (each.lane // 4, each.lane % 4 * 2 + each.slot) for each in held.records())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lanemap import LanemapError
 from lanemap.db.isa.forms import mixed
 from lanemap.ingest import cute
+from lanemap.ingest.atom import named_form
 from lanemap.ingest.cute.header import parse_header, parse_type
-from lanemap.ingest.mnemonic import instruction
 
 from ..modes import examples
 
@@ -151,7 +151,7 @@ def test_c_has_a_type_of_its_own(load, shape, exists):
     """Whether PTX has such a form or not: D of f32 from C of f16."""
     mnemonic = f"mma.sync.aligned.{shape}.row.col.f32.f16.f16.f16"
     assert (mnemonic in {form.mnemonic for form in mixed()}) == exists
-    known = instruction(mnemonic)
+    known = named_form(mnemonic)
     assert [known.key(role).type for role in "ABCD"] == ["f16", "f16", "f16", "f32"]
     if not exists:
         found = load(operation(mnemonic=mnemonic) + traits())
