@@ -34,6 +34,7 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") =
     del sys.path[0]
 
 import os
+import re
 import time
 from dataclasses import replace
 from functools import cache
@@ -100,46 +101,21 @@ _FOLDER = Path(__file__).parent
 _PARTS = ("capture", "cli", "db", "ingest")
 _NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
-#: Modules that commands and pages use, and names in them, by where they are; loaded when they are first asked for.
-_LAZY = {
-    "capture": "kernels recording send",
-    "capture.run": "Outcome",
-    "db.compare": "crosscheck",
-    "db.compare.crosscheck": "Check",
-    "db.compare.defect": "Report",
-    "db.compare.summary": "Said Summary verdicts",
-    "db.compare.survey": "Fleet Known Product Survey forms_of operand_of",
-    "db.compare.verdict": "Verdict",
-    "db.flow": "chain recipe",
-    "db.flow.chain": "Chain Chains Transposed",
-    "db.flow.metadata": "Metadata",
-    "db.flow.recipe": "Recipe Recipes",
-    "db.isa": "forms spelling",
-    "db.isa.forms": "Form",
-    "db.render": "blocks facts notation report terminal",
-    "db.render.notation": "NOTATIONS Export",
-    "db.render.notation.table": "RefusedError identifier",
-    "db.render.picture": "formats",
-    "db.render.picture.formats": "Picture",
-    "db.render.picture.grid": "Grid View by_element by_lane",
-    "db.store": "files",
-    "db.store.columns": "Told plain table",
-    "db.store.export": "write_arrow write_parquet",
-    "ingest": "importing",
-    "ingest.document": "Reading",
-    "ingest.document.sections": "Kind Remark",
-    "ingest.importing": "Imported",
-    "ingest.python": "mapping",
-}
+
+@cache
+def _places() -> dict[str, str]:
+    """Where everything is that is imported above for type checkers: it is loaded when it is first asked for."""
+    block = Path(__file__).read_text("utf-8").partition("if TYPE_CHECKING:")[2].partition("__all__")[0]
+    imports = re.findall(r"from (\.\S+) import (.+)", block)
+    return {name: place for place, names in imports for name in names.split(", ")}
 
 
 def __getattr__(name: str) -> Any:
-    """What ``_LAZY`` has of this name."""
-    place = next((place for place, names in _LAZY.items() if name in names.split()), None)
-    if place is None:
+    """What ``_places`` has of this name."""
+    if (place := _places().get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    package = import_module(f".{place}", __name__)
-    return globals().setdefault(name, getattr(package, name, None) or import_module(f".{place}.{name}", __name__))
+    package = import_module(place, __name__)
+    return globals().setdefault(name, getattr(package, name, None) or import_module(f"{place}.{name}", __name__))
 
 
 class Database:

@@ -74,11 +74,14 @@ class Gpu:
 
     def describe(self) -> Description:
         """Name, compute capability, versions of the driver and of the CUDA that it speaks, and PTX target."""
-        cuda = self._driver.get_driver_version()
+        cuda, version = self._driver.get_driver_version(), None
+        with contextlib.suppress(OSError):  # CUDA has no call that tells the version of the kernel's driver
+            text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+            version = re.search(r"Kernel Module.*?\s(\d+\.\d[\d.]*)\s", text)
         return Description(
             name=self._gpu.name(),
             compute_capability=_dotted(self._capability),
-            driver_version=_driver_version(),
+            driver_version=version[1] if version else "unknown",
             cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}",
             target=target(self._capability),
         )
@@ -171,15 +174,6 @@ def _pycuda_driver() -> Any:
         if "libcuda.so" in str(error) or "nvcuda" in str(error):
             raise LanemapError(f"there is no NVIDIA driver (libcuda): {_NEEDS}") from None
         raise LanemapError(f"PyCUDA cannot be loaded: {in_one_line(error)}") from None
-
-
-def _driver_version() -> str:
-    """Version of the kernel driver. CUDA has no call that tells it."""
-    with contextlib.suppress(OSError):
-        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
-        if matched := re.search(r"Kernel Module.*?\s(\d+\.\d[\d.]*)\s", text):
-            return matched[1]
-    return "unknown"
 
 
 def _dotted(version: tuple[int, ...]) -> str:

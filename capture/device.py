@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,12 +14,15 @@ from ..db.isa.instructions import Key, Operand, operand
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, elements
 from .kernels import POISON, Kernel, kernels
-from .relations import Contradiction, Side
 from .values import coordinates, read_memory, read_registers, write_registers
 
 
 class NotLoaded(LanemapError):  # noqa: N818
     """The driver or the target does not take the instruction."""
+
+
+class Contradiction(LanemapError):  # noqa: N818
+    """What was measured is not a matrix product, or not the one that its anchor says."""
 
 
 class LaunchFailed(LanemapError):  # noqa: N818
@@ -144,6 +147,14 @@ def describe_slot(operand: Operand, slot: Any) -> str:
     """A slot number in words."""
     lane, reg, place = (int(each) for each in coordinates(operand, np.asarray(slot)))
     return f"{operand.role} lane {lane}, reg {reg}, slot {place}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a relation: how many things there are, and what to call one."""
+
+    size: int
+    name: Callable[[int], str]
 
 
 def side(operand: Operand) -> Side:

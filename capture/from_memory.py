@@ -25,10 +25,9 @@ from ..db.isa.instructions import WARP, Key, computations
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment
 from . import device
-from .device import Bench, captured
+from .device import Bench, Contradiction, captured
 from .kernels import in_registers
 from .product import governing_fields, metadata
-from .relations import Contradiction
 from .values import LINE, extents, write_memory
 
 #: Rows of a matrix that is moved.

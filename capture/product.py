@@ -28,8 +28,7 @@ from ..db.isa.instructions import Key, Sparsity
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment
 from . import device
-from .device import Bench, captured, describe_slot, side
-from .relations import Contradiction, Side, blocks, common, strands
+from .device import Bench, Contradiction, Side, captured, describe_slot, side
 from .values import write_registers
 
 
@@ -265,7 +264,14 @@ def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) ->
         return "B", classes, column, column % rule.width // rule.group == depth.index[classes]
     if (table := _documented(form, "A", documented)) is not None:
         slots = _slots(form, "A", table)
-        return "A", depth.class_of_a[0][slots], _in_slot_order(form, table), np.ones(len(slots), bool)
+        # A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
+        _, window = np.unique(table[["computation", "row", "col", "col_last"]], return_inverse=True)
+        order = np.argsort(window, kind="stable")
+        rank = np.empty(len(table), np.int64)
+        rank[order] = np.arange(len(table)) - np.searchsorted(window[order], window[order])
+        stored = rule.fields * rule.group
+        column = table["col"] + rank // stored * rule.width + rank % rule.group
+        return "A", depth.class_of_a[0][slots], column, np.ones(len(slots), bool)
     raise Contradiction("neither B nor A is documented, so nothing orders K")
 
 
@@ -293,21 +299,6 @@ def _strands_of(labels: Array, role: str, chunks: Array, votes: Array) -> Array:
     return np.asarray(chunks.ravel()[most])
 
 
-def _in_slot_order(form: Form, table: Array) -> Array:
-    """The chunk and the member of a pair that each slot of a documented A stores, as a column of A.
-
-    A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
-    """
-    rule = form.sparsity
-    _, window = np.unique(table[["computation", "row", "col", "col_last"]], return_inverse=True)
-    order = np.argsort(window, kind="stable")
-    starts = np.searchsorted(window[order], window[order])
-    rank = np.empty(len(table), np.int64)
-    rank[order] = np.arange(len(table)) - starts
-    stored = rule.fields * rule.group
-    return np.asarray(table["col"] + rank // stored * rule.width + rank % rule.group)
-
-
 def _documented(form: Form, role: str, documented: Mapping[Any, Fragment]) -> Array | None:
     fragment = documented.get(form.key(role))
     return None if fragment is None else fragment.elements
@@ -319,3 +310,62 @@ def _slots(form: Form, role: str, table: Array) -> Array:
     if number.max(initial=0) >= operand.size:
         raise Contradiction(f"the documented {role} has more registers than the instruction")
     return np.asarray(number)
+
+
+def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array, Array]:
+    """Block numbers of all lefts and rights of a relation where any two lefts meet the same rights or none in common.
+
+    The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, and
+    where something meets nothing.
+    """
+    met = np.zeros((lefts.size, rights.size), bool)
+    met[left, right] = True
+    for names, meets in ((lefts, met.any(axis=1)), (rights, met.any(axis=0))):
+        if not meets.all():
+            raise Contradiction(f"{names.name(int(np.argmin(meets)))} meets nothing")
+    names, block = np.unique(met.argmax(axis=1), return_inverse=True)
+    right_block = np.full(rights.size, len(names))
+    np.minimum.at(right_block, right, block[left])
+    pairs = np.bincount(block) * np.bincount(right_block, minlength=len(names))
+    if (block[left] == right_block[right]).all() and np.count_nonzero(met) == pairs.sum():
+        return block, right_block
+    left, right = np.nonzero(met)
+    whole = (block[left] == right_block[right]) & (np.bincount(block[left], minlength=len(names)) == pairs)[block[left]]
+    at = int(np.argmin(whole))
+    raise Contradiction(
+        f"{lefts.name(int(left[at]))} meets {rights.name(int(right[at]))} but not all that others which meet it do"
+    )
+
+
+def strands(left: Array, right: Array, lefts: int, rights: int) -> Array:
+    """Numbers of the connected parts of a relation given as pairs, for each right."""
+    part = np.arange(rights)
+    while True:
+        least = np.full(lefts, rights)
+        np.minimum.at(least, left, part[right])
+        joined = part.copy()
+        np.minimum.at(joined, right, least[left])
+        if (joined == part).all():
+            return np.unique(part, return_inverse=True)[1]
+        part = joined
+
+
+def common(labels: Array, block: Array, names: Side, what: str) -> Array:
+    """The label of each block, where all of its members have one and no other block has it; else a Contradiction."""
+    _, first = np.unique(block, return_index=True)
+    of_block = labels[first]
+    differs = of_block[block] != labels
+    if differs.any():
+        odd = int(np.argmax(differs))
+        raise Contradiction(
+            f"{names.name(int(first[block[odd]]))} and {names.name(odd)} are in one {what} as measured, "
+            f"in two by the documented D"
+        )
+    values, repeats = np.unique(of_block, return_counts=True)
+    if (repeats > 1).any():
+        one, other = np.flatnonzero(of_block == values[np.argmax(repeats)])[:2]
+        raise Contradiction(
+            f"{names.name(int(first[one]))} and {names.name(int(first[other]))} are in two {what}s as measured, "
+            f"in one by the documented D"
+        )
+    return of_block

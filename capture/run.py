@@ -17,12 +17,11 @@ from ..db.isa.forms import Form, every
 from ..db.isa.instructions import WARPGROUP, Key
 from ..db.isa.listing import grouped
 from ..db.layout.fragment import Fragment, Source, merge
-from .device import Bench, Device, NotLoaded
+from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
 from .helpers import Helpers
 from .kernels import kernels, module_text, ptx_version
 from .product import label, measure
-from .relations import Contradiction
 from .verify import AGREES, Verification, verify
 
 CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"

@@ -40,7 +40,8 @@ def load() -> list[Imported]:
         raise LanemapError("tensor-layouts is not installed: pip install tensor-layouts") from None
     files = {path.name: path.read_bytes() for path in sorted(Path(package.__path__[0]).glob("atoms*.py"))}
     modules = {file: import_module(f"tensor_layouts.{Path(file).stem}") for file in files}
-    found = {id(each): (file, each) for file in files for each in vars(modules[file]).values() if _is_atom(each)}
+    every = [(file, each) for file in files for each in vars(modules[file]).values()]
+    found = {id(each): (file, each) for file, each in every if type(each).__name__ in ("MMAAtom", "CopyAtom")}
     skipped: list[Skipped] = []
     units: list[tuple[str, list[Fragment]]] = []
     for file, atom in found.values():
@@ -59,10 +60,6 @@ def load() -> list[Imported]:
     source = Source(f"tensor-layouts-{version}", "import", f"tensor-layouts {version}", (), provenance)
     first, *others = claim_sets(source, units)
     return [Imported(first, skipped), *map(Imported, others)]
-
-
-def _is_atom(value: object) -> bool:
-    return type(value).__name__ in ("MMAAtom", "CopyAtom")
 
 
 def _operands(atom: Any, origin: str) -> Iterator[Fragment | Skipped]:

@@ -327,7 +327,7 @@ def test_what_is_public_is_there_and_typed():
         if isinstance(node, ast.ImportFrom) and node.level
         for each in node.names
     }
-    lazy = {name: (module, name) for module, names in lanemap._LAZY.items() for name in names.split()}
+    lazy = {name: (place.removeprefix("."), name) for name, place in lanemap._places().items()}
     assert lazy == typed
     for name in (*lanemap.__all__, *lazy):
         assert getattr(lanemap, name) is not None

@@ -210,14 +210,11 @@ def narrowed(
             counts[taken] += 0
         if len(counts) > 1 or taken:
             choices[name] = [
-                Choice(value, counts[value], page("search", q=asked, **_toggled(chosen, name, value)), value == taken)
+                Choice(value, counts[value], page("search", q=asked, **chosen | {name: other}), value == taken)
                 for value in sorted(counts, key=listing.naturally)
+                for other in [None if value == taken else value]
             ]
     return left(), choices
-
-
-def _toggled(chosen: Mapping[str, str | None], name: str, value: str) -> dict[str, str | None]:
-    return {**chosen, name: None if chosen[name] == value else value}
 
 
 def _facets(page: Page) -> tuple[Collection[str], ...]:

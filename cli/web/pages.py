@@ -62,6 +62,10 @@ def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     return ((page("guide", name), {"name": name}) for name in guide.guide())
 
 
+def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+    return ((page("guide", name), {"name": name}) for name in guide.guide())
+
+
 PAGES = (
     PageKind("home", "/", views.home, every=_once()),
     PageKind("chain", "/chain", views.chains, "Chain"),
@@ -70,7 +74,12 @@ PAGES = (
     PageKind("defects", "/defects", views.defects, "Defects", _once("defects")),
     PageKind("sources", "/sources", views.sources, "Sources", _once("sources")),
     PageKind("guide", "/guide", views.guide_index, "Guide", _once("guide")),
-    PageKind("guide", "/guide/{name}", views.guide_page, every=_guide),
+    PageKind(
+        "guide",
+        "/guide/{name}",
+        views.guide_page,
+        every=_guide,
+    ),
     PageKind("fleet", "/fleet", views.fleet, "Fleet"),
     PageKind("sql", "/sql", views.sql, "SQL"),
     PageKind("api", "/api", views.api),

@@ -182,10 +182,8 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-@cache
-def _database(location: Location) -> Database:
-    """The database, open in this process."""
-    return Database(location)
+#: The database, open in this process.
+_database = cache(Database)
 
 
 def sql(database: Database, form: Format, query: str, seconds: float, rows: int) -> bytes:

@@ -65,7 +65,14 @@ def describe(permutation: Permutation, first: int = 0) -> str:
     >>> describe((1, 0, 2))
     '0 and 1 swap'
     """
-    return (_in_bits(permutation) if first == 0 else None) or _in_cycles(permutation, first)
+    if first == 0 and (words := _in_bits(permutation)):
+        return words
+    cycles = list(_cycles({index: to + first for index, to in enumerate(permutation, first)}))
+    shown = [
+        f"{cycle[0]} and {cycle[1]} swap" if len(cycle) == 2 else " to ".join(map(str, (*cycle, cycle[0])))
+        for cycle in cycles[:4]
+    ]
+    return ", ".join(shown) + (f" and {len(cycles) - 4} more cycles" if len(cycles) > 4 else "")
 
 
 def _in_bits(permutation: Permutation) -> str | None:
@@ -87,15 +94,6 @@ def _in_bits(permutation: Permutation) -> str | None:
         bits = [str(bit) for bit in range(width) if flipped >> bit & 1]
         words.append(f"flip bit{'s' * (len(bits) > 1)} {' and '.join(bits)}")
     return ", ".join(words) or "nothing moves"
-
-
-def _in_cycles(permutation: Permutation, first: int) -> str:
-    cycles = list(_cycles({index: to + first for index, to in enumerate(permutation, first)}))
-    words = [
-        f"{cycle[0]} and {cycle[1]} swap" if len(cycle) == 2 else " to ".join(map(str, (*cycle, cycle[0])))
-        for cycle in cycles[:4]
-    ]
-    return ", ".join(words) + (f" and {len(cycles) - 4} more cycles" if len(cycles) > 4 else "")
 
 
 def _cycles(moves: Mapping[int, int]) -> Iterable[Sequence[int]]:

@@ -9,16 +9,15 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ..errors import LanemapError, UnavailableError
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .reader import RESTORE, STATE, Reader, Rows, Value, collected, sql_words, too_long
+from .reader import RESTORE, STATE, Reader, Rows, collected, sql_words, too_long
 
 
 def connect(location: Location) -> Reader:
@@ -177,10 +176,6 @@ class FileReader(Reader):
         made: _OpenFile = sqlite3.connect(address, factory=_OpenFile, **how)
         (made.inode, made.times), made.number = found, next(_NUMBERS)
         return made
-
-    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
-        cursor = connection.execute(statement, parameters)
-        return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         def run() -> Rows:
@@ -348,9 +343,8 @@ class ServerReader(Reader):
         connection.execute("SELECT 1")
         return connection
 
-    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows:
-        cursor = connection.execute(_with_psycopg_parameters(statement), parameters)
-        return Rows(tuple(column.name for column in cursor.description), cursor.fetchall())
+    def _spelled(self, statement: str) -> str:
+        return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         import psycopg
@@ -406,11 +400,6 @@ def _in_batches(cursor: Any, ends: float, seconds: float) -> Iterator[tuple[Any,
         if time.monotonic() > ends:
             raise too_long(seconds)
         size = min(2 * size, 100)
-
-
-@cache
-def _with_psycopg_parameters(statement: str) -> str:
-    return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
 
 def _refuse_volatile(connection: Any, query: str) -> None:

@@ -154,7 +154,8 @@ class Reader(ABC):
             LanemapError: the database cannot be read: it is damaged, or the server stopped.
         """
         with self.snapshot(), self._in_words():
-            return self._select(self._own.connection, statement, parameters)
+            cursor = self._own.connection.execute(self._spelled(statement), parameters)
+            return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
         """Run a user's query as it is.
@@ -264,8 +265,9 @@ class Reader(ABC):
     def _start(self, idle: Any | None) -> Any:
         """Begin a read transaction on an idle connection if it still works, else on a new one."""
 
-    @abstractmethod
-    def _select(self, connection: Any, statement: str, parameters: Mapping[str, Value]) -> Rows: ...
+    def _spelled(self, statement: str) -> str:
+        """A statement with its parameters as the driver spells them."""
+        return statement
 
     @abstractmethod
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows: ...

@@ -64,20 +64,16 @@ def document(name: str) -> Source:
     sections = dict(_read(printed))
     about = sections.pop("document")
     how = "corrected where proved wrong" if corrected else "as printed"
-    fragments = _merge(_fragments(sections, corrected=corrected))
-    return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
-
-
-def _merge(fragments: Iterable[Fragment]) -> list[Fragment]:
-    """One fragment per key: where sections state one again, as those of accumulators, the first names the others."""
-    kept, repeated = merge(fragments)
+    # Where sections state a fragment again, as those of accumulators, the first names the others.
+    kept, repeated = merge(_fragments(sections, corrected=corrected))
     also: dict[Key, list[str]] = {}
     for first, other in repeated:
         if first.digest != other.digest:
             raise LanemapError(f"sections {first.citation.section} and {other.citation.section} disagree on {other}")
         also.setdefault(first.key, []).append(str(other.citation.section))
-    named = {key: ", ".join(sections) for key, sections in also.items()}
-    return [replace(each, citation=each.citation._replace(also=named.get(each.key))) for each in kept]
+    named = {key: ", ".join(others) for key, others in also.items()}
+    fragments = [replace(each, citation=each.citation._replace(also=named.get(each.key))) for each in kept]
+    return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
 
 
 def names() -> list[str]:

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.capture import product
-from lanemap.capture.device import Bench, LaunchFailed, NotLoaded, Output
+from lanemap.capture.device import Bench, Contradiction, LaunchFailed, NotLoaded, Output
 from lanemap.capture.kernels import POISON
-from lanemap.capture.relations import Contradiction
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
 from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from lanemap.capture import from_memory
-from lanemap.capture.device import Bench, Output
-from lanemap.capture.relations import Contradiction
+from lanemap.capture.device import Bench, Contradiction, Output
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.isa.names import select
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.relations import Contradiction, Side, blocks, common, strands
+from lanemap.capture.device import Contradiction, Side
+from lanemap.capture.product import blocks, common, strands
 
 
 def side(size, kind):

@@ -117,12 +117,8 @@ def format_of(path: str | PathLike[str]) -> str:
     return ending
 
 
-def _write_svg(picture: Block, title: str, stream: IO[bytes]) -> None:
-    """Colours are rules of a style sheet: one path and one group of labels for each lane."""
-    stream.write("".join(line + "\n" for line in _svg(picture, title)).encode())
-
-
 def _svg(picture: Block, title: str) -> Iterator[str]:
+    """Colours are rules of a style sheet: one path and one group of labels for each lane."""
     width, height = f"{picture.width:g}", f"{picture.height:g}"
     boxes = grouped(picture.boxes, lambda box: box.cell.lane)
     lanes: list[int | None] = [None, *sorted(lane for lane in boxes if lane is not None)]
@@ -320,7 +316,7 @@ def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
 
 #: What a picture can be, which are also the endings of files: functions of the picture, its title and a stream.
 FORMATS: Mapping[str, Callable[[Block, str, IO[bytes]], None]] = {
-    "svg": _write_svg,
+    "svg": lambda picture, title, stream: stream.writelines(f"{line}\n".encode() for line in _svg(picture, title)),
     "png": _write_png,
     "pdf": _write_pdf,
 }
