@@ -320,9 +320,9 @@ def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array,
     """
     met = np.zeros((lefts.size, rights.size), bool)
     met[left, right] = True
-    for names, meets in ((lefts, met.any(axis=1)), (rights, met.any(axis=0))):
+    for part, meets in ((lefts, met.any(axis=1)), (rights, met.any(axis=0))):
         if not meets.all():
-            raise Contradiction(f"{names.name(int(np.argmin(meets)))} meets nothing")
+            raise Contradiction(f"{part.name(int(np.argmin(meets)))} meets nothing")
     names, block = np.unique(met.argmax(axis=1), return_inverse=True)
     right_block = np.full(rights.size, len(names))
     np.minimum.at(right_block, right, block[left])

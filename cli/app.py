@@ -98,7 +98,7 @@ def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = 
         return _binary(rows, form, piped=piped)
     if form is Format.TABLE:
         return table(rows, room)
-    values = [[plain(value) for value in row] for row in rows.rows]
+    values = [tuple(map(plain, row)) for row in rows.rows]
     if form is Format.CSV:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")

@@ -62,10 +62,6 @@ def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     return ((page("guide", name), {"name": name}) for name in guide.guide())
 
 
-def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-    return ((page("guide", name), {"name": name}) for name in guide.guide())
-
-
 PAGES = (
     PageKind("home", "/", views.home, every=_once()),
     PageKind("chain", "/chain", views.chains, "Chain"),

@@ -18,7 +18,7 @@ import lanemap
 from lanemap.capture import recording
 from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import catalogue, cute, tensor_layouts
-from lanemap.ingest.cute.atoms import atom
+from lanemap.ingest.cute import atom
 from lanemap.ingest.importing import Skipped
 
 #: The registers of what moves matrices, by the name of the array: what is read, and what is written.
