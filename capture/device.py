@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,8 +40,7 @@ class Description:
     target: str
 
 
-@dataclass(frozen=True)
-class Probes:
+class Probes(NamedTuple):
     """Inputs of one launch: patterns of each input by the name of its port, and which of them each group takes.
 
     Those of registers are arrays (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
@@ -52,8 +51,7 @@ class Probes:
     picks: Array
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """The output after one launch, an array like a pattern for each probe, and what the GPU took for it."""
 
     data: Array
@@ -149,8 +147,7 @@ def describe_slot(operand: Operand, slot: Any) -> str:
     return f"{operand.role} lane {lane}, reg {reg}, slot {place}"
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One side of a relation: how many things there are, and what to call one."""
 
     size: int

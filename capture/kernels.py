@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from math import ceil
 from pathlib import Path
 from textwrap import indent
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ _CHUNK = 16
 _WORDS = "{%word0, %word1, %word2, %word3}"
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or the output of a kernel: registers of each thread, or bytes in memory that the group shares.
 
     A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array

@@ -16,9 +16,8 @@ document that most of the slots it gives one place contradict orders nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +31,7 @@ from .device import Bench, Contradiction, Side, captured, describe_slot, side
 from .values import write_registers
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """The relations between the slots of one instruction, all as slot numbers.
 
     ``c_of_d`` (slots of D): the slot of C that comes out there. ``column_of_d``: a number for each column. ``b_of``
@@ -148,8 +146,7 @@ def metadata(
     return captured(key, fields, row[one], low, high, 1 if computation is None else computation[one])
 
 
-@dataclass(frozen=True)
-class Depth:
+class Depth(NamedTuple):
     """The relations along K. B slots of one product term are a class; a strand is the classes that an A slot can meet.
 
     ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand`` and ``index`` (classes): the

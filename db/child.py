@@ -17,16 +17,15 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
+from typing import NamedTuple
 
 from .errors import LanemapError
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """How long a message and all of them may take, in seconds; how large each may be; what the session may use."""
 
     message_seconds: float = 60.0

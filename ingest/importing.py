@@ -87,8 +87,7 @@ def adding(key: Key) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """Something that an importer found and did not import: an atom, one of its operands, a file.
 
     ``operand`` says of which operand something wrong is claimed, and ``origin`` where, if that is the reason.

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from os.path import relpath
@@ -62,8 +61,7 @@ class Page(NamedTuple):
         return "/".join(parts) + "".join(f",{_file_name(value)}" for _, value in self.parameters) + ".html"
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(NamedTuple):
     """How pages refer to each other, and to style, script and pictures.
 
     ``page`` gives the address of a page, None where there is no such page. ``static``: there is no server, so what

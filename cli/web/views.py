@@ -10,12 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from itertools import product as pairs
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
 from markdown_it import MarkdownIt
@@ -60,8 +59,7 @@ from .state import Opened, Surveyed, remembered
 Facts = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What pages are made of: what is known, the database, and how they link to each other.
 
     ``work`` calls a function of ``work`` with the database, on a server in a process of its own. ``address`` and

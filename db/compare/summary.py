@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ..isa.forms import Form
 
 
-@dataclass(frozen=True)
-class OperandSummary:
+class OperandSummary(NamedTuple):
     """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
 
     ``selectors`` and ``qualifiers`` are those that the operand has a fragment for each of. A verdict is ``rows`` for

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import islice
@@ -44,8 +43,7 @@ class FormulaError(LanemapError):
     """A formula that cannot be read, or that does not say where every element goes."""
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """One value of a definition and the elements and lanes that it holds for."""
 
     value: Tree[Token]

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from textwrap import wrap
+from typing import NamedTuple
 
 from ..errors import printable
 from ..store.columns import table
 from ..store.reader import Rows
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(NamedTuple):
     """A title, of the report (1), of a part of it (2), or of one thing in that (3)."""
 
     text: str
     level: int = 2
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """A sentence or more. ``kind`` is ``item`` of a list, ``agreed`` or ``disagreed`` of a verdict, or ``code``."""
 
     text: str
@@ -34,22 +32,19 @@ class Passage:
     language: str = ""
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """Rows under the names of their columns; facts, which are names and values, have no names of columns."""
 
     rows: Rows
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """A picture, drawn as HTML for whoever shows it."""
 
     draw: Callable[[], str]
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(NamedTuple):
     """Blocks that are shown on demand under a title, or at once where they are ``open``."""
 
     title: str

@@ -6,8 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ..compare.crosscheck import Check, Comparison, Finding
 from ..compare.defect import Defect, Report, cell_words
@@ -34,8 +34,7 @@ _DRAWN = 12
 _NOTATIONS = ("python", "ptx-formula")
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Fragments of which the same is said: they differ in type alone, and may differ alike from several sources."""
 
     left: Source

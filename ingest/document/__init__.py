@@ -17,9 +17,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from ...db.errors import LanemapError
 from ...db.layout.fragment import Source
@@ -40,8 +40,7 @@ MAX_HEADINGS = 20_000
 FORMATS = {"html": html.blocks, "markdown": markup.markdown, "text": markup.plain_text}
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """One file: its name for messages, its format, the version of PTX that it gives for itself, and its digest."""
 
     name: str
@@ -51,8 +50,7 @@ class Document:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What reading a document came to.
 
     ``sheets`` have the form of the catalogue's files; ``borrowed`` ones are its own, which the document refers to.

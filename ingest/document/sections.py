@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -105,8 +104,7 @@ class Kind(StrEnum):
     LATER = "not covered yet"
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """Something about a place in a document: its text, and the reason for the remark."""
 
     kind: Kind

@@ -35,8 +35,7 @@ class Registers(NamedTuple):
     elements: str
 
 
-@dataclass(frozen=True)
-class StatedMetadata:
+class StatedMetadata(NamedTuple):
     """How many registers hold the sparsity metadata, and how many indices of how many bits each."""
 
     line: int

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Table
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -156,8 +156,7 @@ def answers(
     return version, answered
 
 
-@dataclass(frozen=True)
-class _Operand:
+class _Operand(NamedTuple):
     """What became of a claim on one operand: its set and entry, the fragment if there is one, and what is wrong."""
 
     set: str

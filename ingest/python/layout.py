@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,7 @@ _MOVE = re.compile(r"((?:ld|st)matrix)[.]x[124]([.]trans)?")
 _Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """Equally long columns: thread, value, and the pair where it is; and where there is nothing, in words."""
 
     thread: _Numbers

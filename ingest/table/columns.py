@@ -9,11 +9,10 @@ import re
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from struct import unpack_from
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +43,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 Numbers = np.ma.MaskedArray[Any, np.dtype[np.int32]]
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A column of text: for each row the place of its value in ``values``, or -1 where it has none."""
 
     codes: NDArray[np.int32]
@@ -60,8 +58,7 @@ class Text:
         return Text(table[self.codes], distinct)
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """All columns of ``layout``, each as long as the table; those that the file lacks are all gaps.
 
     ``sealed``: the file carries a digest, and these are the values that it was made of.

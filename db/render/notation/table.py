@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ class RefusedError(LanemapError):
     """A notation cannot express a fragment: one line that names the first element that breaks it."""
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(NamedTuple):
     """How a notation is written.
 
     ``compose`` gives the text of a fragment under a name, or raises RefusedError. ``instruction``, if there is one,
@@ -55,8 +54,7 @@ def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedErr
     return RefusedError(f"{fragment}: lane {lane} reg {reg} slot {slot} {why}")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The lanes of a fragment that hold anything, the elements i that these hold, and what.
 
     ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
@@ -141,8 +139,7 @@ def cells(fragment: Fragment) -> dict[str, Array]:
     }
 
 
-@dataclass(frozen=True)
-class Inverse:
+class Inverse(NamedTuple):
     """Which slots hold a cell: lane * elements per lane + element in ``places``, an array over the ``extents``.
 
     These are computation, from 0, where there are several, row and col, and ``nth`` where several elements are stored

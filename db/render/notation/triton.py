@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ def linear(fragment: Fragment, name: str) -> str:
     return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'block = []'])}}}>\n"
 
 
-@dataclass(frozen=True)
-class _Encoding:
+class _Encoding(NamedTuple):
     """An encoding of a tensor, here of the operand's matrix: ``#ttg.nvidia_mma`` of C and D, ``#ttg.dot_op`` of A, B.
 
     Along the inner axis (columns, or rows of B) a lane holds ``width`` elements, two in C and D, and the four lanes of
