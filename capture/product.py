@@ -149,14 +149,14 @@ def metadata(
 class Depth(NamedTuple):
     """The relations along K. B slots of one product term are a class; a strand is the classes that an A slot can meet.
 
-    ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand`` and ``index`` (classes): the
+    ``class_of_b`` (slots of B), ``class_of_a`` (metadata vectors, slots of A), ``strand``, ``indices`` (classes): the
     index that selects the class within its strand. ``chunks`` (chunks, group): the strands of one chunk of columns.
     """
 
     class_of_b: Array
     class_of_a: Array
     strand: Array
-    index: Array
+    indices: Array
     chunks: Array
 
 
@@ -250,7 +250,7 @@ def _depth_labels(
     agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())
     by_windows = "chunks of K as in the documented windows of A, in the order of slots"
     words = "K as in the documented B" if role == "B" else by_windows
-    return base[depth.strand] + depth.index * rule.group, f"{words} ({agreed} of {len(column)} slots agree)"
+    return base[depth.strand] + depth.indices * rule.group, f"{words} ({agreed} of {len(column)} slots agree)"
 
 
 def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) -> tuple[str, Array, Array, Array]:
@@ -258,7 +258,7 @@ def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) ->
     rule = form.sparsity
     if (table := _documented(form, "B", documented)) is not None:
         classes, column = depth.class_of_b[_slots(form, "B", table)], table["row"].astype(np.int64)
-        return "B", classes, column, column % rule.width // rule.group == depth.index[classes]
+        return "B", classes, column, column % rule.width // rule.group == depth.indices[classes]
     if (table := _documented(form, "A", documented)) is not None:
         slots = _slots(form, "A", table)
         # A window may hold several chunks: the slots that share it store its columns in the order of their numbers.

@@ -69,8 +69,7 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
         known = digest or earlier.pop("digest")
     except (msgspec.MsgspecError, ValueError, KeyError, RecursionError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
-    masked = {name: np.ma.asarray(values) for name, values in columns.items()}
-    if known != (_earlier_digest(earlier, columns) if earlier else export.digest({}, masked, described)):
+    if known != (_earlier_digest(earlier, columns) if earlier else _digest(described, columns)):
         raise LanemapError(f"{path} was changed after it was written: its digest does not match")
     try:
         fragments = _fragments(columns, header)
@@ -106,6 +105,10 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
         raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
     digest = "" if _EARLIER in metadata else metadata.get(export.DIGEST_KEY, b"none").decode("ascii", "replace")
     return described, digest, {each: table[each].to_numpy() for each in export.PACKED.names}
+
+
+def _digest(header: bytes, columns: dict[str, Array]) -> str:
+    return export.digest({}, {name: np.ma.asarray(values) for name, values in columns.items()}, header)
 
 
 def _earlier_digest(header: dict[str, Any], columns: dict[str, Array]) -> str:

@@ -24,8 +24,7 @@ from ..flow import word
 from ..options import Format, described, integer, plain
 from . import work
 from .answers import REPORT, RESPONSES, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, in_formats
-from .state import Current, Opened
-from .work import Working
+from .work import Current, Opened, Working
 
 Route = TypeVar("Route", bound=Callable[..., Any])
 #: How long a query may take, and how many rows it may give.

@@ -22,8 +22,7 @@ from ... import Database, LanemapError, __version__, program_digest
 from . import api, pages, work
 from .answers import LATER, handle_problems, problem
 from .render import STATIC
-from .state import DIGEST, State
-from .work import Workers
+from .work import DIGEST, State, Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
 _POLICY = {

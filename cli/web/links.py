@@ -31,7 +31,7 @@ from ... import (
     refusal,
     spelling,
 )
-from .state import remembered
+from .work import remembered
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")

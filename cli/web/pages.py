@@ -19,9 +19,8 @@ from . import guide, views, work
 from .answers import invalid, without_place
 from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
 from .render import layouts_css, render, server_links
-from .state import Opened, Surveyed
 from .views import Facts, NamedOperand, not_there
-from .work import Working
+from .work import Opened, Surveyed, Working
 
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 _Every = Callable[[Survey], Iterable[tuple[Page, Mapping[str, Any]]]]

@@ -54,7 +54,7 @@ from . import guide, work
 from .api import Only
 from .links import Links
 from .render import Alike, describe, matrix, product, register_file, selection, server_links
-from .state import Opened, Surveyed, remembered
+from .work import Opened, Surveyed, remembered
 
 Facts = dict[str, Any]
 

@@ -1,7 +1,9 @@
-"""What takes long, or reads what somebody sent, in processes of their own: methods of ``Database``, answered in bytes.
+"""What routes work with: the open database as it is now, and processes of their own for what takes long.
 
-A few work at a time and the others wait. A process is killed when the request that it works for ends, at the limit of
-time of requests at the latest, and has a limit of memory. So no request can hold up the others, whatever it asks for.
+What was read of the database or made of it is in a cache of limited size. What takes long, or reads what somebody sent,
+are methods of ``Database``, answered in bytes. A few work at a time and the others wait. A process is killed when the
+request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no request
+can hold up the others, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
+from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -26,13 +29,16 @@ from starlette.requests import ClientDisconnect
 from ... import (
     Check,
     Database,
+    Fragment,
     Key,
     LanemapError,
     Location,
     Query,
     Recipes,
+    Survey,
     UnavailableError,
     files,
+    lookup,
     read_file,
     recording,
     report,
@@ -163,7 +169,7 @@ def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[st
     _limit_memory()
     work, location, args, kwargs = call
     try:
-        return work(_database(location), *args, **kwargs)
+        return work(_opened(location), *args, **kwargs)
     except (LanemapError, OSError):
         raise
     except (MemoryError, RecursionError):
@@ -183,7 +189,7 @@ def _limit_memory() -> None:
 
 
 #: The database, open in this process.
-_database = cache(Database)
+_opened = cache(Database)
 
 
 def sql(database: Database, form: Format, query: str, seconds: float, rows: int) -> bytes:
@@ -286,3 +292,94 @@ def _passed(answer: str | bytes) -> bytes:
     if len(data) > LARGEST_ANSWER:
         raise LanemapError(f"the answer has more than {LARGEST_ANSWER >> 20} MB: ask for less, or for another format")
     return data
+
+
+#: Where a GET request keeps the digest of what the database held when it came.
+DIGEST = "lanemap.digest"
+
+
+@lru_cache(2048)
+def _cached(*_key: object) -> list[Any]:
+    """A place for what is made of a key, empty until it is made."""
+    return []
+
+
+def remembered(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a function gives for these arguments, which decide it whatever the time; the ones used last are kept."""
+    place = _cached(function, *args, *kwargs.items())
+    if not place:
+        place.append(function(*args, **kwargs))
+    found: T = place[0]
+    return found
+
+
+class State:
+    """A database as it is now. Nothing of an earlier state is ever given for a later one."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def digest(self) -> bytes:
+        """What the database holds.
+
+        Raises:
+            LanemapError: it cannot be read.
+        """
+        reader = self.database.reader
+        changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
+        # Of a state that is newer than these changes the digest is made again for the next one who asks.
+        place = _cached(self, changes)
+        if not place:
+            place.append(await run_sync(lookup.digest, reader))
+        found: bytes = place[0]
+        return found
+
+    def survey(self) -> Survey:
+        """What is known of every operand.
+
+        Raises:
+            LanemapError: the database cannot be read.
+        """
+        return remembered(_survey, self, self.database.reader.changes())
+
+    async def operand(self, request: Request, query: Query) -> Sequence[Fragment]:
+        """The fragments with elements of one operand, as the database was when a request came or later.
+
+        Raises:
+            LanemapError: there is none.
+        """
+        place = _cached(self, request.scope.get(DIGEST), query)
+        if not place:
+            place.append(await run_sync(self._operand, query))
+        found: Sequence[Fragment] = place[0]
+        return found
+
+    def _operand(self, query: Query) -> Sequence[Fragment]:
+        with self.database.reader.snapshot():
+            found = self.database.operand(query)
+            for each in found:
+                each.tuples()  # reads them
+            return found
+
+
+def _survey(state: State, _changes: object) -> Survey:
+    return state.database.survey()
+
+
+async def _state(request: Request) -> State:
+    found: State = request.app.state.lanemap
+    return found
+
+
+async def _database(state: Current) -> Database:
+    return state.database
+
+
+def _surveyed(state: Current) -> Survey:
+    return state.survey()
+
+
+#: Parameters of routes.
+Current = Annotated[State, Depends(_state)]
+Opened = Annotated[Database, Depends(_database)]
+Surveyed = Annotated[Survey, Depends(_surveyed)]

@@ -250,7 +250,25 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
         if instructions[left.name] & instructions[right.name]
     }
     errata = _errata(sources)
-    explained = [_explained(each, errata, comparisons) for each in comparisons.values()]
+
+    def reason(one: Comparison, each: Result) -> str | None:
+        """The erratum for what a document has, where the other side agrees with the correction."""
+        for erratum in errata.get(each.key, []) if each.disagrees else ():
+            for document, mine, theirs, pair in (
+                (one.left, each.left, each.right, (erratum.source, one.right.name)),
+                (one.right, each.right, each.left, (one.left.name, erratum.source)),
+            ):
+                if document.kind == "document" and mine and theirs and mine.digest == erratum.printed:
+                    corrected = comparisons[pair].results if pair in comparisons else ()
+                    agree = any(other.key == each.key and other.agrees for other in corrected)
+                    if agree or theirs.digest == erratum.corrected:
+                        return erratum.reason
+        return None
+
+    explained = [
+        replace(one, results=[replace(each, known=reason(one, each)) for each in one.results])
+        for one in comparisons.values()
+    ]
     documents = [source for source in sources if source.kind == "document"]
     printed: dict[tuple[str, Key | None], str | None] = {
         (source.name, each.key): each.digest for source in documents for each in source.fragments
@@ -363,29 +381,6 @@ def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
                 erratum = _Erratum(reason, printed[before], each.digest, source.name)
                 errata.setdefault(each.key, []).append(erratum)
     return errata
-
-
-def _explained(
-    one: Comparison,
-    errata: Mapping[Key | None, Sequence[_Erratum]],
-    comparisons: Mapping[tuple[str, str], Comparison],
-) -> Comparison:
-    """Mark as known where a document has what an erratum corrects, and the other side agrees with the correction."""
-
-    def reason(each: Result) -> str | None:
-        for erratum in errata.get(each.key, []) if each.disagrees else ():
-            for document, mine, theirs, pair in (
-                (one.left, each.left, each.right, (erratum.source, one.right.name)),
-                (one.right, each.right, each.left, (one.left.name, erratum.source)),
-            ):
-                if document.kind == "document" and mine and theirs and mine.digest == erratum.printed:
-                    corrected = comparisons[pair].results if pair in comparisons else ()
-                    agree = any(other.key == each.key and other.agrees for other in corrected)
-                    if agree or theirs.digest == erratum.corrected:
-                        return erratum.reason
-        return None
-
-    return replace(one, results=[replace(each, known=reason(each)) for each in one.results])
 
 
 def failures(source: Source) -> Iterator[Finding]:

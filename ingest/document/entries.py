@@ -187,12 +187,12 @@ class FragmentSection:
         if said is None:
             self._unread(operand.line, operand.text, "the number of indices in the metadata cannot be read")
             return
-        if (filled := said.count * said.bits) != _REGISTER_BITS:
+        if (filled := said.vectors * said.bits) != _REGISTER_BITS:
             reason = f"these fill {filled} bits of a {_REGISTER_BITS}-bit register"
-            self.remarks.add(Kind.SLIP, self.place, said.line, f"{said.count} {said.bits}-bit vectors", reason)
+            self.remarks.add(Kind.SLIP, self.place, said.line, f"{said.vectors} {said.bits}-bit vectors", reason)
         figures = {number: anchor for layout in operand.layouts for number, anchor in layout.figures.items()}
         stated = {"line": said.line, "roles": ["E"], "types": []}
-        yield stated | {"registers": said.registers, "slots": said.count, "figures": figures}
+        yield stated | {"registers": said.registers, "slots": said.vectors, "figures": figures}
 
     def _computations(self) -> tuple[tuple[int, ...], ...]:
         """The lanes of each of the products that a warp does at once, where the section gives several."""

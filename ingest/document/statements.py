@@ -40,7 +40,7 @@ class StatedMetadata(NamedTuple):
 
     line: int
     registers: int
-    count: int
+    vectors: int
     bits: int
 
 
