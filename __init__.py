@@ -203,7 +203,7 @@ class Database:
         """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has.
 
         >>> db.sources().name.tolist()
-        ['ptx-isa-9.1', 'ptx-isa-9.1+errata', 'h200-sm_90a']
+        ['ptx-isa-9.1', 'ptx-isa-9.1+errata', 'cutlass-4.2.0', 'h200-sm_90a']
         """
         return self.listing("sources").frame()
 
@@ -244,7 +244,7 @@ class Database:
         """What is known of every operand, and by whom.
 
         >>> len(db.survey().sources)
-        3
+        4
         """
         from .db.compare.survey import survey
 
@@ -305,7 +305,7 @@ class Database:
 
         with self.reader.snapshot():
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(sources, findings, [text("source", each) for each in _listed(against)])
+        return crosscheck.check(sources, findings, [text("source", each) for each in _listed(against)], shipped_names())
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, with proof, effect and correction, for those who maintain them.

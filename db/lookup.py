@@ -356,7 +356,9 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     if expected == DEFAULT_SOURCE and row.vendor.source != DEFAULT_SOURCE:
         expected = None
     if expected and expected.lower() != str(first.source).lower():
-        lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}")
+        where = f" ({first.citation.origin})" if first.citation.origin else ""
+        evidence = ", neither documented nor measured" if first.status == "imported" else ""
+        lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}{where}{evidence}")
     return lines
 
 

@@ -21,7 +21,7 @@ from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import cute, tensor_layouts
 from lanemap.ingest import python as mappings
 
-from .shipped import corrected, documents, recorded
+from .shipped import SHIPPED, corrected, documents, everything
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
@@ -34,9 +34,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("lanemap")
-
-#: The sources that every database has from the first minute.
-SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"]
 
 _NUMBERS = count()
 
@@ -80,7 +77,7 @@ def shipped() -> list[str]:
 
 @pytest.fixture(scope="session")
 def sources():
-    """The sources of the catalogue by name."""
+    """The documents by name."""
     return documents()
 
 
@@ -102,7 +99,7 @@ def built(tmp_path_factory):
 @pytest.fixture
 def few(monkeypatch):
     """What ships is a few fragments of each source, where it matters how a database is built and not what is in it."""
-    sources = [replace(each, fragments=each.fragments[:3]) for each in (*documents().values(), recorded())]
+    sources = [replace(each, fragments=each.fragments[:3]) for each in everything()]
     monkeypatch.setattr(lanemap, "_shipped", lambda: sources)
 
 

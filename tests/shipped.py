@@ -3,15 +3,23 @@
 from functools import cache
 
 import lanemap
-from lanemap.capture import recording
 from lanemap.db.layout.fragment import Fragment, Source
-from lanemap.ingest import catalogue
+
+#: The sources that every database has from the first minute.
+SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "cutlass-4.2.0", "h200-sm_90a"]
 
 
 @cache
+def everything() -> list[Source]:
+    """All of them."""
+    found = list(lanemap._shipped())
+    assert [each.name for each in found] == SHIPPED
+    return found
+
+
 def documents() -> dict[str, Source]:
-    """The sources of the catalogue by name."""
-    return {source.name: source for source in catalogue.load()}
+    """Those that are documents, by name."""
+    return {source.name: source for source in everything() if source.kind == "document"}
 
 
 def printed() -> list[Fragment]:
@@ -25,8 +33,6 @@ def corrected() -> list[Fragment]:
     return [each for each in documents()[lanemap.DEFAULT_SOURCE].fragments if each.elements is not None]
 
 
-@cache
 def recorded() -> Source:
     """The run on the H200."""
-    (file,) = lanemap._recordings()
-    return recording.read(file)
+    return everything()[-1]

@@ -221,13 +221,16 @@ def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
     return Check([replace(one, results=wanted(one.results)) for one in comparisons])
 
 
-def check(sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = ()) -> Check:
+def check(
+    sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = (), given: Collection[str] = ()
+) -> Check:
     """Compare documents with captures, imports with both, and captures with each other, where they share instructions.
 
     Args:
         sources: everything there is.
         findings: what the structural checks found in them.
         against: only comparisons with one of these sources, see ``named``. Default: all.
+        given: sources that are nobody's claim, unless ``against`` names them: those that ship.
 
     Returns:
         All results. A difference from a document is known where an erratum corrects that very layout and the other
@@ -285,6 +288,10 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
         found.append(replace(each, known=next(corrected, None)))
     found += [each for source in sources for each in failures(source)]
     shared = {side.name for each in explained if each.compared for side in (each.left, each.right)}
+    # What a document only draws is not misspelt.
+    named_there = {each.key for source in documents for each in source.fragments}
+    imported = [each for each in sources if each.kind == "import"]
+    shared |= {each.name for each in imported if any(one.key in named_there for one in each.fragments)}
     wanted = chosen or {side.name for pair in pairs for side in pair}
     # That nobody else knows an instruction is no fault where it is not one that Lanemap knows.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
@@ -292,8 +299,8 @@ def check(sources: Sequence[Source], findings: Iterable[Finding], against: Seque
     if not chosen and not found and not any(each.compared for each in explained):
         there = ", ".join(each.name for each in sources)
         raise AbsentError(f"nothing to compare: no two of the sources {there} have a fragment in common")
-    imports = {each.name for each in sources if each.kind == "import"}
-    return Check(explained, sources, found, imports & chosen or imports)
+    imports = {each.name for each in imported}
+    return Check(explained, sources, found, imports & chosen or imports.difference(given))
 
 
 def read_sources(reader: Reader, *names: str) -> list[Source]:

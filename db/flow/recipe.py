@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import lookup
 from ..errors import LanemapError
-from ..isa.forms import later_moves, move_form
-from ..isa.instructions import instruction
+from ..isa.forms import Form, later_moves, move_form
+from ..isa.instructions import dimensions, instruction
 from ..isa.listing import grouped, spans
+from ..isa.types import type_bits
 from ..layout.algebra import Case, NotASumError, as_sum, bits
 from ..layout.fragment import Element, Fragment, elements
 from ..store.columns import Told
@@ -31,6 +33,9 @@ MAJORS = tuple(_LINES)
 
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
+
+#: Bits of memory that an address is for, and how many addresses PTX says that a matrix has.
+_ROW_BITS, _ADDRESSES = 128, 8
 
 #: The most operands that are moved together.
 _MOST = 16
@@ -185,7 +190,8 @@ def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
     found = [Pair(each, addresses[each.key]) for each in every if each.key in addresses]
     found = [pair for pair in found if pair.r.shape == (query.word("shape") or "m8n8")]
     if not found:
-        raise LanemapError(f"no source has the addresses of {query.title}: name ldmatrix or stmatrix m8n8")
+        said = "".join([_addresses_said(form) for form in query.forms if form in later_moves()][:1])
+        raise LanemapError(f"no source has the addresses of {query.title}{said}: name ldmatrix or stmatrix m8n8")
     return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
 
 
@@ -225,8 +231,16 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
     others = [form for form in later_moves() if (form.name, form.a) == (mover.instruction, f"b{bits}")]
     if others and bits < mover.slot_bits:
         form = others[0]
-        why += f"; {form.mnemonic} ({form.targets}) transposes {bits} bits as one, but PTX only draws how"
+        why += f"; {form.mnemonic} ({form.targets}) transposes {bits} bits as one, but how is only drawn"
+        why += _addresses_said(form)
     raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
+
+
+def _addresses_said(form: Form) -> str:
+    """What PTX says of the addresses of a move that it only draws, and that it is too little (9.7.14.5.15)."""
+    rows = prod(dimensions(form.shape, "r", form.name)) * type_bits(form.a) // _ROW_BITS
+    too_few = f", and this one has {rows} rows of {_ROW_BITS // 8} bytes" if rows > _ADDRESSES else ""
+    return f"; PTX says that lanes 0-{_ADDRESSES - 1} pass the {_ADDRESSES} addresses of a matrix{too_few}"
 
 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:

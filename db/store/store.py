@@ -227,8 +227,10 @@ def _replace(connection: sa.Connection, new: Source) -> None:
         row |= {"source": new.name, "citation": json.dumps(said)}
         row |= {"source_id": source_id, "mapping_id": mappings.get(each.digest or ""), "seal": seal(row)}
         rows.append({name: value for name, value in row.items() if name not in ("source", "digest")})
-    inserted = sa.insert(fragment).returning(fragment.c.id, sort_by_parameter_order=True)
-    ids = connection.scalars(inserted, rows).all()
+    connection.execute(sa.insert(fragment), rows)
+    # Ids ascend as the rows are inserted. To ask for each as it is made takes SQLite a statement for every row.
+    of_source = sa.select(fragment.c.id).where(fragment.c.source_id == source_id).order_by(fragment.c.id)
+    ids = connection.scalars(of_source).all()
     checked = {(each.digest, expected(each)): each for each in new.fragments}
     found = {alike: check(each) for alike, each in checked.items()}
     findings = [

@@ -1,7 +1,9 @@
 """The catalogue: what a document says of each fragment, one TOML file per section, as the sources it amounts to.
 
 A folder is a document and its name is the name of the source. ``document.toml`` says which document it is; every
-other file is a section, named by the end of its anchor, which is stable while section numbers drift. A section has
+other file is a section, named by the end of its anchor, which is stable while section numbers drift. Or it is what a
+release of a library has, said in formulas of Lanemap's own: ``library.toml`` names the release and the headers that
+say it, and ``origin`` in every other file which one does. A section has
 ``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
 
 - ``roles`` and ``types`` that share the layout; ``major``, ``selectors`` or ``qualifiers`` where there are several, of
@@ -49,12 +51,21 @@ Entry = dict[str, Any]
 
 
 def load() -> list[Source]:
-    """Every document of the catalogue twice: as printed, and with its errata (``NAME+errata``)."""
-    return list(map(document, names()))
+    """Every document of the catalogue twice, as printed and with its errata (``NAME+errata``), and every library."""
+    libraries = _folders("library")
+    return [library(name) if name in libraries else document(name) for name in names()]
+
+
+def library(name: str) -> Source:
+    """What a release of a library has of the fragments that documents only draw: an import that needs no headers."""
+    sections = dict(_read(name))
+    about = sections.pop("library")
+    fragments = list(_fragments(sections, corrected=False))
+    return Source(name, "import", f"{about['title']} {about['version']}", fragments, about)
 
 
 def document(name: str) -> Source:
-    """The source of one of ``names``, with the elements of every formula.
+    """The source of a document, with the elements of every formula: ``NAME+errata`` is the corrected one.
 
     Raises:
         LanemapError: sections contradict each other: neither may silently win.
@@ -78,19 +89,20 @@ def document(name: str) -> Source:
 
 def names() -> list[str]:
     """The names of the sources that ``load`` gives."""
-    return [name for folder in _documents() for name in (folder, f"{folder}+errata")]
+    return [name for folder in _folders("document") for name in (folder, f"{folder}+errata")] + _folders("library")
 
 
 @cache
 def sheets() -> dict[str, dict[str, Section]]:
     """The sections of every document of the catalogue by the name of their file, by the name of the document."""
-    read = {name: _read(name) for name in _documents()}
+    read = {name: _read(name) for name in _folders("document")}
     return {name: {key: sections[key] for key in sections if key != "document"} for name, sections in read.items()}
 
 
-def _documents() -> list[str]:
+def _folders(of: str) -> list[str]:
+    """The folders of every ``document``, or of every ``library``."""
     folders = files(__package__).iterdir()
-    return sorted(folder.name for folder in folders if (folder / "document.toml").is_file())
+    return sorted(folder.name for folder in folders if (folder / f"{of}.toml").is_file())
 
 
 @cache
@@ -149,23 +161,26 @@ def fragment(
         stated = found
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
-    if formula and (numbers := _NUMBERED.findall(key.qualifiers or "")):
-        formula = "\n".join([*(f"{name} = {number}" for name, number in numbers), formula.strip()])
+    if formula:
+        numbers = (f"{name} = {n}" for name, n in _NUMBERED.findall(key.qualifiers or "") if name in formula)
+        formula = "\n".join([*numbers, formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
+    figures = stated.get("figures", {}).items()
     cited = Citation(
         section=section.get("section"),
         anchor=section.get("anchor"),
         same_as=same_as.get("section") if same_as else None,
-        figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in stated["figures"].items()) or None,
-        formula=formula.strip() if formula else None,
+        figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in figures) or None,
+        formula=formula,
         mended=None if erratum else stated.get("mended"),
         erratum=erratum.get("reason"),
         evidence=erratum.get("evidence"),
+        origin=section.get("origin"),
     )
     described = Fragment.of(
         key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None))),
         None,
-        "documented" if formula else "figure-only",
+        "imported" if cited.origin else "documented" if formula else "figure-only",
         cited,
         registers=sizes["registers"],
         slots=sizes["slots"],

@@ -20,8 +20,7 @@ from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every
 from lanemap.db.lookup import Query, read_fragments
 
-from ..conftest import SHIPPED
-from ..shipped import recorded
+from ..shipped import SHIPPED, recorded
 from ..web.conftest import serving
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"

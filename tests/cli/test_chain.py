@@ -299,7 +299,11 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("ldmatrix m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
         (
             "ldmatrix m16n8k32 e4m3 B --major row",
-            ("2 elements", "m16n16.x1.trans.shared.b8 (sm_100a) transposes 8 bits"),
+            (
+                "2 elements",
+                "m16n16.x1.trans.shared.b8 (sm_100a) transposes 8 bits",
+                "lanes 0-7 pass the 8 addresses of a matrix, and this one has 16 rows of 16 bytes",
+            ),
         ),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "32 bits of each row", "an element has 64")),
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),

@@ -248,7 +248,7 @@ def test_one_rule_for_sources(run, refused, shipped):
     for words in commands:
         assert sources(*words) == {lanemap.DEFAULT_SOURCE}
         assert sources(*words, "--source", "h200-sm_90a") == {"h200-sm_90a"}
-        assert sources(*words, "--source", "ALL") == set(shipped)
+        assert sources(*words, "--source", "ALL") == {*shipped} - {"cutlass-4.2.0"}  # of Tensor Memory alone
     # A table is read back as one source: what the document only draws is not in it.
     assert sources("export", "--role", "A", "--type", "tf32") == {lanemap.DEFAULT_SOURCE}
     assert run("list", "--source", "all", "--shape", "m16n8k16").out.count("\n") > 3

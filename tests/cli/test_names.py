@@ -132,10 +132,6 @@ def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (
-            "tcgen05.ld.sync.aligned.16x256b.x1.b32 r",
-            "figure 186: lanemap import cute PATH adds them, from a CUTLASS",
-        ),
         ("stmatrix m16n8 x4.trans b8 r", "figure 108: lanemap import cute PATH adds them, from a CUTLASS"),
         ("ldmatrix m16n16 x1.trans b8x16 r", "figure 105, and no import has them\n"),
     ],

@@ -231,3 +231,15 @@ def test_sources_of_other_instructions_are_not_compared_and_not_misspelt():
     assert ([*found.findings], len(found.comparisons)) == ([], 1)
     assert [each.key for each in found.unjudged["theirs"]] == [each.key for each in theirs]
     assert check(sources, [], ["theirs"]).findings == []
+
+
+def test_what_ships_is_nobodys_claim_and_what_is_only_drawn_is_not_misspelt():
+    a, b = FRAGMENTS[:2]
+    document = Source("doc", "document", "doc", [a, replace(b, elements=None, status="figure-only")])
+    ships = Source("ships", "import", "ships", [b])
+    sources = [document, Source("card", "capture", "card", [a]), ships]
+    assert [*check(sources, []).unjudged] == [*check(sources, [], ["ships"], {"ships"}).unjudged] == ["ships"]
+    found = check(sources, [], given={"ships"})
+    assert (found.findings, dict(found.unjudged)) == ([], {})
+    sources[2] = replace(ships, fragments=[replace(b, shape="m16n8k17")])
+    assert [each.source for each in check(sources, []).findings] == ["ships"]

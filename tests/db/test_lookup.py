@@ -21,7 +21,7 @@ from lanemap.db.store.location import locate
 
 from ..shipped import recorded
 
-CAPTURE = "h200-sm_90a"
+CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_traits_sm100.hpp"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,10 @@ def everything(reader):
 
 
 def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everything):
-    """In the document where it has rows, else where they were measured, and then it is said; of wgmma a few widths."""
+    """In the document where it has rows, else where they were measured or imported, and then it is said.
+
+    Of wgmma a few widths.
+    """
     document = everything[DEFAULT_SOURCE]
     keys = {key for fragments in everything.values() for key in fragments}
     for key in [key for key in keys if re.match(r"m64n(8|24|256)k|(?!m64n)", key.shape)]:
@@ -50,9 +53,11 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
             assert [each.source for each in found] == [DEFAULT_SOURCE]
             assert lookup.remarks(query, found) == []
         elif rows:
-            assert {each.source for each in found} == {CAPTURE}
+            measured = key in everything[CAPTURE]
+            assert {each.source for each in found} == {CAPTURE if measured else LIBRARY}
             *others, last = lookup.remarks(query, found)
-            assert last == f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {CAPTURE}"
+            whose = CAPTURE if measured else f"{LIBRARY} ({HEADER}), neither documented nor measured"
+            assert last == f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {whose}"
             assert len(others) == (key.instruction == "wmma")
         else:
             assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())

@@ -369,7 +369,14 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, d
 @pytest.mark.parametrize(
     ("move", "words"),
     [
-        ("ldmatrix m16n16 b8 r", "no source has the addresses of ldmatrix m16n16 b8"),
+        (
+            "ldmatrix m16n16 b8 r",
+            "no source has the addresses of ldmatrix m16n16 b8; .* and this one has 16 rows of 16",
+        ),
+        (
+            "stmatrix m16n8 b8 r",
+            "no source has the addresses of .*; PTX says that lanes 0-7 pass the 8 addresses of a matrix:",
+        ),
         ("ldmatrix m8n16 b8x16 r", "is for elements of 4 and 6 bits in bytes of their own, not A of mma m16n8k32 e4m3"),
     ],
 )

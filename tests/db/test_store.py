@@ -238,7 +238,7 @@ def test_a_killed_build_leaves_nothing_to_misread(few, tmp_path, shipped):
         "import time, lanemap, lanemap.ingest.catalogue as c\n"
         "load = c.load\n"
         "def slowly():\n"
-        "    first, second = load()\n"
+        "    first, *_ = load()\n"
         "    yield first\n"
         "    print('half', flush=True)\n"
         "    time.sleep(60)\n"

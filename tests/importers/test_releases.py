@@ -15,6 +15,7 @@ from lanemap.db.layout.structure import check
 from lanemap.ingest.cute.header import parse_header
 from lanemap.ingest.importing import adding
 
+from ..shipped import everything
 from . import coverage
 
 RNG = np.random.default_rng(7)
@@ -147,6 +148,22 @@ def test_what_is_read_and_not_compared_is_only_drawn_in_the_document(arrays, sou
     }
     assert {status.get(key) for key in alone} == {"figure-only"}
     assert {key.instruction for key in alone} == {"mma.sp", "ldmatrix", "stmatrix", "tcgen05.ld", "tcgen05.st"}
+
+
+def test_what_ships_of_cutlass_is_what_the_headers_of_its_release_say(release):
+    """Element by element, of every load and store of Tensor Memory; and the headers are those that it names."""
+    (shipped,) = (each for each in everything() if each.kind == "import")
+    theirs = {each.key: each for each in release.source.fragments if each.instruction.startswith("tcgen05.")}
+    assert len(theirs) == 148
+    assert {each.key for each in shipped.fragments} == theirs.keys()
+    for each in shipped.fragments:
+        real = theirs[each.key]
+        assert (each.registers, each.slots, each.status) == (real.registers, real.slots, real.status)
+        assert np.array_equal(each.elements, real.elements), each
+        assert real.citation.origin.startswith(f"{each.citation.origin}:")
+    said, known = shipped.provenance, release.source.provenance
+    assert (shipped.name, said["version"]) == (f"cutlass-{known['version']}", known["version"])
+    assert said["files"].items() <= known["files"].items()
 
 
 def test_every_atom_of_tensor_layouts_is_read_or_named(transcribed):
