@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from logging import getLogger
@@ -13,6 +14,9 @@ import uvicorn
 from anyio import CancelScope
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if sys.platform != "win32":
+    import resource  # now, because there may be no descriptor for it when it is needed
 
 #: How many seconds a connection may be open without a whole head of a request.
 HEAD = 10
@@ -47,7 +51,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See ``uvicorn``."""
         asyncio.get_running_loop().set_exception_handler(self._say)
-        await super().startup(sockets)
+        await super().startup([_Listening(each, self.config.forwarded_allow_ips or ()) for each in sockets or ()])
 
     def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say in a line that there are no descriptors for more connections. asyncio tries again after a second."""
@@ -67,23 +71,37 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class _Listening(socket.socket):
+    """Takes the connections of another socket, and at once ends those of an address that has too many already.
+
+    asyncio accepts many before a protocol hears of one: if that ended them, one address could take all descriptors.
+    """
+
+    def __init__(self, other: socket.socket, proxies: Collection[str]) -> None:
+        super().__init__(fileno=other.dup().detach())
+        self._proxies = proxies
+        self._open: list[tuple[str, socket.socket]] = []
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """See ``socket``."""
+        connection, address = super().accept()
+        self._open = [each for each in self._open if each[1].fileno() >= 0]
+        host = address[0]
+        if host not in self._proxies and sum(host == other for other, _ in self._open) >= _most():
+            with connection, suppress(OSError):
+                connection.send(_FULL)
+            raise InterruptedError  # asyncio asks again when others had their turn
+        self._open.append((host, connection))
+        return connection, address
+
+
 class _Connection(H11Protocol):
-    """A connection that ends where no request comes, or where its address has too many already."""
+    """A connection that ends where no request comes."""
 
     _patience: asyncio.TimerHandle | None = None
 
-    @property
-    def _proxies(self) -> Collection[str]:
-        return self.config.forwarded_allow_ips or ()
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        host, *_ = self.client or ("",)
-        others = [getattr(each, "client", None) for each in self.connections]
-        mine = sum(client[0] == host for client in others if client)
-        if mine > _most() and host not in self._proxies:
-            transport.write(_FULL)
-            transport.close()
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -108,8 +126,6 @@ class _Connection(H11Protocol):
 
 
 def _most() -> int:
-    with suppress(ImportError):  # where there is no such limit
-        import resource
-
-        return min(CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE)
-    return CONNECTIONS
+    if sys.platform == "win32":
+        return CONNECTIONS
+    return min(CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE)
