@@ -94,6 +94,7 @@ def digest(texts: Mapping[str, Codes], numbers: Mapping[str, np.ma.MaskedArray[A
     """Fingerprint of the values of columns, in whatever order and types the columns are, after that of a header.
 
     Text is the same for many rows in turn: each run of equal values counts as one, with the row that it ends before.
+    Numbers must be whole: TypeError for others, because 1.5 cut to 1 would have the digest of 1.
     """
     found = sha256(header)
     for name, (codes, values) in sorted(texts.items()):
@@ -106,7 +107,7 @@ def digest(texts: Mapping[str, Codes], numbers: Mapping[str, np.ma.MaskedArray[A
     for name, column in sorted(numbers.items()):
         found.update(f"{name}\0{len(column)}\0".encode())
         found.update(np.packbits(np.ma.getmaskarray(column)).data)
-        found.update(np.ascontiguousarray(column.filled(0), "<i4").data)
+        found.update(np.ascontiguousarray(column.filled(0).astype("<i4", casting="same_kind", copy=False)).data)
     return found.hexdigest()
 
 

@@ -36,7 +36,7 @@ def path(source, tmp_path, request):
 
 def finish(path, table, header, key, *, fits):
     """Write a table with a header, and a digest that fits both, or the one that is there."""
-    columns = {name: table[name].to_numpy() for name in table.column_names}
+    columns = {name: table[name].fill_null(0).to_numpy() for name in table.column_names}
     if key == b"lanemap.capture":
         if fits:
             header.pop("digest", None)

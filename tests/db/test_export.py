@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ import pytest
 import lanemap
 from lanemap.db.lookup import COLUMNS, Query, read_fragments
 from lanemap.db.render.notation import express
-from lanemap.db.store.export import METADATA_KEY, WRITERS, layout_table
+from lanemap.db.store.export import METADATA_KEY, WRITERS, digest, layout_table
 from lanemap.db.store.files import atomically
 
 
@@ -93,6 +94,15 @@ def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
 def test_nothing_to_write_is_an_error(database):
     with pytest.raises(lanemap.LanemapError, match="has no rows"):
         database.export(io.BytesIO(), format="csv", query=Query(role="E", source="ptx-isa-9.1"))
+
+
+def test_only_whole_numbers_have_a_digest():
+    """Of any type that holds them; what would have to be cut to one is refused, and not given its digest."""
+    whole = [digest({}, {"row": np.ma.asarray(np.array([1, 2], type_))}) for type_ in (np.int16, np.int32, np.int64)]
+    assert len(set(whole)) == 1
+    for each in (1.5, np.nan):
+        with pytest.raises(TypeError):
+            digest({}, {"row": np.ma.asarray([each, 2.0])})
 
 
 def test_words_are_queries_for_the_dense_instruction(database):
