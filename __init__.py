@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 
     from .capture import kernels, recording, send
     from .capture.run import Outcome
-    from .db.compare import crosscheck
+    from .db.compare import crosscheck, survey
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
     from .db.compare.summary import Said, Summary, verdicts
-    from .db.compare.survey import Fleet, Known, Product, Survey, forms_of, operand_of
+    from .db.compare.survey import Fleet, Survey
     from .db.compare.verdict import Verdict
     from .db.flow import chain, recipe
     from .db.flow.chain import Chain, Chains, Transposed
@@ -77,9 +77,8 @@ if TYPE_CHECKING:
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
     from .db.render.notation.table import RefusedError, identifier
-    from .db.render.picture import formats
+    from .db.render.picture import formats, grid
     from .db.render.picture.formats import Picture
-    from .db.render.picture.grid import Grid, View, by_element, by_lane
     from .db.store import files
     from .db.store.columns import Told, plain, table
     from .db.store.export import write_arrow, write_parquet

@@ -6,16 +6,13 @@ import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError, Query, lookup, names
+from .. import DEFAULT_SOURCE, LanemapError, Query, Told, lookup, names
 from .app import DISAGREES, app, open_database, remark, room, write_rows
 from .options import Format, argument, completer, next_words, read_text
-
-if TYPE_CHECKING:
-    from .. import Told
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:

@@ -15,22 +15,8 @@ from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ... import (
-    Database,
-    Key,
-    LanemapError,
-    Product,
-    Query,
-    Survey,
-    forms,
-    forms_of,
-    instructions,
-    listing,
-    names,
-    operand_of,
-    refusal,
-    spelling,
-)
+from ... import Database, Key, LanemapError, Query, forms, instructions, listing, names, refusal, spelling
+from ... import survey as surveys
 from .work import remembered
 
 #: What tells the fragments of an operand apart.
@@ -68,7 +54,7 @@ class Links(NamedTuple):
     only it can do is left out.
     """
 
-    survey: Survey
+    survey: surveys.Survey
     page: Callable[[Page], str | None]
     asset: Callable[[str], str]
     static: bool = False
@@ -81,7 +67,7 @@ class Links(NamedTuple):
         """The address of a fragment's page."""
         return self.page(operand_page(self.survey, key, source, lane))
 
-    def product(self, product: Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
+    def product(self, product: surveys.Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
         """The address of an instruction's page."""
         return self.page(product_page(product, accumulator, lane))
 
@@ -92,7 +78,7 @@ class Links(NamedTuple):
 
     def variant(self, key: Key) -> str:
         """What tells a fragment from others of its operand, in words."""
-        if len(self.survey.operands[operand_of(key)]) == 1:
+        if len(self.survey.operands[surveys.operand_of(key)]) == 1:
             return ""
         selector = None if key.selector is None else f"selector {key.selector}"
         return ", ".join(filter(None, (key.major and f"{key.major} major", key.qualifiers, selector)))
@@ -103,19 +89,19 @@ def page(*path: str, **parameters: object) -> Page:
     return Page(path, tuple((name, str(value)) for name, value in parameters.items() if value is not None))
 
 
-def operand_page(survey: Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
+def operand_page(survey: surveys.Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
     """The page of a fragment. It says which of an operand's, unless that is the first."""
-    first = survey.operands[operand_of(key)][0]
+    first = survey.operands[surveys.operand_of(key)][0]
     apart = {name: getattr(key, name) for name in _VARIANTS if getattr(key, name) != getattr(first, name)}
     return page(*key[:4], **apart, source=source, lane=lane)
 
 
-def product_page(product: Product, accumulator: str | None = None, lane: int | None = None) -> Page:
+def product_page(product: surveys.Product, accumulator: str | None = None, lane: int | None = None) -> Page:
     """The page of an instruction."""
     return page(*product, accumulator=accumulator, lane=lane)
 
 
-def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
+def site_links(survey: surveys.Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
     """Links between files, from one page.
 
     Args:
@@ -146,7 +132,7 @@ _WORDS = re.compile(r"[a-z0-9.:_]+")
 FACETS = ("vendor", "instruction", "target", "type")
 
 
-def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
+def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
     """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
     of; and why there are none."""
     if not text.strip():
@@ -241,7 +227,7 @@ def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
     return found
 
 
-def meant(survey: Survey, path: str) -> Page | None:
+def meant(survey: surveys.Survey, path: str) -> Page | None:
     """The page that an address names in capital letters, or by another name of a type."""
     with suppress(LanemapError):
         named = list(dict.fromkeys(_named(survey, names.operand(path.replace("/", " ").split()))))
@@ -260,13 +246,13 @@ def suggested(asked: str, words: str) -> list[str]:
     return instead
 
 
-def near(survey: Survey, path: str) -> list[Page]:
+def near(survey: surveys.Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
     addresses = {page.address.lower(): page for page in remembered(_every, survey)}
     return [addresses[each] for each in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 
-def _named(survey: Survey, query: Query) -> Iterator[Page]:
+def _named(survey: surveys.Survey, query: Query) -> Iterator[Page]:
     """The pages of what a query names: operands where it says a role, else instructions."""
     for each in filter(None, (query, query.of_accumulator())):
         keys = list(filter(each.matches, survey.fragments))
@@ -279,7 +265,7 @@ def _named(survey: Survey, query: Query) -> Iterator[Page]:
             return
 
 
-def _products(survey: Survey, query: Query, keys: set[Key]) -> Iterator[Product]:
+def _products(survey: surveys.Survey, query: Query, keys: set[Key]) -> Iterator[surveys.Product]:
     """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
     type_ = query.type_named("A") or query.word("type") or query.parameters()["type"]
     shape = query.parameters()["shape"]
@@ -292,7 +278,7 @@ def _products(survey: Survey, query: Query, keys: set[Key]) -> Iterator[Product]
             yield product
 
 
-def _every(survey: Survey) -> dict[Page, str]:
+def _every(survey: surveys.Survey) -> dict[Page, str]:
     """Every page of an instruction or operand, with its name in small letters; instructions come first."""
     found = {product_page(product): str(product).lower() for product in survey.products}
     for keys in survey.operands.values():
@@ -301,10 +287,10 @@ def _every(survey: Survey) -> dict[Page, str]:
     return found
 
 
-def aliases(product: Product) -> Sequence[str]:
+def aliases(product: surveys.Product) -> Sequence[str]:
     """What an instruction is called besides its name: its mnemonics, its opcodes, its atoms."""
-    called = [form.mnemonic for form in forms_of(product)]
+    called = [form.mnemonic for form in surveys.forms_of(product)]
     called += [move.mnemonic for move in forms.moves() if (move.name, move.shape, move.a) == tuple(product)]
-    for form in forms_of(product):
+    for form in surveys.forms_of(product):
         called += filter(None, (spelling.opcode_name(form), spelling.atom(form)))
     return list(dict.fromkeys(called))

@@ -14,7 +14,8 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, Survey, formats, forms_of, refusal
+from ... import DEFAULT_SOURCE, LanemapError, formats, refusal
+from ... import survey as surveys
 from . import guide, views, work
 from .answers import invalid, without_place
 from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
@@ -23,7 +24,7 @@ from .views import Facts, NamedOperand, not_there
 from .work import Opened, Surveyed, Working
 
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
-_Every = Callable[[Survey], Iterable[tuple[Page, Mapping[str, Any]]]]
+_Every = Callable[[surveys.Survey], Iterable[tuple[Page, Mapping[str, Any]]]]
 
 
 class PageKind(NamedTuple):
@@ -45,19 +46,19 @@ def _once(*path: str) -> _Every:
     return lambda _: [(page(*path), {})]
 
 
-def _products(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _products(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     for product in known.products:
-        for accumulator in (None, *dict.fromkeys(form.d for form in forms_of(product))):
+        for accumulator in (None, *dict.fromkeys(form.d for form in surveys.forms_of(product))):
             yield product_page(product, accumulator), {"named": product, "accumulator": accumulator}
 
 
-def _operands(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _operands(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     for key, there in known.fragments.items():
         for source in (None, *there):
             yield operand_page(known, key, source), {"named": (key, source)}
 
 
-def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _guide(_known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     return ((page("guide", name), {"name": name}) for name in guide.guide())
 
 
@@ -89,7 +90,7 @@ def text(name: str, links: Links, facts: Facts) -> str:
     return render(name, links, {"navigation": navigation} | facts)
 
 
-def _page(name: str, survey: Survey, facts: Facts) -> Response:
+def _page(name: str, survey: surveys.Survey, facts: Facts) -> Response:
     return Response(text(name, server_links(survey), facts), facts.get("status", 200), media_type="text/html")
 
 

@@ -15,23 +15,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ... import (
-    DEFAULT_SOURCE,
-    Fragment,
-    Grid,
-    Key,
-    Known,
-    Survey,
-    View,
-    __version__,
-    blocks,
-    by_element,
-    by_lane,
-    facts,
-    formats,
-    instructions,
-    notation,
-)
+from ... import DEFAULT_SOURCE, Fragment, Key, __version__, blocks, facts, formats, instructions, notation
+from ... import grid as drawing
+from ... import survey as surveys
 from .links import Links
 
 _FOLDER = Path(__file__).parent
@@ -60,7 +46,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(
-        states=Known,
+        states=surveys.Known,
         verdict_words=WORDS,
         version=__version__,
         default=DEFAULT_SOURCE,
@@ -79,7 +65,7 @@ def _asset(name: str) -> str:
     return f"/{name if made else f'static/{name}'}?v={digest[:16]}"
 
 
-def server_links(survey: Survey) -> Links:
+def server_links(survey: surveys.Survey) -> Links:
     """Addresses on the server."""
     return Links(survey, attrgetter("address"), _asset)
 
@@ -146,7 +132,7 @@ class Alike:
 
 def _table(
     fragment: Fragment,
-    grid: Grid,
+    grid: drawing.Grid,
     lane: int | None,
     said: str = "",
     characters: int = 0,
@@ -162,7 +148,7 @@ def _table(
     return formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))
 
 
-def _cells(*grids: Grid) -> int:
+def _cells(*grids: drawing.Grid) -> int:
     return sum(len(line) for grid in grids for _, line in grid.rows)
 
 
@@ -171,13 +157,13 @@ def matrix(drawn: Alike, lane: int | None = None, axes: str | None = None) -> li
 
     ``axes``: what its rows and columns count in the picture that it is a part of, if not what they do by themselves.
     """
-    made = [grid for (grid,) in by_element([drawn.fragment], View())]
+    made = [grid for (grid,) in drawing.by_element([drawn.fragment], drawing.View())]
     return [_table(drawn.fragment, grid, lane, axes=axes) for grid in made] if _cells(*made) <= _MOST else []
 
 
 def register_file(drawn: Alike, lane: int | None = None) -> str:
     """What each lane holds, a row for each."""
-    grid = by_lane(drawn.fragment, View())
+    grid = drawing.by_lane(drawn.fragment, drawing.View())
     said = f"{drawn.fragment.role} by lane: row,col in each register.slot"
     return _table(drawn.fragment, grid, lane, said, by="lane") if _cells(grid) <= _MOST else ""
 
@@ -185,7 +171,7 @@ def register_file(drawn: Alike, lane: int | None = None) -> str:
 def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     """What one lane holds: register and slots, and the rows and columns in them."""
     mine = replace(fragment, elements=fragment.table[fragment.table["lane"] == lane])
-    grid = by_lane(mine, View(whole=True))
+    grid = drawing.by_lane(mine, drawing.View(whole=True))
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
 
 
@@ -198,7 +184,7 @@ def product(drawn: tuple[Alike, ...], lane: int | None = None) -> list[dict[str,
     """
     fragments = {each.fragment.role: each.fragment for each in drawn}
     pictures = []
-    for together in by_element([*fragments.values()], View()):
+    for together in drawing.by_element([*fragments.values()], drawing.View()):
         grids = dict(zip(fragments, together, strict=True))
         below = [grid for role, grid in grids.items() if role in "BD"]
         cells = {role: formats.width(*(below if role in "BD" else [grid])) for role, grid in grids.items()}

@@ -14,7 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Location, Survey, files, forms_of, lookup
+from ... import Database, Fragment, LanemapError, Location, files, lookup
+from ... import survey as surveys
 from .guide import guide
 from .links import Page, aliases, operand_page, product_page, site_links
 from .pages import PAGES, text
@@ -107,9 +108,9 @@ def _write(part: range) -> range:
     return part
 
 
-def _same(known: Survey) -> dict[Page, Page]:
+def _same(known: surveys.Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
-    accumulators = {product: next((form.d for form in forms_of(product)), None) for product in known.products}
+    accumulators = {product: next((form.d for form in surveys.forms_of(product)), None) for product in known.products}
     same = {product_page(product, each): product_page(product) for product, each in accumulators.items() if each}
     return same | {
         operand_page(known, key, source): operand_page(known, key)
@@ -124,7 +125,7 @@ def _alike(one: Fragment, other: Fragment) -> bool:
     return one.same_layout(other) and (said.formula, said.erratum) == (other_said.formula, other_said.erratum)
 
 
-def _names(known: Survey) -> str:
+def _names(known: surveys.Survey) -> str:
     """What the search box looks through: the name of each page, and what else an instruction is called.
 
     The file of a page is its name with a slash for each space.

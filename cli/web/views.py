@@ -27,21 +27,16 @@ from ... import (
     Database,
     Fragment,
     Key,
-    Known,
     LanemapError,
-    Product,
     RefusedError,
     Rows,
     Said,
     Source,
-    Survey,
     chain,
-    forms_of,
     identifier,
     instructions,
     listing,
     notation,
-    operand_of,
     printable,
     recipe,
     refusal,
@@ -49,6 +44,7 @@ from ... import (
     verdicts,
 )
 from ... import Query as OperandQuery
+from ... import survey as surveys
 from ..options import Format
 from . import guide, work
 from .api import Only
@@ -66,7 +62,7 @@ class Context(NamedTuple):
     ``base`` are the page's own and the server's, where there is one.
     """
 
-    survey: Survey
+    survey: surveys.Survey
     database: Database
     links: Links
     work: Callable[..., Awaitable[Any]]
@@ -81,13 +77,13 @@ def _context(request: Request, survey: Surveyed, database: Opened, working: work
 At = Annotated[Context, Depends(_context)]
 
 
-def _product(survey: Surveyed, database: Opened, instruction: str, shape: str, type: str) -> Product:
+def _product(survey: Surveyed, database: Opened, instruction: str, shape: str, type: str) -> surveys.Product:
     """The instruction that an address names.
 
     Raises:
         HTTPException: there is none.
     """
-    named = Product(instruction, shape, type)
+    named = surveys.Product(instruction, shape, type)
     if named not in survey.products:
         raise HTTPException(404, not_there(database, *named))
     return named
@@ -123,7 +119,7 @@ def _operand(
     return key, there[source.lower()]
 
 
-NamedProduct = Annotated[Product, Depends(_product)]
+NamedProduct = Annotated[surveys.Product, Depends(_product)]
 NamedOperand = Annotated[tuple[Key, str | None], Depends(_operand)]
 
 
@@ -148,8 +144,8 @@ def home(at: At) -> Facts:
     survey = at.survey
     every = Counter(map(survey.of_operand, survey.operands))
 
-    def known(line: Sequence[Product], operand: Key) -> Known:
-        return min((survey.of_operand(operand._replace(shape=each.shape)) for each in line), key=[*Known].index)
+    def known(line: Sequence[surveys.Product], operand: Key) -> surveys.Known:
+        return min((survey.of_operand(operand._replace(shape=each.shape)) for each in line), key=[*surveys.Known].index)
 
     return {
         "title": "Fragment layouts of tensor-core instructions",
@@ -162,7 +158,7 @@ def home(at: At) -> Facts:
     }
 
 
-def _columns(survey: Survey, products: Sequence[Product]) -> list[str]:
+def _columns(survey: surveys.Survey, products: Sequence[surveys.Product]) -> list[str]:
     """The roles of an instruction; those of all products are in the same columns."""
     every = instructions.INSTRUCTIONS["mma.sp"].axes
     axes = instructions.INSTRUCTIONS.get(products[0].instruction, instructions.INSTRUCTIONS["mma.sp"]).axes
@@ -170,7 +166,7 @@ def _columns(survey: Survey, products: Sequence[Product]) -> list[str]:
     return list(dict.fromkeys([*(every if axes.keys() <= every.keys() else axes), *more]))
 
 
-def _alike(products: Sequence[Product]) -> list[list[Product]]:
+def _alike(products: Sequence[surveys.Product]) -> list[list[surveys.Product]]:
     """Products that differ in N alone together, where they are many."""
     groups = listing.grouped(products, lambda each: (each.type, re.sub(r"n\d+", "n", each.shape))).values()
     lines = [line for group in groups for line in ([group] if len(group) > _FEW else [[each] for each in group])]
@@ -179,7 +175,7 @@ def _alike(products: Sequence[Product]) -> list[list[Product]]:
 
 def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lane: int | None = None) -> Facts:
     """A, B and D where they meet, the forms, and what each source has of each operand."""
-    survey, forms = at.survey, forms_of(named)
+    survey, forms = at.survey, surveys.forms_of(named)
     operands = survey.products[named]
     accumulators = list(dict.fromkeys(form.d for form in forms))
     chosen = accumulator or next(iter(accumulators), None)
@@ -216,13 +212,13 @@ def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) ->
     return lane
 
 
-def _best(survey: Survey, operand: Key) -> Fragment:
+def _best(survey: surveys.Survey, operand: Key) -> Fragment:
     """Of several majors the row of A and the column of B; of several sources one with rows."""
     wanted = "col" if operand.role == "B" else "row"
     return survey.shown(min(survey.operands[operand], key=lambda key: wanted not in (key.major, key.qualifiers)))
 
 
-def said_of(survey: Survey, operands: Sequence[Key]) -> dict[Key, dict[str, Said]]:
+def said_of(survey: surveys.Survey, operands: Sequence[Key]) -> dict[Key, dict[str, Said]]:
     """The verdict on what each source has of each fragment of an instruction."""
     shown = {key: survey.shown(key) for each in operands for key in survey.operands[each]}
     found: dict[Key, dict[str, Said]] = {key: {} for key in shown}
@@ -237,7 +233,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
     (key, source), survey, links = named, at.survey, at.links
     fragment = survey.shown(key, source)
-    whole = next(each for each, operands in survey.products.items() if operand_of(key) in operands)
+    whole = next(each for each, operands in survey.products.items() if surveys.operand_of(key) in operands)
     rows = fragment.has_rows
     drawn = remembered(matrix, Alike(fragment), lane) if rows else []
     return {
@@ -245,7 +241,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "key": key,
         "product": whole,
         "fragment": fragment,
-        "variants": survey.operands[operand_of(key)],
+        "variants": survey.operands[surveys.operand_of(key)],
         "matrices": drawn,
         "registers": remembered(register_file, Alike(fragment), lane) if rows else "",
         "said": said_of(survey, survey.products[whole])[key],
@@ -312,7 +308,7 @@ def _recipe(database: Database, alike: Alike, major: str) -> str:
     return text.replace(str(alike.fragment), _NAME)
 
 
-def _feeds(survey: Survey, fragment: Fragment) -> Iterator[tuple[list[Key], bool]]:
+def _feeds(survey: surveys.Survey, fragment: Fragment) -> Iterator[tuple[list[Key], bool]]:
     """The operands that tiles of a D make without a value moving to another lane, as it stands and transposed.
 
     Those of one layout are together.

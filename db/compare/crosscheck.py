@@ -79,11 +79,6 @@ class Check(Tabular):
     _repr_html_: ClassVar[Callable[..., str]]
 
     @property
-    def both_sides(self) -> list[Source]:
-        """Every source that is compared, once."""
-        return list({side.name: side for each in self.comparisons for side in (each.left, each.right)}.values())
-
-    @property
     def results(self) -> list[Result]:
         """Those of all comparisons."""
         return [each for comparison in self.comparisons for each in comparison.results]

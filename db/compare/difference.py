@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..isa.instructions import dimensions, instruction
 from ..isa.listing import grouped, spans
+from ..layout.algebra import Array as Array
 from ..layout.fragment import Fragment
 from ..layout.permutation import Span
 
-Array = NDArray[Any]
 #: Lane, register and slot.
 Place = tuple[int, int, int]
 #: Row, column, last column and computation.

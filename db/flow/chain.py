@@ -11,19 +11,17 @@ from itertools import count, product, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..isa.forms import FORMS
 from ..isa.instructions import Key, instruction
 from ..isa.listing import grouped, spans
 from ..isa.vendors import Vendor
+from ..layout.algebra import Array
 from ..layout.fragment import Fragment, elements
 from ..lookup import Query, expect_one, operand_with_rows
 from ..store.columns import Told
 from ..store.reader import Reader, Rows
-
-Array = NDArray[Any]
 
 
 class Movement(StrEnum):

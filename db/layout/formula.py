@@ -15,17 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
-from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..isa.listing import spans
-
-Array = NDArray[Any]
+from .algebra import Array
 
 #: Documents are untrusted: a longer formula, or one nested deeper, is refused.
 MAX_LENGTH = 10_000

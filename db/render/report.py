@@ -113,8 +113,8 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
         yield Details("Not judged", list(_unjudged(check, everything)), open=not whole)
     if (matrix or not whole) and (only := list(_one_sided(check))):
         yield Details("On one side only", only, open=not whole)
-    sides = [facts(provenance(source)) for source in check.both_sides]
-    yield Details("Provenance", [facts(check.made.items()), *sides])
+    sides = {side.name: side for each in check.comparisons for side in (each.left, each.right)}
+    yield Details("Provenance", [facts(check.made.items()), *map(facts, map(provenance, sides.values()))])
 
 
 def contents(check: Check) -> str:

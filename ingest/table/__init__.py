@@ -41,7 +41,7 @@ from ...db.layout.fragment import Citation, Fragment, Source, elements
 from ...db.store.files import MANIFEST, written
 from ..importing import Imported, Skipped
 from ..python.layout import Places, loaded
-from .columns import Numbers, Text, read_columns
+from .columns import Numbers, Text, at_most, read_columns
 
 #: As many as an instruction has operands, for every instruction of many devices.
 MAX_FRAGMENTS = 10_000
@@ -72,8 +72,7 @@ def load(path: str | Path) -> list[Imported]:
 def _dataset(folder: Path) -> list[Source]:
     """The sources of a dataset. Source and instruction are in the names of its folders."""
     parts = [(name, Path(name).parts) for name in sorted(written(folder, "dataset"))]
-    if len(parts) > MAX_PARTS:
-        raise LanemapError(f"{folder} holds more than {MAX_PARTS} files: no dataset of layouts has so many")
+    at_most(MAX_PARTS, len(parts), "files", folder)
     sources: dict[str, Source] = {}
     for name, (*folders, _) in parts:
         said = dict(each.partition("=")[::2] for each in folders)
@@ -99,16 +98,14 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
     texts["role"] = columns.texts["role"].mapped(str.strip)
     texts["move"] = columns.texts["move"].mapped(plain, "")
     origins = columns.texts["origin"].mapped(str.strip, "")
-    if len(columns.texts["source"].values) > MAX_SOURCES:
-        raise LanemapError(f"{path} holds more than {MAX_SOURCES} sources: no table of layouts has so many")
+    at_most(MAX_SOURCES, len(columns.texts["source"].values), "sources", path)
     # The rows of each fragment, fragments in the order in which they begin.
     selector = columns.numbers["selector"]
     group, _ = pd.factorize(selector.filled(0).astype(np.int64) * 2 + np.ma.getmaskarray(selector))
     for text in texts.values():
         group, _ = pd.factorize(group * len(text.values) + text.codes) if len(text.values) > 1 else (group, None)
     groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    if len(groups) > MAX_FRAGMENTS:
-        raise LanemapError(f"{path} has more than {MAX_FRAGMENTS} fragments: no table of layouts has so many")
+    at_most(MAX_FRAGMENTS, len(groups), "fragments", path)
     sources: dict[str, list[Fragment]] = {}
     findings: dict[str, list[Skipped]] = {}
     for rows in groups:

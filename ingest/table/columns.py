@@ -81,7 +81,7 @@ def read_columns(path: Path) -> Columns:
     rows, seal = 0, None
     for batch in _batches(path):
         rows += batch.num_rows
-        _limit_rows(rows, path)
+        at_most(MAX_ROWS, rows, "rows", path)
         seal = (batch.schema.metadata or {}).get(DIGEST_KEY, seal)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name in TEXTS:
@@ -143,9 +143,8 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
     with _in_words(path, "Parquet"):
         limits = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
         with pq.ParquetFile(path, **limits) as file:
-            if file.metadata.num_columns > _COLUMNS:
-                raise LanemapError(f"{path} has more than {_COLUMNS} columns: no table of layouts has so many")
-            _limit_rows(file.metadata.num_rows, path)
+            at_most(_COLUMNS, file.metadata.num_columns, "columns", path)
+            at_most(MAX_ROWS, file.metadata.num_rows, "rows", path)
             names = _names(file.schema_arrow.names, path)
             # The sizes of single columns are not asked for: of a damaged file, that ends the process.
             groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -169,7 +168,7 @@ def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
             raise LanemapError(f"{path} cannot be read as Arrow: it is cut off")
         file.seek(start)
         rows, size = _arrow_sizes(pa.ipc.MessageReader.open_stream(file))
-        _limit_rows(rows, path)
+        at_most(MAX_ROWS, rows, "rows", path)
         if size > MAX_BYTES:
             raise LanemapError(f"{path} holds more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
         file.seek(start)
@@ -282,9 +281,14 @@ def _required(names: Collection[str]) -> list[str]:
     return [name for name in REQUIRED if name not in ("reg", "slot") or not {*names} & {*_PLACES}]
 
 
-def _limit_rows(rows: int, path: Path) -> None:
-    if rows > MAX_ROWS:
-        raise LanemapError(f"{path} has more than {MAX_ROWS} rows: no table of layouts is so long")
+def at_most(limit: int, number: int, what: str, path: Path) -> None:
+    """Refuse a table that has more of something than any of layouts.
+
+    Raises:
+        LanemapError: names the limit.
+    """
+    if number > limit:
+        raise LanemapError(f"{path} has more than {limit} {what}: no table of layouts has so many")
 
 
 def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> NDArray[np.int32]:
@@ -300,8 +304,7 @@ def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> ND
         column = column.cast(pa.string()).dictionary_encode()
     values = column.dictionary.to_pylist()
     new = [value for value in dict.fromkeys(values) if value is not None and value not in known]
-    if len(known) + len(new) > MAX_NAMES:
-        raise LanemapError(f"{path}: column {name} has more than {MAX_NAMES} values: no table of layouts has so many")
+    at_most(MAX_NAMES, len(known) + len(new), f"values in column {name}", path)
     if any(len(value) > MAX_LENGTH for value in new):
         raise LanemapError(f"{path}: column {name} has a value of more than {MAX_LENGTH} characters")
     for value in new:
