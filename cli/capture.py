@@ -15,24 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import (
-    LanemapError,
-    Rows,
-    Source,
-    listing,
-    measure,
-    named_file,
-    names,
-    send_capture,
-    shipped_capture,
-    write_capture,
-)
+from .. import LanemapError, Rows, listing, measure, named_file, names, send_capture, shipped_capture, write_capture
 from .. import send as sending
 from .app import DISAGREES, app, complain, open_database, table, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
-    from .. import Form
+    from .. import Form, Source
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")

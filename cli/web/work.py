@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import cache, lru_cache, partial
 from hashlib import file_digest
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
@@ -26,25 +26,12 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ... import (
-    Check,
-    Database,
-    Fragment,
-    Key,
-    LanemapError,
-    Location,
-    Query,
-    Recipes,
-    Survey,
-    UnavailableError,
-    files,
-    lookup,
-    read_file,
-    recording,
-    report,
-)
+from ... import Database, LanemapError, Location, Survey, UnavailableError, files, lookup, read_file, recording, report
 from ..app import encoded
 from ..options import Format, ReportFormat
+
+if TYPE_CHECKING:
+    from ... import Check, Fragment, Key, Query, Recipes
 
 P = ParamSpec("P")
 T = TypeVar("T")
