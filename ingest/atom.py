@@ -12,9 +12,8 @@ an address for each bit instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +64,7 @@ def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
     return np.stack(shifts)
 
 
-@dataclass(frozen=True)
-class AtomLayout:
+class AtomLayout(NamedTuple):
     """The layout of an operand, and how a lane's registers hold its values.
 
     Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is

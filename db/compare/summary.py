@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..isa.instructions import Key, choices, instruction, undecided
@@ -31,8 +31,7 @@ class OperandSummary(NamedTuple):
     verdicts: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """Every form that a request names, and the operands of the first instruction that has them."""
 
     forms: tuple[Form, ...]

@@ -351,8 +351,7 @@ def occupied_bits(name: str, type: str, slot_bits: int) -> range:
     return range(row.below, row.below + row.bits)
 
 
-@dataclass(frozen=True)
-class Sparsity:
+class Sparsity(NamedTuple):
     """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
 
     ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first

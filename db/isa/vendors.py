@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Vendor:
+class Vendor(NamedTuple):
     """One vendor. The one without a name is that of instructions of which nothing is known.
 
     ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of

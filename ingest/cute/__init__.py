@@ -202,7 +202,7 @@ def _product(library: Library, traits: Traits, operation: Struct, called: str) -
         try:
             operand = _operand(library, traits, operation, known, role)
             for selector, supplies in _suppliers(operation, known, role):
-                held = replace(operand, supplies=supplies)
+                held = operand._replace(supplies=supplies)
                 yield atom_operand(known, role, held, threads, selector, origin)
         except LanemapError as error:
             claimed = (known.key(role), origin) if isinstance(error, NoLayoutError) else ()
