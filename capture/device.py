@@ -1,7 +1,5 @@
 """What runs kernels, the protocol that a GPU and the simulated group implement, and a bench that runs probes on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol

@@ -12,8 +12,6 @@ and memory then says which came where. A row of an 8 x 8 matrix is what one addr
 of matrix i + 1 (9.7.14.5.15), of which the lanes that matter are measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from dataclasses import replace
 from functools import partial

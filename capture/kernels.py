@@ -4,8 +4,6 @@ A kernel knows nothing of layouts. Each block of threads is a group, a warp or a
 the patterns of its inputs into registers or shared memory, runs the instruction, and stores the output.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

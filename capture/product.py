@@ -13,8 +13,6 @@ windows of A, whose chunks are stored in the order of their slots. Within a chun
 document that most of the slots it gives one place contradict orders nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Capture files: one Parquet file that stands alone, with the rows of all fragments and the provenance."""
 
-from __future__ import annotations
-
 import json
 import os
 from hashlib import sha256

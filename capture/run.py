@@ -1,7 +1,5 @@
 """A capture: every instruction measured, labelled and checked, as a source of layouts with its provenance."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

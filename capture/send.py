@@ -1,7 +1,5 @@
 """Captures sent to a Lanemap server: with the standard library, because a machine with a card has little else."""
 
-from __future__ import annotations
-
 import json
 from http.client import HTTPException
 from pathlib import Path

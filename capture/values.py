@@ -5,8 +5,6 @@ are arrays (patterns, slots) in the order of a fragment's elements: by lane, the
 high. A matrix in memory is a fragment too: one whose slots are the places in memory.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import prod
 

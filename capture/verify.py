@@ -5,8 +5,6 @@ are small integers, so that every result is exact. The group runs every form by 
 are tested on it without a GPU, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

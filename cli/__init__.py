@@ -3,8 +3,6 @@
 Only the module of the command that is called is loaded: all of them take longer than a look-up.
 """
 
-from __future__ import annotations
-
 import io
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """What is drawn or written: ``lanemap draw`` and ``export``."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from enum import StrEnum

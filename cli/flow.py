@@ -1,7 +1,5 @@
 """From one instruction to the next, and to sparse metadata and back: ``lanemap chain`` and ``decode``."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is looked up: ``lanemap find``, ``show``, ``list`` and ``sql``."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

@@ -4,8 +4,6 @@ A command has a plain signature. What its parameters are called on the command l
 are completed comes from the table, and where a help is narrower there, from the signature: ``Annotated[int, "..."]``.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a browser sees: ``lanemap serve`` and ``site``."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import socket

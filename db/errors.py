@@ -1,7 +1,5 @@
 """The one kind of error that users are meant to read, and what makes a text fit to be shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

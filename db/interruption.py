@@ -3,8 +3,6 @@
 The package imports this module first. In Python, where nobody runs the command, an interruption stays one.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

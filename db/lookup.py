@@ -3,8 +3,6 @@
 The statements run on SQLite and PostgreSQL alike. A filter that is None does not filter.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace

@@ -9,8 +9,6 @@ what a register holds are those of the bytes that its bits come from, whatever o
 an address for each bit instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple

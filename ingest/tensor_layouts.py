@@ -4,8 +4,6 @@ An atom has a PTX mnemonic, and layouts of A, B and C like CuTe's, but no regist
 in brackets after the mnemonic says what it is not: ``(sparse)`` is an ``mma.sp``, ``(complex)`` several instructions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 These are one sentence each, the same as on the command line, as problem+json (RFC 9457).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from enum import StrEnum

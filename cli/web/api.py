@@ -1,7 +1,5 @@
 """The API: what ``Database`` answers. The parameters of a route are the arguments of the method of its name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

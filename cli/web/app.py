@@ -1,7 +1,5 @@
 """The application: the routes, and what every request and every answer goes through."""
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from collections.abc import Collection
 from contextlib import suppress

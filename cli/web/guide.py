@@ -1,7 +1,5 @@
 """The pages of the guide: Markdown files, which are read as they are in a repository and in a browser as pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

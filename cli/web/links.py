@@ -3,8 +3,6 @@
 On the server an address is absolute, in a folder of files relative to the page that links there.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

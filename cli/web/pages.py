@@ -1,7 +1,5 @@
 """The pages: what the API answers, for people. One table says which there are, on the server and in a site."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from io import BytesIO

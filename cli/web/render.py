@@ -3,8 +3,6 @@
 Whatever comes from outside is escaped where it is put into a page. Each distinct layout is drawn once.
 """
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from functools import cache

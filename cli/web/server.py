@@ -1,7 +1,5 @@
 """What ``lanemap serve`` runs: uvicorn, with limits of time and number for connections, and an end that answers."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

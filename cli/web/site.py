@@ -1,7 +1,5 @@
 """The pages as a folder of files, for any web host or none: all that needs no server, with links between files."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

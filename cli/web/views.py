@@ -3,8 +3,6 @@
 The parameters of a function are what the address of its page names.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

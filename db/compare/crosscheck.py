@@ -1,7 +1,5 @@
 """Sources compared with each other or with the best evidence there is, and the whole cross-check of a database."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Defects of a source, each with what its maintainer needs: where, what is true, the proof, an example, the effect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

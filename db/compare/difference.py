@@ -1,7 +1,5 @@
 """Do two layouts differ, where, and what does it do to a product? Element by element, and as a person would say it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -3,8 +3,6 @@
 The facts are data, in ``evidence.toml``. Nothing here is found out: it is joined with what the comparison finds.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """What is known of every operand of every instruction, and by whom; and all captures side by side."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

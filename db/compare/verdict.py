@@ -3,8 +3,6 @@
 Equal digests are equal layouts. Each pair of layouts that differ is looked at once, however many fragments have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

@@ -4,8 +4,6 @@ A row of A is cut into chunks, and the metadata names the columns of each chunk 
 are numpy arrays: columns in the order of the elements of the A fragment, words in the order of the lanes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ bits of which row are in which bits of which register is known from their fragme
 addresses follow, or the first two that contradict each other show that the move cannot do it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

@@ -5,8 +5,6 @@ kernels use and of mixed types, takes time to make. Sources: PTX ISA 9.7.14.4 (w
 9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma), 9.7.16.8.3 and 9.7.16.8.4 (Tensor Memory).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property

@@ -5,8 +5,6 @@ from it and from a shape and a type, such as register counts, is derived. Its fo
 ISA 9.7.14 (mma, mma.sp, wmma, matrix moves), 9.7.15 (wgmma), 9.7.16.8 (Tensor Memory).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Things put together that have something in common, and lists of them in words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar

@@ -3,8 +3,6 @@
 What is wrong in the name of an instruction is the word without which there are forms.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches

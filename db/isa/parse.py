@@ -3,8 +3,6 @@
 A mnemonic (9.7.14, 9.7.15) may stand alone or as in a kernel: with operands, quotes and line breaks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

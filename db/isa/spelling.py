@@ -4,8 +4,6 @@ Words that have an order among themselves are one word: the types (``f32.f16.f16
 qualifiers of a move (``x4.trans``). What an opcode says was learned from what ptxas assembles.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache

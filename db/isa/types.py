@@ -1,7 +1,5 @@
 """Element types and shapes, by all names that people have for them: one row of ``TYPES`` says all of a type."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

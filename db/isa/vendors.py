@@ -1,7 +1,5 @@
 """The table of vendors: what is true of the machines that execute their instructions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

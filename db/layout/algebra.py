@@ -6,8 +6,6 @@ its shape, weights its stride) and what PTX, MLIR, C++ and Python write with shi
 bits add by XOR instead, as in Triton's linear layouts, each bit of an index has a basis vector.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

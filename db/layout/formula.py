@@ -8,8 +8,6 @@ Arithmetic is that of whole numbers as PTX's 32-bit registers hold them. A value
 dividend or an impossible shift is an error: no layout needs one, and languages disagree on its meaning.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache

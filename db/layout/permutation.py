@@ -3,8 +3,6 @@
 A permutation is a tuple: index i becomes ``permutation[i]``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 Span = tuple[int, int]

@@ -1,7 +1,5 @@
 """What each place holds and where each cell is, for as many of them at once as there are numbers in arrays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import cached_property

@@ -6,8 +6,6 @@ name windows of columns: there every cell can be held, by as many elements as th
 other chunks of columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is said of a fragment at its head, whoever shows it: terminal, page, picture, notation, report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ..isa.instructions import axis_name, instruction

@@ -1,7 +1,5 @@
 """What a check, a comparison and a list of defects say: blocks for whoever reads, JUnit XML and JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A fragment on the terminal: what is said of it, then its grids, coloured by lane where the terminal can."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

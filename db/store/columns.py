@@ -1,7 +1,5 @@
 """Rows as text in columns, for reading."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from abc import abstractmethod

@@ -3,8 +3,6 @@
 SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import threading

@@ -5,8 +5,6 @@ one table and skip the files of sources that a query does not ask for. Parquet a
 in their schema metadata, so that damage is noticed when they come back.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

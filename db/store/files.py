@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all, and never in the place of what somebody else wrote."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

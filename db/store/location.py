@@ -1,7 +1,5 @@
 """Which database: a file or a server, from an argument, the environment, or the user's data directory."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field

@@ -19,8 +19,6 @@ For ``seal`` see ``integrity``.
 The number of a source, fragment or mapping is never used again for another one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from hashlib import sha256

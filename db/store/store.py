@@ -1,7 +1,5 @@
 """Writing: building a database, and loading a source into it. Each load is one transaction, all or nothing."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -24,8 +24,6 @@ A formula for ``computation`` says which matrix an element is of, where an instr
 qualifiers by name. ``computations`` lists, for m8n8k4 with f16, the lanes of each of the four products.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -7,8 +7,6 @@ Sparse A is in logical columns: ``sparse_elem<S, T>`` says that a stored T stand
 inside the chunk that PTX names (9.7.14.6.1). So an element of A, and an index of E, has its chunk as its window.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -12,8 +12,6 @@ Nothing in a document is executed, fetched or followed. A remark is made on what
 read, and a document that is larger or deeper than any of PTX is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

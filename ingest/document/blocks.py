@@ -7,8 +7,6 @@ no document can forge one.
 Of the words in them, those that carry meaning to all readers stand here too: types and numbers.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -5,8 +5,6 @@ three times. Where they differ, the one of the first two that fills the matrix c
 of the document.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """Formulas inside a document's text: where they begin and end, what they say, and how they are written out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import accumulate, islice

@@ -1,7 +1,5 @@
 """HTML, as the documentation site serves it and as others keep it."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain, repeat
 from typing import Any

@@ -4,8 +4,6 @@ In plain text the structure is lost: headings, tables and formulas are lines amo
 tables may be drawn with lines of dashes, as pandoc draws them; these are turned into tables with pipes first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Blocks become sections: which of them are about fragments, of which instruction and shape; and remarks on them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

@@ -4,8 +4,6 @@ What a document refers to and does not hold itself is taken from the shipped cat
 fragments with their elements, with a remark where one cannot be had or looks wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A conversion may keep tables and formulas apart or lose every line between them.
 order of the document, for the words that carry meaning (``_STATEMENTS``), and what they say is put where it belongs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The library is enumerated by ``worker.py``, in a process and, if asked, a Python
 installed there. Whatever it does, only its own answers can be wrong. Each claim set becomes a source.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -4,8 +4,6 @@ Every form becomes ``Places``: where each value of each thread is in the entry's
 A claim cuts its operand out of that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product

@@ -15,8 +15,6 @@ of. A column ``origin`` says where a row comes from.
 A dataset that Lanemap exported is read as one table, if all its files are as they were written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@
 ``computation`` is a coordinate before row and column.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

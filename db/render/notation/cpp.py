@@ -6,8 +6,6 @@ it where the arguments are known, and keep it in read-only memory, never in a th
 thread of block scales tell apart are one type with these as template parameters.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256

@@ -6,8 +6,6 @@ lanes its threads are, and the lanes of the other products are its complement, a
 elements of several matrices, cells are counted through one matrix after the other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """A fragment as arrays over (lane, element i), which is how notations see it, and what else all of them need."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

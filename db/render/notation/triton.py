@@ -1,7 +1,5 @@
 """Triton's linear layouts, and its encodings of the operands of mma."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

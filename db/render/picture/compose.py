@@ -1,7 +1,5 @@
 """What a picture shows: an operand, an operand in two sources, or the operands of an instruction as in a product."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

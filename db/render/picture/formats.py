@@ -1,7 +1,5 @@
 """Pictures as SVG, PNG and PDF, grids as HTML, and the colours of lanes in all of them and on the terminal."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

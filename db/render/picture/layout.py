@@ -3,8 +3,6 @@
 Lengths are CSS pixels, y goes down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
