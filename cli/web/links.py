@@ -174,7 +174,7 @@ def narrowed(
 
     A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.
     """
-    facets = {each: _facets(each) for each in found}
+    facets = {each: facets_of(each) for each in found}
     there = [{value for of in facets.values() for value in of[number]} for number in range(len(FACETS))]
     chosen: dict[str, str | None] = {}
     for name, values in zip(FACETS, there, strict=True):
@@ -199,7 +199,7 @@ def narrowed(
     return left(), choices
 
 
-def _facets(page: Page) -> tuple[Collection[str], ...]:
+def facets_of(page: Page) -> tuple[Collection[str], ...]:
     """What a page has of each facet."""
     instruction, _, type_ = page.path[:3]
     vendor = instructions.instruction(instruction).vendor.title

@@ -22,17 +22,6 @@ _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
 
 
-#: What the words of tables mean that say what a source has of an operand.
-WORDS = {
-    "rows": "the elements that are shown here",
-    "identical": "the same elements as those shown",
-    "refined": "exact columns within the windows of the other",
-    "relabelled": "equal after one renumbering of M, N or K in all operands that share it",
-    "different": "other elements than those shown",
-    "figure-only": "the source only draws it, and has no elements",
-}
-
-
 @cache
 def environment() -> Environment:
     """The templates, with everything escaped."""
@@ -45,7 +34,6 @@ def environment() -> Environment:
     )
     made.globals.update(
         states=surveys.Known,
-        verdict_words=WORDS,
         version=__version__,
         default=DEFAULT_SOURCE,
         every_notation=[*notation.NOTATIONS],

@@ -15,7 +15,7 @@ from typing import Any
 from ... import Database, Fragment, LanemapError, Location, files, lookup
 from ... import survey as surveys
 from .guide import guide
-from .links import Page, aliases, operand_page, product_page, site_links
+from .links import Page, aliases, facets_of, operand_page, page, product_page, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
@@ -65,13 +65,14 @@ class _Pages:
             self.known = database.survey()
         self.same = _same(self.known)
         self.database = database
-        self.every = [
+        self.every: list[tuple[Page, str, Callable[[Context], Any]]] = [
             (each, kind.name, partial(kind.facts, **asked))
             for kind in PAGES
             if kind.every
             for each, asked in kind.every(self.known)
             if each not in self.same
         ]
+        self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(each for each, _, _ in self.every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -124,11 +125,18 @@ def _alike(one: Fragment, other: Fragment) -> bool:
 
 
 def _names(known: surveys.Survey) -> str:
-    """What the search box looks through: the name of each page, and what else an instruction is called.
+    """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
 
-    The file of a page is its name with a slash for each space.
+    The file of a page is its name with a slash for each space. A kind is a vendor and the targets.
     """
-    names: list[str | list[str]] = [[str(product), " ".join(aliases(product))] for product in known.products]
-    names += [" ".join(operand[:4]) for operand in known.operands]
+    called = {product_page(product): aliases(product) for product in known.products}
+    called |= {page(*operand[:4]): () for operand in known.operands}
+    facets = {each: facets_of(each) for each in called}
+    kinds = list(dict.fromkeys((vendor, *sorted(targets)) for (vendor,), _, targets, _ in facets.values()))
+    names: list[list[object]] = [
+        [each.name, " ".join(called[each]), kinds.index((vendor, *sorted(targets)))]
+        for each, ((vendor,), _, targets, _) in facets.items()
+    ]
     names += [[f"guide {name}", each.title.lower()] for name, each in guide().items()]
-    return f"window.lanemapNames = {json.dumps(names, ensure_ascii=True, separators=(',', ':'))};\n"
+    there = json.dumps({"kinds": kinds, "names": names}, ensure_ascii=True, separators=(",", ":"))
+    return f"window.lanemapNames = {there};\n"

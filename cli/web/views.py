@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
@@ -370,7 +369,7 @@ async def chains(
     majors = [major] if major in recipe.MAJORS else recipe.MAJORS
     try:
         options = {"transposed": transposed, "relabel": relabel}
-        verdict, text, ends, route = await at.work(work.shown, first, second, majors, options)
+        verdict, text, ends, order, route = await at.work(work.shown, first, second, majors, options)
     except LanemapError as error:
         return facts | {"refused": refusal(error), "status": 400}
     if route == "recipe":
@@ -382,7 +381,8 @@ async def chains(
         (key, remembered(matrix, Alike(at.survey.shown(key, source)), None, axes))
         for (key, source), axes in zip(ends, axes, strict=False)
     ]
-    return facts | {"verdict": verdict, "text": text, "route": route, "parameters": asked, "pictures": pictures}
+    shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
+    return facts | shown | {"route": route, "parameters": asked}
 
 
 #: How many rows a page shows.
@@ -408,8 +408,7 @@ def defects(at: At) -> Facts:
     every = [each for there in at.survey.fragments.values() for each in there.values()]
     said = [(each, each.citation) for each in every]
     errata = [each for each, its in said if its.erratum or (its.slip and each.source == DEFAULT_SOURCE)]
-    page = MarkdownIt("js-default").enable("table").render((_ROOT / "DEFECTS.md").read_text("utf-8"))
-    libraries = Markup(page.partition("</h1>")[2])  # noqa: S704 - HTML in it is escaped
+    _, _, libraries = guide.content((_ROOT / "DEFECTS.md").read_text("utf-8"), at.links).partition("</h1>")
     return {"title": "Defects", "errata": errata, "libraries": libraries}
 
 

@@ -226,18 +226,19 @@ def _recipes(database: Database, move: str, operand: str, options: Mapping[str, 
 
 def shown(
     database: Database, first: str, second: str, majors: Sequence[str], options: Mapping[str, bool]
-) -> tuple[str, str, list[tuple[Key, str]], str]:
-    """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, and the route that has it."""
+) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str]:
+    """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, the order of K where it is
+    renumbered, and the route that has it."""
     moves = {True: "ldmatrix", False: "stmatrix"}
     for at_first, name in moves.items():
         move, operand = (first, second) if at_first else (second, first)
         if move.lower().startswith(name):
             found = _recipes(database, move, operand, {"majors": majors})
             text = found.text()
-            return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], "recipe"
+            return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], None, "recipe"
     made = database.chain(first, second, **options)
     ends = [(each.key, str(each.source)) for each in (made.first, made.second)]
-    return made.verdict, made.text(), ends, "chain"
+    return made.verdict, made.text(), ends, made.order, "chain"
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

@@ -184,7 +184,7 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
                 above = min(level, above + 1)  # a level that is left out confuses who listens to a page
                 yield f"<h{above}>{safe(text)}</h{above}>"
             case Passage(text, "code"):
-                yield f'<pre class="wide">{escape(text)}</pre>'
+                yield f'<pre class="wide" tabindex="0">{escape(text)}</pre>'
             case Passage(text, "item"):
                 yield f"<ul><li>{safe(text)}</li></ul>"
             case Passage(text, kind):
@@ -195,12 +195,13 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
                     f"<tr>{''.join(f'<td{_NUMBER * isinstance(each, int)}>{safe(each)}</td>' for each in row)}</tr>"
                     for row in rows.rows
                 )
-                yield f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+                whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+                yield f'<div class="wide" tabindex="0">{whole}</div>'
             case Listing(rows) if rows.rows:
                 pairs = (f"<dt>{safe(name)}</dt><dd>{safe(value)}</dd>" for name, value in rows.rows)
                 yield f"<dl>{''.join(pairs)}</dl>"
             case Image(draw):
-                yield f'<div class="wide">{draw()}</div>'
+                yield f'<div class="wide" tabindex="0">{draw()}</div>'
             case Details(title, inside, shown):
                 summary = f"<summary>{safe(title)}</summary>"
                 yield f"<details{' open' * shown}>{summary}\n{as_html(inside)}\n</details>"

@@ -1,7 +1,7 @@
 """The pages in a browser: what a mouse, a finger and a keyboard do, and what a phone and a screen reader get."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -185,10 +185,15 @@ def test_a_query_is_sent_by_the_keyboard(visit):
     assert tab.locator("h2", has_text="1 row").count() == 1
 
 
-def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit):
-    tab = visit("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A")
-    tab.locator("table.grid").first.locator("tbody td").nth(10).hover()
-    assert tab.locator("table.grid").nth(1).locator("td.meets").count() == 1
+@pytest.mark.parametrize("more", ["m16n8k16+f16+A", "m16n8k32+e4m3+A&relabel=true", "m16n8k16+f16+B&transposed=true"])
+def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit, more):
+    """In both tiles, and in these chains nothing moves between lanes, also where K is renumbered."""
+    tab = visit(f"/chain?first=m16n8k16+f32+D&second={more}")
+    for place in (2, 13, 30):
+        tab.locator("table.grid").first.locator("tbody td").nth(place).hover()
+        lane = tab.locator("td.on").text_content().split(":")[0]
+        met = tab.locator("table.grid").nth(1).locator("td.meets").all_text_contents()
+        assert [each.split(":")[0] for each in met] == [lane] * 2
 
 
 def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
@@ -351,3 +356,23 @@ def test_the_site_from_a_disk(visit, site):
     assert tab.locator(".at-A td.meets").count() == 8
     tab.locator("a[data-lane='3']").click()
     assert tab.url.endswith("f16.html?lane=3")
+
+
+def test_the_site_narrows_what_is_found(visit, site):
+    """Every choice shows as many as it counts, each of which is a file."""
+    tab = visit((site / "mma" / "m16n8k16" / "f16.html").as_uri())
+    tab.locator("#q").fill("m16n8k16")
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    every = tab.locator(".results li").count()
+    choices = tab.locator(".switch a").all_text_contents()
+    assert {"f16", "f32"} <= {each.split()[0] for each in choices}
+    for each in choices:
+        with tab.expect_navigation():
+            tab.get_by_role("link", name=each, exact=True).click()
+        assert tab.locator(".switch a[aria-current]").text_content() == each
+        assert tab.locator(".results li").count() == int(each.split()[1]) <= every
+        for link in tab.locator(".results a").evaluate_all("links => links.map(link => link.href)"):
+            assert Path(unquote(urlsplit(link).path)).is_file()
+        with tab.expect_navigation():
+            tab.locator(".switch a[aria-current]").click()

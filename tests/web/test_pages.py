@@ -15,7 +15,7 @@ import lanemap
 from lanemap.cli.web import guide
 from lanemap.cli.web.app import create_app
 from lanemap.cli.web.links import aliases, find, operand_page
-from lanemap.cli.web.render import WORDS
+from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _notations
 from lanemap.db.compare.survey import Known, Product, forms_of, survey
 from lanemap.db.errors import LanemapError
@@ -552,12 +552,23 @@ def test_a_facet_that_nothing_has_can_be_taken_back(reader):
 
 def test_the_words_of_a_table_are_explained_below_it(reader):
     """Each word that stands there, and no other."""
+    words = {*environment().get_template("parts.html").module.meanings}
     for address in (OPERAND, "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/wgmma/m64n8k16/f16"):
         text = reader.get(address).text
         shown = {re.split("[:(<]", each)[0].strip() for each in re.findall(r"<td>(.*?)</td>", text)}
         legend = re.findall(r"<dt>([^<]*)</dt><dd>[^<]+</dd>", text.rpartition('<dl class="legend">')[2])
         assert legend
-        assert set(WORDS) & shown == set(legend) & set(WORDS)
+        assert words & shown == set(legend) & words
+
+
+def test_the_words_of_reports_are_explained_below_them(reader):
+    for address, words in {
+        "/check": {"agree", "known", "different", "findings"},
+        "/compare": {"identical", "left only", "not judged"},
+        "/fleet": {"captured", "unsupported"},
+    }.items():
+        text = reader.get(address).text
+        assert words <= {*re.findall(r"<dt>([^<]*)</dt><dd>[^<]+</dd>", text.rpartition('<dl class="legend">')[2])}
 
 
 def test_what_rows_are_true_of_stands_beside_them(reader):

@@ -14,20 +14,50 @@ const make = (name, facts = {}, ...children) => {
 
 const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
 
-// A name is text, or a text and what else it is called. Its file is the text with slashes.
+// A name comes with what else it is called, and its kind: a vendor and the targets. Its file is the name with slashes.
 function localNames(text) {
   const words = normal(text).split(" ").filter(Boolean);
   if (!words.length) return [];
   const whole = [], parts = [];
-  for (const each of window.lanemapNames) {
-    const [name, more] = typeof each === "string" ? [each, ""] : each, known = normal(name + " " + more), split = known.split(" ");
-    if (words.every(word => split.includes(word))) whole.push([name]);
-    else if (words.every(word => known.includes(word))) parts.push([name]);
+  for (const each of window.lanemapNames.names) {
+    const known = normal(each[0] + " " + each[1]), split = known.split(" ");
+    if (words.every(word => split.includes(word))) whole.push(each);
+    else if (words.every(word => known.includes(word))) parts.push(each);
   }
   const found = [...whole, ...parts];
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
-  return found.slice(0, 12).map(([name]) => ({ name, href: root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html" }));
+  return found.map(([name, , kind]) => {
+    const [vendor, ...target] = window.lanemapNames.kinds[kind] ?? [], [instruction, , type] = vendor ? name.split(" ") : [];
+    const href = root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
+    return { name, href, facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
+  });
+}
+
+// The page of a search in a folder of files: what is found, narrowed by the facets in its address, and all of these.
+function results(area) {
+  const asked = new URLSearchParams(location.search), text = asked.get("q") ?? "";
+  const every = localNames(text), names = ["vendor", "instruction", "target", "type"];
+  const left = but => every.filter(each => names.every(name => name === but || !asked.get(name) || each.facets[name].includes(asked.get(name))));
+  const found = left();
+  document.getElementById("q").value = text;
+  area.querySelector("h1").textContent = `${found.length} found for ${text}`;
+  for (const name of names) {
+    const counts = {};
+    for (const value of left(name).flatMap(each => each.facets[name]).filter(Boolean)) counts[value] = (counts[value] ?? 0) + 1;
+    const values = Object.keys(counts).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+    if (values.length < 2 && !asked.get(name)) continue;
+    const bar = make("nav", { className: "switch", ariaLabel: "By " + name }, make("span", { className: "muted", textContent: name }));
+    for (const value of values) {
+      const taken = asked.get(name) === value, next = new URLSearchParams(asked);
+      taken ? next.delete(name) : next.set(name, value);
+      const link = make("a", { href: "?" + next }, value + " ", make("span", { className: "count", textContent: counts[value] }));
+      if (taken) link.setAttribute("aria-current", "true");
+      bar.append(link);
+    }
+    area.append(bar);
+  }
+  area.append(make("ul", { className: "results" }, ...found.map(({ name, href }) => make("li", {}, make("a", { href }, make("code", { textContent: name }))))));
 }
 
 async function remoteNames(text) {
@@ -52,7 +82,7 @@ function search(form) {
     const mine = ++asked, text = input.value;
     if (!window.lanemapNames) await new Promise(done => setTimeout(done, 100));
     if (mine !== asked) return; // somebody types on
-    const found = text.trim() ? await (window.lanemapNames ? localNames(text) : remoteNames(text)) : [];
+    const found = text.trim() ? await (window.lanemapNames ? localNames(text).slice(0, 12) : remoteNames(text)) : [];
     if (mine !== asked) return;
     list.replaceChildren(...found.map((each, at) => {
       const item = make("li", { id: "found-" + at, role: "option", textContent: each.name });
@@ -78,10 +108,10 @@ function search(form) {
   list.addEventListener("pointerdown", event => { const item = event.target.closest("li"); if (item) { event.preventDefault(); go(item); } });
   input.addEventListener("blur", close);
   form.addEventListener("submit", event => {
-    if (!window.lanemapNames) return;
+    const found = window.lanemapNames ? localNames(input.value) : [];
+    if (!found.length || (found.length > 1 && normal(found[0].name) !== normal(input.value))) return;
     event.preventDefault();
-    const found = localNames(input.value);
-    if (found.length) location.href = found[0].href;
+    location.href = found[0].href;
   });
   document.addEventListener("keydown", event => {
     if (event.key === "/" && !event.target.closest("input, textarea, select")) { event.preventDefault(); input.focus(); }
@@ -129,11 +159,24 @@ function pictures() {
       cell.classList.toggle("meets", meets(facts, cell));
     }
   };
+  // On the page of a chain an element stands in each tile of its operand, and K of the second one in an order of its own.
+  const chain = document.querySelector("[data-tiles]"), order = chain && JSON.parse(chain.dataset.tiles);
+  const size = (role, at) => Math.max(...[...known.values()].filter(each => each.role === role).map(each => each.cells[0][at][1])) + 1;
+  const sizes = chain && Object.fromEntries([...roles].map(role => [role, [size(role, 0), size(role, 1)]]));
+  if (order) for (const facts of known.values()) if (facts.role !== "D") {
+    const at = facts.role === "B" ? 0 : 1;
+    facts.places = facts.cells.flatMap(cell => order.slice(cell[at][0], cell[at][1] + 1).map(place => cell.with(at, [place, place])));
+  }
   // Two cells meet where the dimensions that both count overlap: a row of A and a cell of D share M.
   const meeting = (one, other) => {
     if (one.part !== other.part) return false;
     const shared = [...one.axes].map((axis, at) => [at, other.axes.indexOf(axis)]).filter(([at, place]) => place >= 0 && one.axes[at] !== "1");
-    return shared.length > 0 && one.cells.some(mine => other.cells.some(theirs => shared.every(([at, place]) => meet(mine[at], theirs[place]))));
+    const inTile = (span, tile) => chain ? span.map(each => each % tile) : span;
+    const alike = (mine, theirs) => shared.every(([at, place]) => {
+      const tile = chain && Math.min(sizes[one.role][at], sizes[other.role][place]);
+      return meet(inTile(mine[at], tile), inTile(theirs[place], tile));
+    });
+    return shared.length > 0 && (one.places ?? one.cells).some(mine => (other.places ?? other.cells).some(theirs => alike(mine, theirs)));
   };
   const sameLane = (lane, facts) => facts.held.some(each => each.lane === lane);
   const lightLane = lane => {
@@ -150,9 +193,9 @@ function pictures() {
     const [rows, cols] = facts.cells[0];
     const held = facts.held.map(each => `lane ${each.lane}, register ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
     const others = {};
-    for (const [other, each] of known) if (other.classList.contains("meets") && other.closest("table").dataset.by !== "lane") (others[each.role] ??= new Set()).add(each.held.map(one => one.lane).join("+"));
-    const met = Object.entries(others).map(([role, all]) => `${role} in lanes ${[...all].join(" ")}`).join("; ");
-    say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` It meets ${met}.` : "");
+    for (const [other, each] of known) if (other.classList.contains("meets") && other.closest("table").dataset.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.lane).join("+"));
+    const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in lanes ${[...all].join(" ")}`).join("; ");
+    say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
   };
   const restore = () => { clear(); say.textContent = ""; if (pinned !== null) lightLane(pinned); };
   const pin = lane => {
@@ -292,6 +335,7 @@ function dropping(area) {
 
 search(document.querySelector(".search"));
 pictures();
+document.querySelectorAll("[data-results]").forEach(results);
 document.querySelectorAll("[data-tabs]").forEach(tabs);
 document.querySelectorAll("[data-copy]").forEach(copying);
 document.querySelectorAll("[data-drop]").forEach(dropping);
