@@ -96,7 +96,12 @@ class What(StrEnum):
 
 @app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")
 def list_(
-    what: Annotated[What, typer.Argument(help="What to list.", case_sensitive=False)] = What.FRAGMENTS,
+    what: Annotated[
+        What,
+        typer.Argument(
+            help="What to list: fragments, sources, errata or findings.", metavar="WHAT", case_sensitive=False
+        ),
+    ] = What.FRAGMENTS,
     source: Annotated[
         str | None, f"Only this source, or all. Fragments and errata default to {names.DEFAULT_SOURCE}."
     ] = None,
@@ -120,7 +125,8 @@ def list_(
     with open_database(db) as database:
         if what is What.FRAGMENTS and format is Format.TABLE and not any(filters):
             write_rows(_by_instruction(_matching(database, *queries)), format)
-            remark(["one line per instruction: --instruction, --shape, --type or --role lists operands"])
+            drawn = "without_rows counts what the source only draws: look-ups take its elements from another source"
+            remark(["one line per instruction: --instruction, --shape, --type or --role lists operands", drawn])
         else:
             found = listed(database, what, *queries)
             write_rows(_compact(found) if format is Format.TABLE else found, format)
@@ -193,7 +199,7 @@ def _compact(found: Rows) -> Rows:
 
 @app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")
 def sql(
-    query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="One SELECT, or - to read it from stdin.", metavar="QUERY")],
     format: Format = Format.TABLE,
     output: str = "-",
     seconds: float = SECONDS,

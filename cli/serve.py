@@ -101,7 +101,7 @@ def site(
 ) -> None:
     """Write the pages of the explorer as files.
 
-    Any web host can serve them, and a browser opens them as they are. What needs a server is left out: SQL, and
+    Any web host can serve them, and a browser opens them as they are. What needs a server is left out: chains, SQL, and
     comparing files. A folder that holds anything else is not touched. It needs Jinja (the extra "serve").
     """
     try:
