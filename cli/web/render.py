@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ... import DEFAULT_SOURCE, Fragment, Key, __version__, blocks, facts, formats, instructions, notation
+from ... import DEFAULT_SOURCE, Fragment, Key, __version__, blocks, facts, formats, instructions
 from ... import grid as drawing
 from ... import survey as surveys
 from .links import Links
@@ -36,7 +36,6 @@ def environment() -> Environment:
         states=surveys.Known,
         version=__version__,
         default=DEFAULT_SOURCE,
-        every_notation=[*notation.NOTATIONS],
         formats=[*formats.FORMATS],
     )
     made.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
