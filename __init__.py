@@ -498,7 +498,10 @@ class Database:
 
         given = _listed(query) or [Query()]
         with self.reader.snapshot():
-            queries = [lookup.of_dense(self.reader, _query(q)) if isinstance(q, str) else _query(q) for q in given]
+            queries = list(map(_query, given))
+            for at in (at for at, words in enumerate(given) if isinstance(words, str)):
+                dense = lookup.densest(lookup.fragments(self.reader, replace(queries[at], source=None)))
+                queries[at] = replace(queries[at], instruction=dense[0].instruction)
             if format not in (*NOTATIONS, *GONE):
                 found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
                 write(self.reader, found, output, format, __version__)

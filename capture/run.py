@@ -87,7 +87,14 @@ def capture(
         finish(at, _measure_module(device, documented, together[at]))
     everything = [each for at in sorted(done) for each in done[at][1]]
     results = {outcome.instruction: outcome for outcome, _ in everything}
-    kept, disagreements = _merged(everything)
+    kept, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
+    form_of = {id(fragment): outcome.instruction for outcome, fragments in everything for fragment in fragments}
+    disagreements = []
+    for one, other in repeated:
+        if one.digest != other.digest:
+            differ = difference(one, other)
+            said = f"{differ.count} of {differ.total} elements: {differ.words}"
+            disagreements.append(f"{one} differs between {form_of[id(one)]} and {form_of[id(other)]}: {said}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     captured = (form for form in asked if results[str(form)].status == CAPTURED)
     provenance = {
@@ -193,19 +200,6 @@ def _measure(
     if form.instruction.move_spelling:
         return [], "operands as wmma.load and wmma.store move them"
     return label(form, measure(bench, form), documented)
-
-
-def _merged(measured: Sequence[Measured]) -> tuple[list[Fragment], list[str]]:
-    """The first measurement of each operand, and in words what differs from it."""
-    kept, repeated = merge(fragment for _, fragments in measured for fragment in fragments)
-    form_of = {id(fragment): outcome.instruction for outcome, fragments in measured for fragment in fragments}
-    disagreements = []
-    for one, other in repeated:
-        if one.digest != other.digest:
-            found = difference(one, other)
-            said = f"{found.count} of {found.total} elements: {found.words}"
-            disagreements.append(f"{one} differs between {form_of[id(one)]} and {form_of[id(other)]}: {said}")
-    return kept, disagreements
 
 
 def source_name(card: str, target: str) -> str:

@@ -98,7 +98,18 @@ class Child:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._kill()
+        # While they are listed, one may start another and end: only what two lists in a row lack is gone.
+        until, left, missing = time.monotonic() + _KILLED, [self._process.pid], 0
+        while missing < 2 and time.monotonic() < until:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            for process in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            session = _session(self._process.pid, self._mark)
+            left = [process for process, (state, _) in session.items() if state not in ("Z", "X")]
+            missing = 0 if left else missing + 1
+        self._process.wait()
         self._selector.close()
         os.close(self._answers)
         self._process.stderr.close()  # type: ignore[union-attr]
@@ -172,20 +183,6 @@ class Child:
         lines = [line.strip() for line in self._errors.decode(errors="replace").split("\n") if line.strip()]
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return ChildError(f"{how}: {lines[-1][:200]}" if lines else how)
-
-    def _kill(self) -> None:
-        # While they are listed, one may start another and end: only what two lists in a row lack is gone.
-        until, left, missing = time.monotonic() + _KILLED, [self._process.pid], 0
-        while missing < 2 and time.monotonic() < until:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            for process in left:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(process, signal.SIGKILL)
-            session = _session(self._process.pid, self._mark)
-            left = [process for process, (state, _) in session.items() if state not in ("Z", "X")]
-            missing = 0 if left else missing + 1
-        self._process.wait()
 
 
 def _session(leader: int, mark: str) -> Mapping[int, tuple[str, int]]:

@@ -322,15 +322,6 @@ def densest(found: Sequence[Fragment]) -> list[Fragment]:
     return [each for each in found if each.instruction == names[0]]
 
 
-def of_dense(reader: Reader, query: Query) -> Query:
-    """The query for the one instruction that look-ups take it for: a sparse one only where all are.
-
-    Raises:
-        LanemapError: see ``fragments``.
-    """
-    return replace(query, instruction=densest(fragments(reader, replace(query, source=None)))[0].instruction)
-
-
 def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     """How what ``one_operand`` found differs from what was asked for, in sentences."""
     asked, first = query.parameters(), found[0]

@@ -193,19 +193,18 @@ WHERE kind = 'capture' AND mapping_id IS NOT NULL ORDER BY fragment.id
 def fleet(reader: Reader) -> Fleet:
     """The captures of a database."""
     with reader.snapshot():
-        captures = [_captured(*row) for row in reader.select(_CAPTURES, {}).rows]
+        captured = reader.select(_CAPTURES, {}).rows
         layouts = reader.select(_LAYOUTS, {}).rows
+    captures = []
+    for name, title, provenance in captured:
+        said: dict[str, Any] = json.loads(provenance)
+        device = said["device"] if isinstance(said.get("device"), dict) else {}
+        card, capability, driver, cuda = (str(device.get(each, "")) for each in ("name", *Capture._fields[3:6]))
+        status = {each["instruction"]: each["status"] for each in said.get("instructions", [])}
+        captures.append(Capture(name, title, card, capability, driver, cuda, str(said.get("time", "")), status))
     # Equal layouts are stored once, so that their numbers tell whether they are.
     found: dict[Key, dict[int, list[str]]] = {}
     for *key, mapping, source in layouts:
         found.setdefault(Key(*key), {}).setdefault(mapping, []).append(source)
     several = {key: sorted(groups.values(), key=len, reverse=True) for key, groups in found.items() if len(groups) > 1}
     return Fleet(captures, [Disagreement(key, groups) for key, groups in several.items()])
-
-
-def _captured(source: str, title: str, provenance: str) -> Capture:
-    said: dict[str, Any] = json.loads(provenance)
-    device = said["device"] if isinstance(said.get("device"), dict) else {}
-    name, capability, driver, cuda = (str(device.get(each, "")) for each in ("name", *Capture._fields[3:6]))
-    forms = {each["instruction"]: each["status"] for each in said.get("instructions", [])}
-    return Capture(source, title, name, capability, driver, cuda, str(said.get("time", "")), forms)

@@ -329,28 +329,20 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
         wanted = np.ravel_multi_index((taken["computation"], row % down, col % across, taken["lane"]), sizes)
     except ValueError:
         raise LanemapError(f"{first} or {second} has elements outside its matrix: see lanemap list findings") from None
-    givers = _givers(held, wanted, first.threads)
-    if givers is None:
+    # Both number a place and, in the last digit, a lane: each is taken from its own lane, or else from the first.
+    threads, sorter = first.threads, held.argsort(kind="stable")
+    in_order = np.append(held[sorter], -1)  # what would be behind the last one is found at the end
+    own, anywhere = (in_order[:-1].searchsorted(each) for each in (wanted, wanted - wanted % threads))
+    at = np.where(in_order[own] == wanted, own, anywhere)
+    if (in_order[at] // threads != wanted // threads).any():
         raise LanemapError(f"{first} lacks values that {second} takes: see lanemap list findings")
-    source = given[givers]
+    source = given[sorter[at]]
     columns = {"tile_row": tile_row, "tile_col": tile_col, "from_tile_row": row // down, "from_tile_col": col // across}
     table = np.empty(len(taken), [(name, "<i4") for name in Transfer._fields])
     for name in Transfer._fields:
         origin = name.removeprefix("from_")
         table[name] = columns[name] if name in columns else taken[name] if name == origin else source[origin]
     return Chain(first, second, transposed, table)
-
-
-def _givers(held: Array, wanted: Array, threads: int) -> Array | None:
-    """Where in ``held`` each of ``wanted`` is, at its own lane or else at the first; None where one is not.
-
-    Both number a place and, in the last digit of base ``threads``, a lane.
-    """
-    sorter = held.argsort(kind="stable")
-    in_order = np.append(held[sorter], -1)  # what would be behind the last one is found at the end
-    own, first = (in_order[:-1].searchsorted(each) for each in (wanted, wanted - wanted % threads))
-    at = np.where(in_order[own] == wanted, own, first)
-    return None if (in_order[at] // threads != wanted // threads).any() else sorter[at]
 
 
 def operand(reader: Reader, query: Query) -> Fragment:

@@ -129,7 +129,23 @@ class Library:
                 return self.member(within, name)
             return self._alias(name, ()) if name in self._aliases else replace(term, scope=None)
         arguments = tuple(self.value(argument, within) for argument in term.arguments)
-        return self._applied(name, arguments)
+        match name, arguments:
+            case (("Int" | "C"), (int(number),)) | ("constant", (_, int(number))):
+                return number
+            case (("Shape" | "Stride"), _):
+                return arguments
+            case "Layout", (shape,):
+                return strided(_numbers(shape))
+            case "Layout", (shape, stride):
+                return strided(_numbers(shape), _numbers(stride))
+            case "quotient", (int(number), int(divisor)) if divisor:
+                return number // divisor
+            case name, (TypeName() as operation,) if name in _TRAITS:
+                return self.traits(operation)
+            case name, _ if name in self._aliases:
+                return self._alias(name, arguments)
+        terms = (each if isinstance(each, TypeName | int) else TypeName(str(each)) for each in arguments)
+        return TypeName(name, tuple(terms))
 
     def _of(self, operation: TypeName) -> Traits | None:
         for pattern, struct in self._traits.get(operation.name, []):
@@ -150,25 +166,6 @@ class Library:
         with self._opened((name, arguments), name):
             bound = dict(zip(parse_parameters(alias.template), arguments, strict=False))
             return self.value(parse_type(alias.text), Traits(_NOTHING, bound))
-
-    def _applied(self, name: str, arguments: tuple[Value, ...]) -> Value:
-        match name, arguments:
-            case (("Int" | "C"), (int(number),)) | ("constant", (_, int(number))):
-                return number
-            case (("Shape" | "Stride"), _):
-                return arguments
-            case "Layout", (shape,):
-                return strided(_numbers(shape))
-            case "Layout", (shape, stride):
-                return strided(_numbers(shape), _numbers(stride))
-            case "quotient", (int(number), int(divisor)) if divisor:
-                return number // divisor
-            case name, (TypeName() as operation,) if name in _TRAITS:
-                return self.traits(operation)
-            case name, _ if name in self._aliases:
-                return self._alias(name, arguments)
-        terms = (each if isinstance(each, TypeName | int) else TypeName(str(each)) for each in arguments)
-        return TypeName(name, tuple(terms))
 
     def _lineage(self, traits: Traits) -> Iterator[Traits]:
         """The traits and their bases, nearest first."""

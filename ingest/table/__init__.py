@@ -157,7 +157,12 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     if max(instructions.dimensions(shape, role, instruction, qualifiers)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
     if instruction in instructions.INSTRUCTIONS and not sealed:
-        _check_form(instruction, shape, role, type_)
+        forms = _forms(instruction)
+        if shape not in forms:
+            raise LanemapError(f"{instruction} has no {shape}: it has {', '.join(sorted(forms, key=naturally))}")
+        if type_ not in (types := forms[shape].get(role, ())):
+            there = ", ".join(sorted(types)) or "none"
+            raise LanemapError(f"{instruction} {shape} has no {role} of {type_}: its types are {there}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
     selector = numbers["selector"][:1]
@@ -218,16 +223,6 @@ def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Nu
 def _whole(columns: Iterable[tuple[str, NDArray[Any]]]) -> dict[str, Numbers]:
     """Columns without gaps."""
     return {name: np.ma.MaskedArray(values.astype(np.int32), mask=False) for name, values in columns}
-
-
-def _check_form(instruction: str, shape: str, role: str, type_: str) -> None:
-    """Refuse a shape or a type that an instruction does not have."""
-    known = _forms(instruction)
-    if shape not in known:
-        raise LanemapError(f"{instruction} has no {shape}: it has {', '.join(sorted(known, key=naturally))}")
-    if type_ not in known[shape].get(role, ()):
-        there = ", ".join(sorted(known[shape].get(role, ()))) or "none"
-        raise LanemapError(f"{instruction} {shape} has no {role} of {type_}: its types are {there}")
 
 
 @cache
