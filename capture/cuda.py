@@ -1,7 +1,5 @@
 """An NVIDIA GPU as a device, by PyCUDA. PTX text goes to the driver's own compiler: no nvcc is needed."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re
@@ -62,7 +60,7 @@ class Gpu:
         self._size = 0
         self._open()
 
-    def __enter__(self) -> Gpu:
+    def __enter__(self) -> "Gpu":
         return self
 
     def __exit__(

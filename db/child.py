@@ -7,8 +7,6 @@ by a variable of its environment, so that only what was started without that goe
 are read where there is a ``/proc``, which is on Linux.
 """
 
-from __future__ import annotations
-
 import os
 import selectors
 import signal
@@ -94,7 +92,7 @@ class Child:
         self._selector.register(self._answers, selectors.EVENT_READ)
         self._selector.register(self._stderr, selectors.EVENT_READ)
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> "Child":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

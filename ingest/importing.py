@@ -4,8 +4,6 @@ A new kind is a row here, and a module of its name with ``load``. It gives sourc
 out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -43,47 +41,6 @@ IMPORTERS: Mapping[str, Importer] = {
     "python": Importer("a mapping", ("python",)),
     "table": Importer("a CSV, Parquet or Arrow file"),
 }
-
-
-def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
-    """Read the layouts of something else than a document, without loading them into a database.
-
-    Args:
-        kind: one of IMPORTERS.
-        path: the file or folder, for the kinds that need one.
-        name: what to call the source. Default: as the import says.
-        options: of the kind; None counts as not given.
-
-    Raises:
-        LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
-    """
-    if not isinstance(kind, str) or kind not in IMPORTERS:
-        raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
-    importer = IMPORTERS[kind]
-    if importer.path and path is None:
-        raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
-    if not importer.path and path is not None:
-        raise LanemapError(f"{kind} is read from where it is installed: leave out {path}")
-    given = {option: value for option, value in options.items() if value is not None}
-    if unknown := [option for option in given if option not in importer.options]:
-        raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
-    module = import_module(f".{kind.replace('-', '_')}", __package__)
-    found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
-    if name is None:
-        return found
-    if len(found) > 1:
-        names = ", ".join(each.source.name for each in found)
-        raise LanemapError(f"{path} holds the sources {names}: a name of its own is for one source")
-    return [replace(each, source=replace(each.source, name=name)) for each in found]
-
-
-def adding(key: Key) -> list[str]:
-    """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
-    return [
-        f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
-        for kind, importer in IMPORTERS.items()
-        if any(fnmatchcase(str(key), pattern) for pattern in importer.adds)
-    ]
 
 
 class Skipped(NamedTuple):
@@ -150,3 +107,44 @@ def claim_sets(
         title = source.title + name.removeprefix(source.name).replace(":", ", ")
         kept = {**groups[0][1], **group} if whole else group
         yield replace(source, name=name, title=title, fragments=list(kept.values()))
+
+
+def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
+    """Read the layouts of something else than a document, without loading them into a database.
+
+    Args:
+        kind: one of IMPORTERS.
+        path: the file or folder, for the kinds that need one.
+        name: what to call the source. Default: as the import says.
+        options: of the kind; None counts as not given.
+
+    Raises:
+        LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
+    """
+    if not isinstance(kind, str) or kind not in IMPORTERS:
+        raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
+    importer = IMPORTERS[kind]
+    if importer.path and path is None:
+        raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
+    if not importer.path and path is not None:
+        raise LanemapError(f"{kind} is read from where it is installed: leave out {path}")
+    given = {option: value for option, value in options.items() if value is not None}
+    if unknown := [option for option in given if option not in importer.options]:
+        raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
+    module = import_module(f".{kind.replace('-', '_')}", __package__)
+    found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
+    if name is None:
+        return found
+    if len(found) > 1:
+        names = ", ".join(each.source.name for each in found)
+        raise LanemapError(f"{path} holds the sources {names}: a name of its own is for one source")
+    return [replace(each, source=replace(each.source, name=name)) for each in found]
+
+
+def adding(key: Key) -> list[str]:
+    """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
+    return [
+        f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
+        for kind, importer in IMPORTERS.items()
+        if any(fnmatchcase(str(key), pattern) for pattern in importer.adds)
+    ]

@@ -1,7 +1,5 @@
 """Whether the D of one instruction is the A, B or C of the next as it stands, or which lanes must exchange what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -219,7 +217,7 @@ class Chains(list[Chain], Told):
         self.end = end
         self.renumbered = list(renumbered)
 
-    def still(self, *, relabel: bool = False) -> Chains:
+    def still(self, *, relabel: bool = False) -> "Chains":
         """Those without a move between lanes: as they are, or with ``relabel`` also where K is renumbered.
 
         Without ``relabel`` these are the ``renumbered`` ones.

@@ -3,8 +3,6 @@
 A report is a sequence of blocks. All text in them may come from outside: what writes it makes it harmless.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
@@ -48,7 +46,7 @@ class Details(NamedTuple):
     """Blocks that are shown on demand under a title, or at once where they are ``open``."""
 
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence["Block"]
     open: bool = False
     level: int = 2
 

@@ -4,8 +4,6 @@ A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntr
 (``Claim``). An entry names one callable or object; a claim says of which operand it is the layout.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from itertools import product
@@ -88,7 +86,7 @@ class Claim(_Known, frozen=True):
     repeat: Annotated[tuple[Repeat, ...], msgspec.Meta(max_length=4)] = ()
 
     @property
-    def repeated(self) -> Iterator[Claim]:
+    def repeated(self) -> Iterator["Claim"]:
         """The claim on each operand of its tile."""
         for at in product(*(range(step.times) for step in self.repeat)):
             steps = [*zip(at, self.repeat, strict=True)]

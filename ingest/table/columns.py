@@ -1,7 +1,5 @@
 """The columns of a CSV, Parquet or Arrow file, read in pieces, so that what is not a table cannot fill the memory."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import os
@@ -49,7 +47,7 @@ class Text(NamedTuple):
     codes: NDArray[np.int32]
     values: Sequence[str]
 
-    def mapped(self, change: Callable[[str], str], default: str | None = None) -> Text:
+    def mapped(self, change: Callable[[str], str], default: str | None = None) -> "Text":
         """The column with its values changed, equal ones made one, and gaps filled."""
         changed = [*map(change, self.values), *([] if default is None else [default])]
         distinct = list(dict.fromkeys(changed))
