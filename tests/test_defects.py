@@ -69,12 +69,14 @@ def test_the_page_is_the_report(report, request):
 
 def test_every_defect_of_a_layout_is_shown_by_an_element(report):
     for each in report.defects:
+        said = dict(each.facts)
         if each.result.verdict == "different":
-            said = dict(each.facts)
             assert said["example"]
             assert "not a renumbering" in said or "agreement" in said
             assert ("effect" in said) == (each.evidence.reach in ("", "wrong product"))
             assert corrected(each)
+        else:  # what is wrong is elsewhere in its tile
+            assert not {"example", "not a renumbering", "effect"} & said.keys()
         assert each.first.agreeing or each.result.right is None
 
 

@@ -1,7 +1,7 @@
 """Defects of a source, each with what its maintainer needs: where, what is true, the proof, an example, the effect."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -344,6 +344,8 @@ def _wrong(source: Source, sources: Sequence[Source], findings: Iterable[Finding
     there: dict[Key | None, Result] = {each.key: each for each in results if each.left is not None}
     for key in filter(None, dict.fromkeys([*there, *own])):
         result = there.get(key) or Result(key, Verdict.RIGHT_ONLY, None, truth.get(key))
+        if result.verdict in _AGREE:  # what is wrong is elsewhere in its tile
+            result = replace(result, difference=None)
         found, left, true = own.get(key, []), result.left, result.right
         slip = left is not None and left.citation.slip and not source.name.endswith(ERRATA)
         if not (result.verdict is Verdict.DIFFERENT or found or slip or _unknown(key)):

@@ -1,21 +1,24 @@
 """TileLang's fragments: those of its emitters, and the tiles of the four products of m8n8k4, cut into products."""
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
+from operator import add, floordiv, mod, mul, sub
 
 import tilelang  # noqa: F401 - it brings a TVM of its own
 
-if find_spec("tilelang.cuda"):
-    layout = import_module("tilelang.cuda.intrinsics.layout.mma_sm70_layout")
-    emitters = import_module("tilelang.cuda.intrinsics.macro.mma_macro_generator")
-else:
-    layout = import_module("tilelang.intrinsics.mma_sm70_layout")
-    emitters = import_module("tilelang.intrinsics.mma_macro_generator")
-Emitter = emitters.TensorCoreIntrinEmitter
-Warpgroups = import_module(emitters.__name__.replace("mma_macro", "wgmma_macro")).TensorCoreIntrinEmitter
-if find_spec(_sparse := emitters.__name__.replace("mma_macro", "wgmma_sp_macro")):
-    SparseWarpgroups = import_module(_sparse).WGSparseTensorCoreIntrinEmitter
+
+def _module(folder, name):
+    inside = f"cuda.intrinsics.{folder}" if find_spec("tilelang.cuda") else "intrinsics"
+    return import_module(f"tilelang.{inside}.{name}")
+
+
+layout = _module("layout", "mma_sm70_layout")
+Emitter = _module("macro", "mma_macro_generator").TensorCoreIntrinEmitter
+Warpgroups = _module("macro", "wgmma_macro_generator").TensorCoreIntrinEmitter
+with suppress(ModuleNotFoundError):  # of versions before 0.1.10
+    SparseWarpgroups = _module("macro", "wgmma_sp_macro_generator").WGSparseTensorCoreIntrinEmitter
 tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
 
 
@@ -28,6 +31,9 @@ def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
     return lambda i, j: [_value(each, {"_i": i, "_j": j, "_rep": copy}) for each in results]
 
 
+_OPERATIONS = {"Add": add, "Sub": sub, "Mul": mul, "FloorDiv": floordiv, "FloorMod": mod}
+
+
 def _value(expression, at):
     """An expression of sums, products and floor divisions, with numbers for its variables."""
     kind = type(expression).__name__
@@ -35,12 +41,7 @@ def _value(expression, at):
         return at[expression.name]
     if kind == "IntImm":
         return expression.value
-    a, b = _value(expression.a, at), _value(expression.b, at)
-    return (
-        {"Add": a + b, "Sub": a - b, "Mul": a * b}[kind]
-        if kind in ("Add", "Sub", "Mul")
-        else divmod(a, b)[kind == "FloorMod"]
-    )
+    return _OPERATIONS[kind](_value(expression.a, at), _value(expression.b, at))
 
 
 def products(name, axes):
