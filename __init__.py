@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from .db.render.picture import formats, grid
     from .db.render.picture.formats import Picture
     from .db.store import files
-    from .db.store.columns import Told, plain, table
+    from .db.store.columns import Told, plain, table, wrapped
     from .db.store.export import write_arrow, write_parquet
     from .ingest import importing
     from .ingest.document import Reading

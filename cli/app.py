@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, LanemapError, Rows, __version__, masked, plain, printable
+from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, wrapped
 from .. import open as open_lanemap
 from .. import table as table
 from .options import Format
@@ -42,10 +42,8 @@ def complain(words: str) -> int:
     """
     line = printable(f"lanemap: {masked(' '.join(words.split()))}")
     if sys.stderr.isatty():
-        import textwrap
-
         width = shutil.get_terminal_size().columns
-        line = textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        line = "\n".join(wrapped(line, width, "  "))
     sys.stderr.write(f"{line}\n")
     return BAD_INPUT
 

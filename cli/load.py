@@ -16,7 +16,7 @@ from .look import What, listed
 from .options import Format, argument, source_names
 
 if TYPE_CHECKING:
-    from .. import Imported, Reading
+    from .. import Reading
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
@@ -142,7 +142,7 @@ def import_(
         raise typer.Exit(DISAGREES)
 
 
-def _write_imported(found: Sequence[Imported], form: Format) -> None:
+def _write_imported(found: Sequence[importing.Imported], form: Format) -> None:
     """A line for each source, which is not part of the rows, then what was left out, and what is wrong in the rest.
 
     As a table it has one line for each reason, because a header has hundreds of atoms that share one.

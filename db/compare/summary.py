@@ -1,20 +1,16 @@
 """An instruction as a whole: its mnemonics, its operands, and what each source says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ..isa.forms import Form
 from ..isa.instructions import Key, choices, instruction, undecided
 from ..isa.listing import grouped, naturally
 from ..isa.names import Query
 from ..layout.fragment import Fragment
 from ..lookup import DEFAULT_SOURCE, densest, fragments
 from ..store.reader import Reader, Rows, Value
-
-if TYPE_CHECKING:
-    from ..isa.forms import Form
 
 
 class OperandSummary(NamedTuple):

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
-from textwrap import wrap
 from typing import NamedTuple
 
 from ..errors import printable
-from ..store.columns import table
+from ..store.columns import table, wrapped
 from ..store.reader import Rows
 
 
@@ -98,10 +97,7 @@ def _lines(blocks: Iterable[Block], everything: bool, indent: str = "") -> Itera
 
 def _wrapped(text: str, margin: str = "") -> list[str]:
     """Lines that end between words. A word that is longer than a line stays whole."""
-    text, after = clean(text), margin + "  "
-    return wrap(
-        text, _WIDTH, initial_indent=margin, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped(clean(text), _WIDTH, margin + "  ", margin)
 
 
 #: What Markdown and the HTML in it give a meaning to. An underscore has one only at the end of a word.

@@ -1,14 +1,13 @@
 """A fragment on the terminal: what is said of it, then its grids, coloured by lane where the terminal can."""
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from ..layout.fragment import Fragment
+from ..store.columns import wrapped
 from .facts import facts
 from .picture.formats import ink, shade
 from .picture.grid import Grid, View, by_element, by_lane
@@ -28,9 +27,8 @@ def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
     """The lines of a formula, no wider than a terminal: first without what puts its conditions below each other."""
     if width is None or max(map(len, formula)) <= width:
         return list(formula)
-    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     close = (re.sub(r"(?<=\S) {3,}", "  ", line) for line in formula)
-    return [part for line in close for part in textwrap.wrap(line, width, subsequent_indent=" " * 8, **options) or [""]]
+    return [part for line in close for part in wrapped(line, width, " " * 8) or [""]]
 
 
 def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, whole: bool = False) -> None:
@@ -51,7 +49,7 @@ def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, wh
 
 
 def _wrapped(line: str, width: int) -> str:
-    return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapped(line, width, " " * 10))
 
 
 def print_grids(grids: Sequence[Grid], console: Console) -> None:

@@ -71,9 +71,7 @@ def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
         if isinstance(part, str):
             label = re.match(r"[A-Za-z]+( \d+)?: *|  +", part)
             indent = " " * len(label[0] if label else "")
-            written += textwrap.wrap(
-                part, room or 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-            )
+            written += wrapped(part, room or 80, indent)
         else:
             written += ["", *table(part, room).splitlines(), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(written)).strip("\n")
@@ -143,4 +141,11 @@ def _paragraph(columns: Sequence[_Column], at: int, room: int) -> Iterator[str]:
 def _broken(text: str, width: int) -> list[str]:
     if len(text) <= width:
         return [text]
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return wrapped(text, width)
+
+
+def wrapped(text: str, width: int, indent: str = "", first: str = "") -> list[str]:
+    """Text in lines that end between words, all but the first after an indent. A longer word stays whole."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
