@@ -251,7 +251,7 @@ class Fragment:
             LanemapError: the source does not give them.
         """
         if not self.has_rows:
-            raise LanemapError(f"{self.source} has no rows for {self}: {self.status}")
+            raise LanemapError(f"{self.source or 'its source'} has no rows for {self}: {self.status}")
 
     @property
     def has_rows(self) -> bool:
