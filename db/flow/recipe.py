@@ -326,14 +326,14 @@ def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, i
 
     A part is what the move takes as one element. It may hold several elements, or be a part of one.
     """
-    width, bits = operand.slot_bits, move.slot_bits
+    width, bits, register = operand.slot_bits, move.slot_bits, operand.register_bits
     held: dict[tuple[int, int], tuple[int, int]] = {}
-    for each in operand.records():
-        line, place = _in_memory(each.row, each.col, major)
+    for lane, reg, slot, row, col, *_ in operand.tuples():
+        line, place = _in_memory(row, col, major)
         for bit in range(0, width, bits):
-            inside = each.reg * operand.register_bits + each.slot * width + bit
+            inside = reg * register + slot * width + bit
             first = line, place * width + bit - inside % bits
-            if held.setdefault((each.lane, inside // bits), first) != first:
+            if held.setdefault((lane, inside // bits), first) != first:
                 raise _ReasonError(
                     f"it moves {bits} bits as one, and the {bits // width} elements in them are not next to each other "
                     "in memory"
@@ -351,7 +351,10 @@ def _step(
     registers: dict[int, int] = {}
     for group in range(operand.threads // r.threads):
         for each in r.records():
-            line, bit = held[group * r.threads + each.lane, (reg + each.reg) * r.slots + each.slot]
+            place = group * r.threads + each.lane, (reg + each.reg) * r.slots + each.slot
+            if place not in held:
+                raise _ReasonError(f"it moves whole registers, and in some of {operand.role} a slot holds nothing")
+            line, bit = held[place]
             start = line, bit - each.col * r.slot_bits
             registers.setdefault(each.computation, reg + each.reg)
             known = starts.setdefault((group, each.computation, each.row), start)

@@ -241,6 +241,13 @@ def test_an_operand_that_is_not_like_any_is_loaded_if_it_can_be(known, database,
             assert right[lane, bit] == memory[line, at]
 
 
+@pytest.mark.parametrize("role", ["A", "D"])
+def test_an_operand_with_a_hole_has_no_recipe(known, database, role):
+    whole = database.fragment("m16n8k16", "f16", role)
+    with pytest.raises(lanemap.LanemapError, match=f"in some of {role} a slot holds nothing"):
+        recipe(known["stmatrix" if role == "D" else "ldmatrix"], replace(whole, elements=whole.elements[:-1]), "row")
+
+
 def test_windows_of_two_chunks_say_not_what_is_kept(known, database):
     operand = database.fragment("mma.sp m16n8k16 f16", role="A", source="h200-sm_90a")
     assert recipe(known["ldmatrix"], operand, "row")
