@@ -104,9 +104,10 @@ class Alike:
     ``also`` is what else it depends on.
     """
 
-    def __init__(self, fragment: Fragment, *also: str | None) -> None:
+    def __init__(self, fragment: Fragment, *also: object) -> None:
+        axes = instructions.instruction(fragment.instruction).axes[fragment.role]
         self.fragment = fragment
-        self.facts = _LAYOUT(fragment), instructions.instruction(fragment.instruction).axes[fragment.role], also
+        self.facts = _LAYOUT(fragment), axes, facts.part_of_slot(fragment), also
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Alike) and self.facts == other.facts

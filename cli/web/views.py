@@ -6,7 +6,7 @@ The parameters of a function are what the address of its page names.
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
@@ -244,7 +244,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "said": said_of(survey, survey.products[whole])[key],
         "notations": _notations(fragment) if rows else [],
         "recipes": _recipes(at.database, fragment) if rows else [],
-        "feeds": _feeds(survey, fragment) if rows and key.role == "D" else [],
+        "feeds": remembered(_feeds, survey, Alike(fragment)) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "picture": links.picture(key, source, "svg"),
@@ -288,9 +288,9 @@ def _notation(name: str, alike: Alike, identifier: str) -> tuple[str, str]:
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
     """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores a D there, for both majors."""
     movable = fragment.role in ("A", "B", "C", "D") and fragment.instruction != "movmatrix"
-    if not movable or len(fragment.records()) > _ELEMENTS:
+    if not movable or len(fragment.table) > _ELEMENTS:
         return []
-    alike = Alike(fragment, fragment.source)
+    alike = Alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
     return [remembered(_recipe, database, alike, major).replace(_NAME, str(fragment)) for major in recipe.MAJORS]
 
 
@@ -298,37 +298,37 @@ def _recipe(database: Database, alike: Alike, major: str) -> str:
     """The recipe in words, or why there is none."""
     move = "stmatrix" if alike.fragment.role == "D" else "ldmatrix"
     try:
-        moves = recipe.pairs(database.reader, OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE))
+        query = OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
+        moves = remembered(recipe.pairs, database.reader, query)
         text = str(recipe.recipe(moves, alike.fragment, major))
     except LanemapError as error:
         text = refusal(error)
     return text.replace(str(alike.fragment), _NAME)
 
 
-def _feeds(survey: surveys.Survey, fragment: Fragment) -> Iterator[tuple[list[Key], bool]]:
+def _feeds(survey: surveys.Survey, first: Alike) -> list[tuple[list[Key], bool]]:
     """The operands that tiles of a D make without a value moving to another lane, as it stands and transposed.
 
     Those of one layout are together.
     """
+    found = []
+    alike = remembered(_fed, survey, first.fragment.threads)
+    for keys, transposed in pairs(alike, (False, True)):
+        with suppress(LanemapError):
+            if not chain.chain(first.fragment, survey.shown(keys[0]), transposed=transposed).moves_values:
+                found.append((keys, transposed))
+    return found
+
+
+def _fed(survey: surveys.Survey, threads: int) -> list[list[Key]]:
+    """The operands A and B that so many threads hold, those of one layout together."""
 
     def can_be_fed(key: Key) -> bool:
         taken = survey.shown(key)
-        alike = taken.has_rows and taken.threads == fragment.threads and not taken.windowed
-        return alike and key.role in ("A", "B")
+        return taken.has_rows and taken.threads == threads and not taken.windowed and key.role in ("A", "B")
 
     keys = filter(can_be_fed, survey.fragments)
-    alike = listing.grouped(keys, lambda key: Alike(survey.shown(key), key.instruction))
-    for each, transposed in remembered(_fed, Alike(fragment), tuple(alike)):
-        yield alike[each], transposed
-
-
-def _fed(first: Alike, others: Sequence[Alike]) -> list[tuple[Alike, bool]]:
-    found = []
-    for each, transposed in pairs(others, (False, True)):
-        with suppress(LanemapError):
-            if not chain.chain(first.fragment, each.fragment, transposed=transposed).moves_values:
-                found.append((each, transposed))
-    return found
+    return [*listing.grouped(keys, lambda key: Alike(survey.shown(key), key.instruction)).values()]
 
 
 async def check(at: At) -> Facts:

@@ -16,9 +16,10 @@ from lanemap.cli.web import guide
 from lanemap.cli.web.app import create_app
 from lanemap.cli.web.links import aliases, find, operand_page
 from lanemap.cli.web.render import environment
-from lanemap.cli.web.views import _notations
+from lanemap.cli.web.views import _notations, _recipes
 from lanemap.db.compare.survey import Known, Product, forms_of, survey
 from lanemap.db.errors import LanemapError
+from lanemap.db.flow.recipe import MAJORS
 from lanemap.db.isa import forms
 from lanemap.db.isa.names import operand
 from lanemap.db.layout.fragment import Source
@@ -302,18 +303,27 @@ def test_equal_layouts_share_the_texts_of_notations_under_their_own_names(known)
     some = [known.shown(keys[0]) for keys in known.operands.values()]
     distinct = {(each.digest, each.role, each.instruction): each for each in some if each.has_rows}
     alike = [each for each in some if each.has_rows and each.shape in ("m16n8k16", "m16n8k8", "m64n8k16")]
-    for fragment in [*distinct.values()][::9] + alike[:20]:
+    wide_and_narrow = [each for each in some if each.has_rows and (each.shape, each.role) == ("m16n8k32", "A")]
+    assert len({each.occupied_bits for each in wide_and_narrow if each.slot_bits == 8}) > 2
+    for fragment in [*distinct.values()][::9] + alike[:20] + wide_and_narrow:
         for shown in _notations(fragment):
             if shown["text"]:
-                assert shown["text"] == express(shown["name"], fragment), (
-                    str(fragment),
-                    shown["entry"],
-                )
+                assert shown["text"] == express(shown["name"], fragment), (str(fragment), shown["name"])
             elif shown["reason"]:
                 with pytest.raises(LanemapError) as refused:
                     express(shown["name"], fragment)
                 assert shown["reason"] == str(refused.value)
     assert len(_notations(some[0])) == len(NOTATIONS)
+
+
+def test_a_page_has_the_recipe_of_its_own_operand(database, known):
+    """Also where another of the same layout fills its slots, or has a name of another length."""
+    alike = [each for each in known.operands if each[:2] == ("mma", "m16n8k32") and each.role == "B"]
+    assert {"s8", "e2m1", "e3m2"} <= {each.type for each in alike}
+    for each in alike:
+        shown = _recipes(database, known.shown(known.operands[each][0]))[MAJORS.index("col")]
+        name = f"mma {each.shape} {each.type} B"
+        assert shown == str(database.recipe("ldmatrix m8n8 b16", name, major="col")), name
 
 
 @pytest.mark.parametrize(
