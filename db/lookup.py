@@ -6,7 +6,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any, TypedDict, cast
 
@@ -227,11 +227,12 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
     """Fragments whose elements are read when somebody asks for them. The database need not be verified."""
     if any(record["seal"] != seal(record) for record in records):
         raise reader.damaged("what is said of a fragment")
-    return [_fragment(record, partial(_packed, reader, record["mapping_id"])) for record in records]
 
+    @cache
+    def read(mapping: int) -> bytes:
+        return reader.packed([mapping])[mapping]
 
-def _packed(reader: Reader, mapping: int) -> bytes:
-    return reader.packed([mapping])[mapping]
+    return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
 
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:

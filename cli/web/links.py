@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -110,14 +110,17 @@ def site_links(survey: surveys.Survey, here: Page, there: Collection[Page], same
     """
     folder = here.file.rpartition("/")[0] or "."
 
-    def to(file: str) -> str:
-        return quote(relpath(file, folder), safe="/,")
-
     def linked(each: Page) -> str | None:
         shown = same.get(each, each)
-        return to(shown.file) if shown in there else None
+        return _between(folder, shown.file) if shown in there else None
 
-    return Links(survey, linked, lambda name: to(f"static/{name}"), static=True)
+    return Links(survey, linked, lambda name: _between(folder, f"static/{name}"), static=True)
+
+
+@lru_cache(1 << 12)
+def _between(folder: str, file: str) -> str:
+    """The address of a file in a page of a folder."""
+    return quote(relpath(file, folder), safe="/,")
 
 
 def _file_name(part: str) -> str:

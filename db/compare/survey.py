@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from .. import lookup
@@ -76,10 +76,10 @@ class Survey:
     def products(self) -> Mapping[Product, Sequence[Key]]:
         """The operands of each product, A first."""
         found: dict[Product, dict[Key, None]] = {}
-        for form in _multiplying():
-            for role in form.types:
-                if (operand := operand_of(form.key(role))) in self.operands:
-                    found.setdefault(Product(form.name, form.shape, form.a), {})[operand] = None
+        for product, its in _forms().items():
+            named = (operand_of(form.key(role)) for form in its for role in form.types)
+            if operands := dict.fromkeys(each for each in named if each in self.operands):
+                found[product] = operands
         covered = {operand for operands in found.values() for operand in operands}
         for operand in self.operands.keys() - covered:
             found.setdefault(Product(*operand[:3]), {})[operand] = None
@@ -98,14 +98,15 @@ def operand_of(key: Key) -> Key:
     return key._replace(major=None, selector=None, qualifiers=None)
 
 
-def _multiplying() -> Sequence[forms.Form]:
-    return (*forms.FORMS, *forms.warpgroup(), *forms.wmma())
+@cache
+def _forms() -> Mapping[Product, Sequence[forms.Form]]:
+    every = *forms.FORMS, *forms.warpgroup(), *forms.wmma()
+    return grouped(every, lambda form: Product(form.name, form.shape, form.a))
 
 
 def forms_of(product: Product) -> list[forms.Form]:
     """The forms of a product, those of the most exact accumulator first."""
-    found = [form for form in _multiplying() if (form.name, form.shape, form.a) == tuple(product)]
-    return sorted(found, key=lambda form: form.d != "f32")
+    return sorted(_forms().get(product, ()), key=lambda form: form.d != "f32")
 
 
 def survey(reader: Reader) -> Survey:

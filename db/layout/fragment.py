@@ -41,7 +41,8 @@ class Element(NamedTuple):
     computation: int
 
 
-_PACKED = struct.Struct(f"<{len(Element._fields)}h")
+#: What ``Fragment.packed`` has, as the numbers of one element after the other.
+unpacked = struct.Struct(f"<{len(Element._fields)}h").iter_unpack
 _LARGEST = (1 << 15) - 1
 
 
@@ -276,10 +277,15 @@ class Fragment:
 
     def tuples(self) -> Iterable[tuple[int, ...]]:
         """The same as plain tuples, which are faster to make."""
+        return unpacked(self.packed)
+
+    @property
+    def packed(self) -> bytes:
+        """The elements as they are stored, alike for equal layouts; empty where the source does not give them."""
         stored = self.__dict__["_stored"]
         if stored is None:
-            return ()
-        return _PACKED.iter_unpack(stored.data if isinstance(stored, Packed) else stored.tobytes())
+            return b""
+        return stored.data if isinstance(stored, Packed) else stored.tobytes()
 
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from ...isa.listing import grouped
 from ...layout.fragment import Fragment
 from ..facts import axes, group
 from . import runs
-from .runs import Cells, Run, Spans, Table, turned
+from .runs import Cells, Held, Run, Spans, Table, turned
 
 #: More columns of labels than these are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
@@ -177,7 +177,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A table of a fragment on its way to a grid.
+    """A table of a fragment on its way to a grid: as it is ``held``, then with columns and rows joined.
 
     ``kinds`` are what its lines and columns are. Only columns of which ``within`` has the same number are joined, and
     so many ``units`` of them are one of a kind. ``rows`` and ``columns`` are those that each line and cell of the table
@@ -185,10 +185,11 @@ class _Sheet:
     """
 
     fragment: Fragment
-    table: Table
+    held: Held
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
+    table: Table = field(default_factory=list)
     rows: Spans = ()
     columns: Spans = ()
     notes: tuple[str, ...] = ()
@@ -206,20 +207,15 @@ def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
 
     A cell has ``lane:reg.slot``. What repeats is drawn in full if the view picks what would be left out.
     """
-    tables = [runs.matrices(each) for each in fragments]
+    tables = [runs.matrices(each.packed, *each.dimensions) for each in fragments]
     numbers = sorted(set().union(*tables))
     drawn = []
     for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True):
         together = []
         for each, mine in zip(fragments, tables, strict=True):
-            rows, cols = each.dimensions
-            outside = sum(
-                of == number and not (0 <= row < rows and col >= 0 and last < cols)
-                for _, _, _, row, col, last, of in each.tuples()
-            )
+            held, outside = mine.get(number) or (runs.no_elements(*each.dimensions), 0)
             note = f"{outside} element{'s' * (outside > 1)} outside the matrix cannot be drawn."
-            table = mine.get(number) or [[[] for _ in range(cols)] for _ in range(rows)]
-            together.append(_Sheet(each, table, notes=(note,) * bool(outside)))
+            together.append(_Sheet(each, held, notes=(note,) * bool(outside)))
         drawn.append([replace(grid, title=title) for grid in _grids(together, view)])
     return drawn
 
@@ -252,14 +248,14 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements = fragment.records()
-    lanes = max(fragment.threads, 1 + max((each.lane for each in elements), default=0))
-    table: Table = [[[] for _ in slots] for _ in range(lanes)]
-    for each in elements:
-        run = Run(each.lane, each.reg, (each.slot,) * 2, (each.row,) * 2, (each.col, each.col_last))
-        table[each.lane][each.reg * fragment.slots + each.slot].append(run)
+    elements = [*fragment.tuples()]
+    lanes = max(fragment.threads, 1 + max((lane for lane, *_ in elements), default=0))
+    held: Held = [[[] for _ in slots] for _ in range(lanes)]
+    for element in elements:
+        lane, reg, slot, *_ = element
+        held[lane][reg * fragment.slots + slot].append(element)
     folded = _large(fragment) and not view.whole
-    sheets = [_Sheet(fragment, table, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
+    sheets = [_Sheet(fragment, held, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
     of_lane, of_register = _computations(fragment)
     names = []
@@ -276,10 +272,10 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
     """In brackets, what each lane takes part in, or each register if that is what tells computations apart."""
-    elements = fragment.records()
-    numbers = sorted({each.computation for each in elements})
+    numbers = sorted({computation for *_, computation in fragment.tuples()})
     if len(numbers) == 1:
         return {}, {}
+    elements = fragment.records()
     titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
     of_lane = {(each.lane, each.computation) for each in elements}
     of_register = {(each.reg, each.computation) for each in elements}
@@ -303,23 +299,25 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     """The sheets with their first lines, or columns, where the others repeat them in other lanes or registers."""
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
-    tables = [turn(sheet.table) for sheet in sheets]
+    tables = [turn(sheet.held) for sheet in sheets]
     found = runs.repeat(tables, group(first.fragment))
     if found is None or found[0] % units:
         return sheets
     step, shifts = found
     words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
     return [
-        replace(sheet, table=turn(table[:step]), notes=(*sheet.notes, note))
+        replace(sheet, held=turn(table[:step]), notes=(*sheet.notes, note))
         for sheet, table, note in zip(sheets, tables, words, strict=True)
     ]
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
-    columns, tables = runs.join_columns([sheet.table for sheet in sheets], sheets[0].within)
-    if folded and len(columns) > _WIDE:
-        return _join_columns(_fold(sheets, 1), folded=False)
-    found = runs.repeat([turned(sheet.table) for sheet in sheets])
+    for lines in (1, None):  # mostly the first ones tell that there are too many columns
+        every = [runs.unjoined(sheet.held[:lines]) for sheet in sheets]
+        columns, tables = runs.join_columns(every, sheets[0].within)
+        if folded and len(columns) > _WIDE:
+            return _join_columns(_fold(sheets, 1), folded=False)
+    found = runs.repeat([turned(sheet.held) for sheet in sheets])
     step = found[0] if found else sheets[0].fragment.chunk
     return [
         replace(sheet, table=table, columns=columns, step=step) for sheet, table in zip(sheets, tables, strict=True)

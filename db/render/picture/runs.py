@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import sub
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ...layout.fragment import Fragment
+from ...layout.fragment import unpacked
+
+Item = TypeVar("Item")
 
 
 class Run(NamedTuple):
@@ -30,22 +34,41 @@ class Run(NamedTuple):
 Cells = list[Run]
 Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
+#: A table before anything is joined: elements as ``Fragment.tuples`` has them.
+Held = list[list[list[tuple[int, ...]]]]
 
 
 @lru_cache(16)
-def matrices(fragment: Fragment) -> dict[int, Table]:
-    """The matrix of each computation, with all elements that can stand for a cell in it. Nobody changes it."""
-    rows, cols = fragment.dimensions
-    held: dict[int, dict[tuple[int, int], Cells]] = {}
-    for lane, reg, slot, row, first, last, computation in fragment.tuples():
-        mine = held.setdefault(computation, {})
-        run = Run(lane, reg, (slot, slot), (row, row), (first, last))
-        for col in range(first, last + 1):
-            mine.setdefault((row, col), []).append(run)
-    return {
-        number: [[held[number].get((row, col), []) for col in range(cols)] for row in range(rows)]
-        for number in sorted(held)
-    }
+def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Held, int]]:
+    """The matrix of each computation, with all elements that can stand for a cell in it, and how many are outside.
+
+    Nobody changes it. Operands of one layout share it.
+    """
+    found: dict[int, Held] = defaultdict(lambda: no_elements(rows, cols))
+    outside = Counter[int]()
+    for element in unpacked(packed):
+        _, _, _, row, first, last, computation = element
+        table = found[computation]
+        if 0 <= row < rows and first >= 0 and last < cols:
+            for cell in table[row][first : last + 1]:
+                cell.append(element)
+        else:
+            outside[computation] += 1
+    return {number: (found[number], outside[number]) for number in sorted(found)}
+
+
+def no_elements(rows: int, cols: int) -> Held:
+    """A matrix of which no lane holds anything."""
+    return [[[] for _ in range(cols)] for _ in range(rows)]
+
+
+def unjoined(held: Held) -> Table:
+    """The table with each element as a run."""
+    return [[[_run(*element) for element in cell] for cell in line] for line in held]
+
+
+def _run(lane: int, reg: int, slot: int, row: int, first: int, last: int, _computation: int) -> Run:
+    return Run(lane, reg, (slot, slot), (row, row), (first, last))
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
@@ -77,7 +100,7 @@ def join_rows(tables: Sequence[Table]) -> tuple[Spans, list[Table]]:
     return spans, [turned(table) for table in joined]
 
 
-def turned(table: Table) -> Table:
+def turned(table: list[list[Item]]) -> list[list[Item]]:
     """The table with its columns as lines."""
     return [list(line) for line in zip(*table, strict=True)]
 
@@ -137,40 +160,40 @@ class Shift(NamedTuple):
     col: int
 
 
-def repeat(tables: Sequence[Table], lanes: int = 1) -> tuple[int, list[Shift]] | None:
+def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | None:
     """How many lines repeat in all tables, which have equally many, and the shift in each; None where nothing does.
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     lines = len(tables[0])
+    every = [[cell for line in table for cell in line] for table in tables]
+    counts = [[*map(len, cells)] for cells in every]
+    fields = [[*zip(*chain.from_iterable(cells), strict=True)][:6] for cells in every]
     for step in range(1, lines // 2 + 1):
         if lines % step:
             continue
-        shifts = [shift for table in tables if (shift := _shift(table, step))]
-        if len(shifts) == len(tables) and not any(shift.lane % lanes for shift in shifts):
-            return step, shifts
+        shifts = [_shift(*each, len(each[0]) * step // lines) for each in zip(counts, fields, strict=True)]
+        found = [shift for shift in shifts if shift]
+        if len(found) == len(tables) and not any(shift.lane % lanes for shift in found):
+            return step, found
     return None
 
 
-def _shift(table: Table, step: int) -> Shift | None:
-    """The one shift that takes every line to the line ``step`` below it."""
-    first = None
-    for line, below in zip(table, table[step:], strict=False):
-        for one, other in zip(line, below, strict=True):
-            if len(one) != len(other):
-                return None
-            for before, after in zip(one, other, strict=True):
-                shift = tuple(map(sub, _flat(after), _flat(before)))
-                if shift != (first or shift):
-                    return None
-                first = shift
-    if first is None or first[2::2] != first[3::2]:
+def _shift(counts: Sequence[int], fields: Sequence[Sequence[int]], cells: int) -> Shift | None:
+    """The one shift that takes every element to the one so many cells after it.
+
+    ``counts`` says how many elements each cell has, ``fields`` has lane, register, slot, row and columns of all.
+    """
+    if counts[cells:] != counts[:-cells]:
         return None
-    return Shift(first[0], first[1], *first[2::2])
-
-
-def _flat(run: Run) -> tuple[int, ...]:
-    return run.lane, run.reg, *run.slots, *run.rows, *run.cols
+    below = sum(counts[:cells])
+    shift: list[int] = []
+    for field in fields:
+        by = field[below] - field[0]
+        if not all(map(by.__eq__, map(sub, field[below:], field))):
+            return None
+        shift.append(by)
+    return Shift(*shift[:5]) if shift and shift[4] == shift[5] else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
