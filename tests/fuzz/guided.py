@@ -18,12 +18,12 @@ from lanemap import LanemapError
 
 from .readers import CORPUS, READERS, changed
 
-INSIDE = str(Path(lanemap.__file__).parent / "ingest")
+INSIDE = tuple(str(Path(lanemap.__file__).parent / name) for name in ("ingest", "capture"))
 SLOW = 10.0
 
 
 def reached(read, data, folder, lines):
-    """Read with a note of every line of ingest that runs: how many are new."""
+    """Read with a note of every line of the readers that runs: how many are new."""
     before = len(lines)
 
     def follow(frame, event, _):

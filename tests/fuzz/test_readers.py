@@ -4,26 +4,21 @@
 written to ``corpus``, where it stays as a test.
 """
 
-import io
 import os
 import time
 from hashlib import sha256
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lanemap
 from lanemap import LanemapError
-from lanemap.capture import recording
 from lanemap.db.layout.fragment import Source
-from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.store import store
-from lanemap.db.store.export import layout_table
 from lanemap.db.store.location import locate
 
-from .readers import CORPUS, READERS, changed
+from .readers import CORPUS, READERS, SOUND, changed
 
 LONG = "LANEMAP_LONG" in os.environ
 FILES = sorted(file for file in CORPUS.rglob("*.*") if file.is_file())
@@ -43,28 +38,6 @@ def place(printed, tmp_path_factory):
     file = tmp_path_factory.mktemp("fuzz") / "small.db"
     store.ship(locate(str(file)), lambda: [printed], "shipped")
     return file
-
-
-@pytest.fixture(scope="module")
-def sound(printed, place, tmp_path_factory):
-    """A sound input of each reader."""
-    file = tmp_path_factory.mktemp("sound") / "capture.parquet"
-    shipped = lanemap.shipped_capture("sm_90a")
-    few = [each for each in shipped.fragments if (each.shape, each.type) in {("m16n8k16", "bf16"), ("m8n8k4", "f16")}]
-    told = {**shipped.provenance, "instructions": shipped.provenance["instructions"][:4]}
-    recording.write(Source("card", "capture", "a card", few, told), file)
-    table = io.BytesIO()
-    with lanemap.open(place) as database:
-        rows = layout_table(database.reader, read_fragments(database.reader, Query()), "0")
-        pq.write_table(rows.drop_columns(["source"]), table)
-    return {
-        "header": (CORPUS / "header" / "sound.hpp").read_bytes(),
-        "capture": file.read_bytes(),
-        "table": table.getvalue(),
-        "page": (CORPUS / "page" / "sound.md").read_bytes(),
-        "mapping": (CORPUS / "mapping" / "sound.toml").read_bytes(),
-        "answers": (CORPUS / "answers" / "sound.json").read_bytes(),
-    }
 
 
 def survives(reader, data, place, folder):
@@ -100,16 +73,17 @@ def shipped_once(monkeypatch):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_sound_inputs_are_read(reader, sound, place, tmp_path):
-    assert all(each.fragments for each in READERS[reader](sound[reader], tmp_path))
+def test_sound_inputs_are_read(reader, place, tmp_path):
+    sound = SOUND[reader].read_bytes()
+    assert all(each.fragments for each in READERS[reader](sound, tmp_path))
     # A page is a document, and so is what the database holds: neither judges the other.
-    said = survives(reader, sound[reader], place, tmp_path)
+    said = survives(reader, sound, place, tmp_path)
     assert said is None or (reader == "page" and said.startswith("nothing to compare"))
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_any_change_is_read_or_refused_in_words(reader, sound, place, tmp_path):
-    seen = set()
+def test_any_change_is_read_or_refused_in_words(reader, place, tmp_path):
+    seen, sound = set(), SOUND[reader].read_bytes()
 
     @given(st.integers(0, 2**64))
     @settings(
@@ -120,7 +94,7 @@ def test_any_change_is_read_or_refused_in_words(reader, sound, place, tmp_path):
         phases=[Phase.generate],
     )
     def run(seed):
-        data = changed(reader, sound[reader], seed)
+        data = changed(reader, sound, seed)
         try:
             seen.add(survives(reader, data, place, tmp_path))
         except Exception:
