@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 
 from ... import Database, Key, LanemapError, Query, forms, instructions, listing, names, refusal, spelling
 from ... import survey as surveys
-from .work import remembered
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -148,7 +147,7 @@ def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Pa
     except LanemapError as error:
         words = refusal(error)
     asked = _WORDS.findall(text.lower())
-    every = remembered(_every, survey).items()
+    every = _every(survey).items()
     meant = {word: {*names.types_named(word)} for word in asked}
     like = [
         page
@@ -249,7 +248,7 @@ def suggested(asked: str, words: str) -> list[str]:
 
 def near(survey: surveys.Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
-    addresses = {page.address.lower(): page for page in remembered(_every, survey)}
+    addresses = {page.address.lower(): page for page in _every(survey)}
     return [addresses[each] for each in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 

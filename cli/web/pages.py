@@ -104,17 +104,17 @@ class _PageRoute(APIRoute):
             try:
                 return await handler(request)
             except LanemapError as error:
-                return _refused(request, 400, refusal(error))
+                return await _refused(request, 400, refusal(error))
             except RequestValidationError as error:
-                return _refused(request, 400, ": ".join(invalid(error)))
+                return await _refused(request, 400, ": ".join(invalid(error)))
             except HTTPException as error:
-                return _refused(request, error.status_code, error.detail)
+                return await _refused(request, error.status_code, error.detail)
 
         return handled
 
 
-def _refused(request: Request, status: int, words: str) -> Response:
-    survey, path, query = request.app.state.lanemap.survey(), request.url.path, request.url.query
+async def _refused(request: Request, status: int, words: str) -> Response:
+    survey, path, query = await request.app.state.lanemap.survey(), request.url.path, request.url.query
     if status == 404 and (there := meant(survey, path)) and there.address.partition("?")[0] != path:
         address = there.address + ("&" if there.parameters else "?") * bool(query) + query
         return RedirectResponse(address, 307, headers={"Cache-Control": "no-store"})

@@ -1,6 +1,6 @@
 """What routes work with: the open database as it is now, and processes of their own for what takes long.
 
-What was read of the database or made of it is in a cache of limited size. What takes long, or reads what somebody sent,
+What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody sent,
 are methods of ``Database``, answered in bytes. A few work at a time and the others wait. A process is killed when the
 request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no request
 can hold up the others, whatever it asks for.
@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
@@ -285,20 +287,33 @@ def _passed(answer: str | bytes) -> bytes:
 #: Where a GET request keeps the digest of what the database held when it came.
 DIGEST = "lanemap.digest"
 
+#: How many characters are remembered, with so many more for each thing, and how many operands.
+_CHARACTERS, _MORE, _OPERANDS = 32 << 20, 1000, 256
 
-@lru_cache(2048)
-def _cached(*_key: object) -> list[Any]:
-    """A place for what is made of a key, empty until it is made."""
-    return []
+_made: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+_making = threading.Lock()
 
 
 def remembered(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives for these arguments, which decide it whatever the time; the ones used last are kept."""
-    place = _cached(function, *args, *kwargs.items())
-    if not place:
-        place.append(function(*args, **kwargs))
-    found: T = place[0]
-    return found
+    """What a function gives for these arguments, which decide it whatever the time; what was used last is kept."""
+    key = function, args, *kwargs.items()
+    with _making:
+        if key in _made:
+            _made.move_to_end(key)
+            found: T = _made[key][0]
+            return found
+    made = function(*args, **kwargs)
+    with _making:
+        _made[key] = made, len(repr(made)) + _MORE
+        while sum(size for _, size in _made.values()) > _CHARACTERS:
+            _made.popitem(last=False)
+    return made
+
+
+@lru_cache(_OPERANDS)
+def _place(*_key: object) -> list[Sequence[Fragment]]:
+    """A place for the fragments of an operand, empty until they are read."""
+    return []
 
 
 class State:
@@ -306,6 +321,13 @@ class State:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._digest: tuple[object, bytes] | None = None
+        self._survey: tuple[object, Survey] | None = None
+        self._surveying = asyncio.Lock()
+
+    async def _changes(self) -> object:
+        reader = self.database.reader
+        return reader.changes() if reader.location.file else await run_sync(reader.changes)
 
     async def digest(self) -> bytes:
         """What the database holds.
@@ -313,22 +335,23 @@ class State:
         Raises:
             LanemapError: it cannot be read.
         """
-        reader = self.database.reader
-        changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
+        changes = await self._changes()
         # Of a state that is newer than these changes the digest is made again for the next one who asks.
-        place = _cached(self, changes)
-        if not place:
-            place.append(await run_sync(lookup.digest, reader))
-        found: bytes = place[0]
-        return found
+        if self._digest is None or self._digest[0] != changes:
+            self._digest = changes, await run_sync(lookup.digest, self.database.reader)
+        return self._digest[1]
 
-    def survey(self) -> Survey:
-        """What is known of every operand.
+    async def survey(self) -> Survey:
+        """What is known of every operand. It takes seconds to make: who comes meanwhile waits for the same one.
 
         Raises:
             LanemapError: the database cannot be read.
         """
-        return remembered(_survey, self, self.database.reader.changes())
+        async with self._surveying:
+            changes = await self._changes()
+            if self._survey is None or self._survey[0] != changes:
+                self._survey = changes, await run_sync(self.database.survey)
+            return self._survey[1]
 
     async def operand(self, request: Request, query: Query) -> Sequence[Fragment]:
         """The fragments with elements of one operand, as the database was when a request came or later.
@@ -336,11 +359,10 @@ class State:
         Raises:
             LanemapError: there is none.
         """
-        place = _cached(self, request.scope.get(DIGEST), query)
+        place = _place(self, request.scope.get(DIGEST), query)
         if not place:
             place.append(await run_sync(self._operand, query))
-        found: Sequence[Fragment] = place[0]
-        return found
+        return place[0]
 
     def _operand(self, query: Query) -> Sequence[Fragment]:
         with self.database.reader.snapshot():
@@ -348,10 +370,6 @@ class State:
             for each in found:
                 each.tuples()  # reads them
             return found
-
-
-def _survey(state: State, _changes: object) -> Survey:
-    return state.database.survey()
 
 
 async def _state(request: Request) -> State:
@@ -363,8 +381,8 @@ async def _database(state: Current) -> Database:
     return state.database
 
 
-def _surveyed(state: Current) -> Survey:
-    return state.survey()
+async def _surveyed(state: Current) -> Survey:
+    return await state.survey()
 
 
 #: Parameters of routes.

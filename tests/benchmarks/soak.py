@@ -3,12 +3,15 @@
 python tests/benchmarks/soak.py [SECONDS]
 
 One server has a database of SQLite, two share one of PostgreSQL, if pgserver is installed. At the end every source that
-a database answered for is there, whole, and every one that was removed is not; memory and open files of the servers are
-printed by quarters of the time. Exits 1 where something is lost, torn, or answered wrong. Default: 60 seconds.
+a database answered for is there, whole, and every one that was removed is not. Servers are started again in the first
+third of the time, so that what they take later is that of a process that goes on; memory and open files of the servers
+and of their largest workers are printed for five moments, of half an hour those after 1, 5, 10, 20 and 30 minutes.
+Exits 1 where something is lost, torn, or answered wrong. Default: 60 seconds.
 """
 
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -38,6 +41,10 @@ PAGES = (
     "/mma/m16n8k16/f16",
     "/api/sql?query=SELECT COUNT(*) AS n FROM source",
 )
+#: How many sources a database has, more or less, besides those that ship.
+SOURCES = 8
+#: When memory is printed, in parts of the time.
+MOMENTS = (1 / 30, 1 / 6, 1 / 3, 2 / 3, 1)
 
 
 class Server:
@@ -67,10 +74,17 @@ class Server:
         file = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(each) for each in file.read_text().split()]
 
-    def use(self) -> tuple[int, int]:
-        """Bytes in memory and open files of the server itself: its workers are as large as what they are asked for."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE"), len([*Path(f"/proc/{self.process.pid}/fd").iterdir()])
+    def use(self) -> tuple[int, int, int]:
+        """Megabytes in memory and open files of the server itself, and megabytes of its largest worker."""
+        workers = [0]
+        for each in self.workers():
+            with suppress(OSError):  # it has just ended
+                workers.append(_megabytes(each))
+        return _megabytes(self.process.pid), len([*Path(f"/proc/{self.process.pid}/fd").iterdir()]), max(workers)
+
+
+def _megabytes(process: int) -> int:
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 class Soak:
@@ -84,7 +98,9 @@ class Soak:
         self.wrong: list[str] = []
         self.there: defaultdict[str, set[str]] = defaultdict(set)
         self.gone: defaultdict[str, set[str]] = defaultdict(set)
-        self.used: list[tuple[float, Server, int, int]] = []
+        self.used: list[tuple[float, Server, tuple[int, int, int]]] = []
+        home = httpx.get(servers[0].address, timeout=60, follow_redirects=True).text
+        self.pages = (*PAGES, *re.findall(r'href="(/[^"]+/[^"]+)"', home))
         with lanemap.open(servers[0].database) as database:
             captured = database.source("h200-sm_90a")
             some = [replace(each, elements=each.elements) for each in captured.fragments if each.type == "b1"]
@@ -103,7 +119,7 @@ class Soak:
                 self.wrong.append(f"{work.__name__}: {error!r}")  # type: ignore[attr-defined]
 
     def read(self, chance: random.Random) -> None:
-        path = chance.choice((FIND, *PAGES))
+        path = chance.choice((FIND, chance.choice(PAGES), chance.choice(self.pages)))
         answer = httpx.get(chance.choice(self.servers).address + path, timeout=60, follow_redirects=True)
         self.answers[f"read: {answer.status_code}"] += 1
         if answer.status_code == 200 and path == FIND and answer.json()[0]["lane"] != 5:
@@ -135,10 +151,10 @@ class Soak:
             self.there[place].add(name)
             self.answers["import"] += 1
             time.sleep(chance.random())
-            if chance.random() < 0.8:
-                self.there[place].discard(name)
-                database.remove(name)
-                self.gone[place].add(name)
+            for each in chance.sample(sorted(self.there[place]), k=max(0, len(self.there[place]) - SOURCES)):
+                self.there[place].discard(each)
+                database.remove(each)
+                self.gone[place].add(each)
                 self.answers["removal"] += 1
 
     def kill(self, chance: random.Random) -> None:
@@ -148,7 +164,7 @@ class Soak:
             for worker in chance.sample(server.workers(), k=min(1, len(server.workers()))):
                 os.kill(worker, signal.SIGKILL)
                 self.answers["killed worker"] += 1
-        elif time.monotonic() - server.began > self.seconds / 8:
+        elif server.began < time.monotonic() - self.seconds / 20 < self.ends - self.seconds * 2 / 3:
             by = chance.choice((signal.SIGTERM, signal.SIGKILL))
             server.end(by)
             server.start()
@@ -156,11 +172,11 @@ class Soak:
 
     def look(self, _: random.Random) -> None:
         for server in self.servers:
-            self.used.append((time.monotonic(), server, *server.use()))
+            self.used.append((time.monotonic() - self.ends + self.seconds, server, server.use()))
         time.sleep(0.5)
 
     def run(self) -> None:
-        works = [self.read] * 4 + [self.upload] * 2 + [self.load] * 2 + [self.kill, self.look]
+        works = [self.read] * 3 + [self.upload, self.load] + [self.kill, self.look]
         threads = [threading.Thread(target=self.forever, args=each) for each in zip(works, range(99), strict=False)]
         for each in threads:
             each.start()
@@ -181,18 +197,13 @@ class Soak:
 
     def say(self) -> None:
         print(", ".join(f"{name} {count}" for name, count in sorted(self.answers.items())))
-        first = min(each[0] for each in self.used)
         for number, server in enumerate(self.servers):
-            quarters = defaultdict(list)
-            for at, its, size, files in self.used:
-                if its is server:
-                    quarters[min(3, int((at - first) / self.seconds * 4))].append((size >> 20, files))
-            said = [
-                f"{statistics.median(sizes):.0f} MB {statistics.median(files):.0f} files"
-                for _, its in sorted(quarters.items())
-                for sizes, files in [zip(*its, strict=True)]
-            ]
-            print(f"server {number} ({server.database.partition(':')[0].rpartition('/')[2]}): {', '.join(said)}")
+            kind = server.database.partition(":")[0].rpartition("/")[2]
+            print(f"server {number} ({kind}): MB, open files, MB of its largest worker")
+            for part in MOMENTS:
+                near = [use for at, its, use in self.used if its is server and abs(at / self.seconds - part) < 1 / 60]
+                said = ", ".join(f"{statistics.median(each):.0f}" for each in zip(*near, strict=True))
+                print(f"  after {part * self.seconds:.0f} s: {said}")
             server.errors.seek(0)
             if "Traceback" in (errors := server.errors.read()):
                 self.wrong.append(f"server {number} has a traceback: {errors[errors.index('Traceback') :][:6000]}")

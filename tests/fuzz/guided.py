@@ -54,7 +54,7 @@ def main(reader, seconds):
             data = changed(reader, chance.choice(pool), chance.getrandbits(64))
             tried, began = tried + 1, time.process_time()
             try:
-                if reached(READERS[reader], data, Path(folder), lines):
+                if reached(READERS[reader], data, Path(folder), lines) and data:
                     pool.append(data)
                 assert time.process_time() - began < SLOW, "it takes too long"
             except Exception as error:

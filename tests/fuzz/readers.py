@@ -298,4 +298,8 @@ CHANGES = dict.fromkeys(READERS, changed_text) | {
 
 
 def changed(reader, data, seed):
-    return CHANGES[reader](data, random.Random(seed))
+    chance = random.Random(seed)
+    try:
+        return CHANGES[reader](data, chance)
+    except (pa.ArrowException, LookupError, ValueError, OSError):  # it was damaged so much before that it is no table
+        return changed_bytes(data, chance)
