@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .db.flow.recipe import Recipe, Recipes
     from .db.isa import forms, spelling
     from .db.isa.forms import Form
+    from .db.processes import Processes
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
     from .db.render.notation.table import RefusedError, identifier
@@ -764,7 +765,7 @@ def _query(operand: Query | str) -> Query:
 
 
 #: Most processes that measure beside one, and how many instructions are too few for them.
-_HELPERS, _FEW = 5, 100
+_PROCESSES, _FEW = 5, 100
 
 
 def measure(
@@ -775,17 +776,17 @@ def measure(
     device: int = 0,
     name: str | None = None,
     progress: Callable[[Outcome], object] | None = None,
-    helpers: int | None = None,
+    processes: int | None = None,
 ) -> Source:
     """Measure layouts on a GPU of this machine: a source whose provenance says what became of each instruction.
 
     ``instruction`` is a name or a pattern of whole mnemonics such as ``*.b1.*``, ``type`` that of A, one or several; by
     default all are measured. The source is called after the GPU of the number ``device``, unless it gets a ``name``.
-    ``progress`` is called with the result of each instruction. ``helpers`` are the processes that measure beside
+    ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
     this one on the same GPU; by default one for each core but one, five at most, and none for a few instructions.
     """
     from .capture.cuda import Gpu
-    from .capture.run import capture, helping
+    from .capture.run import capture, measuring
     from .ingest.catalogue import document
 
     if name is not None:
@@ -794,9 +795,9 @@ def measure(
     started = time.perf_counter()
     # The documented fragments name rows and columns, which no product can tell.
     anchor = {each.key: each for each in document(DEFAULT_SOURCE).fragments}
-    if helpers is None:
-        helpers = min(_HELPERS, (os.cpu_count() or 1) - 1) if len(forms) >= _FEW else 0
-    with helping(lambda: Gpu(device), anchor, forms, helpers) as beside, Gpu(device) as gpu:
+    if processes is None:
+        processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(forms) >= _FEW else 0
+    with measuring(lambda: Gpu(device), anchor, forms, processes) as beside, Gpu(device) as gpu:
         source = capture(gpu, anchor, forms, progress, name, __version__, beside)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)

@@ -15,9 +15,9 @@ from ..db.isa.forms import Form, every
 from ..db.isa.instructions import WARPGROUP, Key
 from ..db.isa.listing import grouped
 from ..db.layout.fragment import Fragment, Source, merge
+from ..db.processes import Processes
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
-from .helpers import Helpers
 from .kernels import kernels, module_text, ptx_version
 from .product import label, measure
 from .verify import AGREES, Verification, verify
@@ -57,12 +57,12 @@ def capture(
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
-    helpers: Helpers[Module] | None = None,
+    processes: Processes[Module] | None = None,
 ) -> Source:
     """Measures forms on a device, and gives all captured fragments as a source.
 
     ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
-    ``progress`` is called with each outcome. ``helpers`` measure a part of these forms; what they do not finish is
+    ``progress`` is called with each outcome. ``processes`` measure a part of these forms; what they do not finish is
     measured here. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler,
     in all processes), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
     operand of which two forms gave different measurements. The ``ptx_version`` of the device is the latest that a
@@ -79,9 +79,9 @@ def capture(
             if progress is not None:
                 progress(outcome)
 
-    for at in helpers.left() if helpers else range(len(together)):
+    for at in processes.left() if processes else range(len(together)):
         finish(at, _measure_module(device, documented, together[at]))
-    for at, found in helpers.finished() if helpers else ():
+    for at, found in processes.finished() if processes else ():
         finish(at, found)
     for at in set(range(len(together))) - set(done):
         finish(at, _measure_module(device, documented, together[at]))
@@ -124,12 +124,12 @@ def _modules(forms: Iterable[Form]) -> list[list[Form]]:
     return list(grouped(forms, alike).values())
 
 
-def helping(
+def measuring(
     open_device: Callable[[], AbstractContextManager[Device]],
     documented: Mapping[Key, Fragment],
     forms: Iterable[Form],
     count: int,
-) -> Helpers[Module]:
+) -> Processes[Module]:
     """So many processes that measure forms, each with a context in which the driver compiles at the same time.
 
     This process must not have opened a device before.
@@ -141,7 +141,7 @@ def helping(
         with open_device() as device:
             yield lambda at: _measure_module(device, documented, together[at])
 
-    return Helpers(begin, len(together), count)
+    return Processes(begin, len(together), count)
 
 
 def _measure_module(device: Device, documented: Mapping[Key, Fragment], forms: Sequence[Form]) -> Module:

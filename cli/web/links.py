@@ -278,6 +278,7 @@ def _products(survey: surveys.Survey, query: Query, keys: set[Key]) -> Iterator[
             yield product
 
 
+@lru_cache(1)
 def _every(survey: surveys.Survey) -> dict[Page, str]:
     """Every page of an instruction or operand, with its name in small letters; instructions come first."""
     found = {product_page(product): str(product).lower() for product in survey.products}

@@ -4,22 +4,22 @@ import asyncio
 import gc
 import inspect
 import json
+import os
 import shutil
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from multiprocessing import get_context
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Location, files, lookup
+from ... import Database, Fragment, LanemapError, Location, Processes, files, lookup
 from ... import survey as surveys
 from .guide import guide
 from .links import Page, aliases, facets_of, operand_page, page, product_page, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
-from .work import isolate
 
 #: How many pages a process writes at a time. Pages that follow each other share much of the work.
 _PART = 40
@@ -45,15 +45,22 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         pages = _Pages(database)
         (made / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count = len(pages.every)
-        parts = [range(first, min(first + _PART, count)) for first in range(0, count, _PART)]
-        progress(0, count)
-        isolate()
-        with ProcessPoolExecutor(
-            mp_context=get_context("spawn"), initializer=_begin, initargs=(database.location, pages.digest, made)
-        ) as pool:
-            for part in pool.map(_write, parts):
-                progress(part.stop, count)
+        begin = partial(_writing, database.location, pages.digest, made)
+        for done in accumulate(_written(begin, len(range(0, count, _PART))), initial=0):
+            progress(done, count)
     return count
+
+
+def _written(begin: Callable[[], AbstractContextManager[Callable[[int], int]]], parts: int) -> Iterator[int]:
+    """Write all parts in several processes, and here what those do not: yields how many pages each has."""
+    left = {*range(parts)}
+    with Processes(begin, parts, os.cpu_count() or 1) as processes:
+        for part, count in processes.finished():
+            left.remove(part)
+            yield count
+    if left:
+        with begin() as write_part:
+            yield from map(write_part, sorted(left))
 
 
 class _Pages:
@@ -80,31 +87,32 @@ class _Pages:
         return function(self.database, *args)
 
 
-def _begin(location: Location, digest: bytes, folder: Path) -> None:
-    """In a process that writes pages: open the database."""
-    gc.disable()  # looking through all that is kept would take half of the time
-    _work[:] = _Pages(Database(location)), digest, folder
-
-
-_work: list[Any] = []
-
-
-def _write(part: range) -> range:
-    """Write some of the pages.
+@contextmanager
+def _writing(location: Location, digest: bytes, folder: Path) -> Iterator[Callable[[int], int]]:
+    """Open the database to write pages: gives a function that writes a part of them, and says how many those are.
 
     Raises:
         LanemapError: the database is not what it was when the pages were counted.
     """
-    pages, digest, folder = _work
+    pages = _Pages(Database(location))
     if pages.digest != digest:
         raise LanemapError("the database was changed meanwhile: run lanemap site again")
-    for each, template, facts in pages.every[part.start : part.stop]:
-        links = site_links(pages.known, each, pages.there, pages.same)
-        said = facts(Context(pages.known, pages.database, links, pages.work))
-        target = folder / each.file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
-    return part
+
+    def write_part(part: int) -> int:
+        every = pages.every[part * _PART : (part + 1) * _PART]
+        for each, template, facts in every:
+            links = site_links(pages.known, each, pages.there, pages.same)
+            said: Any = facts(Context(pages.known, pages.database, links, pages.work))
+            target = folder / each.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
+        return len(every)
+
+    gc.disable()  # looking through all that is kept would take half of the time
+    try:
+        yield write_part
+    finally:
+        gc.enable()
 
 
 def _same(known: surveys.Survey) -> dict[Page, Page]:

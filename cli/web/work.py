@@ -1,9 +1,9 @@
 """What routes work with: the open database as it is now, and processes of their own for what takes long.
 
-What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody sent,
-are methods of ``Database``, answered in bytes. A few work at a time and the others wait. A process is killed when the
-request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no request
-can hold up the others, whatever it asks for.
+What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody
+sent, are methods of ``Database``, answered in bytes. A few work at a time and the others wait. A process is killed when
+the request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no
+request can hold up the others, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -50,11 +50,6 @@ _TOO_LARGE = "this needs more memory than a request may have: ask for less"
 _ENDED = "the process that worked on this ended before it had an answer: ask again, or ask for less"
 
 
-def isolate() -> None:
-    """Have Python start processes without the current folder on their path: a ``copy.py`` there is not Python's."""
-    os.environ["PYTHONSAFEPATH"] = "1"
-
-
 class Workers:
     """Processes that work on a database for requests, and places for files: shared by all, and some for nobody alone.
 
@@ -64,7 +59,7 @@ class Workers:
 
     def __init__(self, location: Location, without_sql: str | None = None) -> None:
         """Start none yet. ``without_sql``: why no query is run for anybody."""
-        isolate()
+        os.environ["PYTHONSAFEPATH"] = "1"  # no process starts with a copy.py of the current folder for Python's
         self.without_sql = without_sql
         self.location = location
         count = max(2, os.cpu_count() or 2)

@@ -1,6 +1,6 @@
 """Seconds of a capture of everything on the card of this machine, with an empty and with a filled cache of the driver.
 
-Prints for several numbers of helpers, with all threads of BLAS and with one, and for the command: the seconds of the
+Prints for several numbers of processes, with all threads of BLAS and with one, and for the command: the seconds of the
 whole process from an empty cache, and of two after it; then what the last one says of itself.
 
 python tests/benchmarks/capture.py [HELPERS ...]
@@ -15,7 +15,7 @@ from pathlib import Path
 
 MEASURE = """
 import sys, lanemap
-source = lanemap.measure(helpers=int(sys.argv[1]))
+source = lanemap.measure(processes=int(sys.argv[1]))
 told = [each["status"] for each in source.provenance["instructions"]]
 seconds = (f"{name} {source.provenance[name]:.2f}" for name in ("seconds", "load_seconds", "gpu_seconds"))
 print(told.count("captured"), "captured,", told.count("failed"), "failed,", *seconds)
@@ -31,7 +31,7 @@ def seconds(cache: Path, threads: str, *command: str) -> tuple[float, str]:
     return time.perf_counter() - started, " ".join(done.stdout.split())
 
 
-print(f"{os.cpu_count()} cores\nhelpers BLAS  empty filled  again")
+print(f"{os.cpu_count()} cores\nprocesses BLAS  empty filled  again")
 for number in [*(sys.argv[1:] or ("0", "3", "7", "11", "15")), "command"]:
     for threads in ("", "1"):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,11 @@
 """The site: pages as files, which need no server."""
 
-import gc
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -53,12 +57,26 @@ def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
 
 
 def test_a_site_is_of_one_state_of_the_database(file, tmp_path):
-    with lanemap.open(str(file)) as database:
-        pages._begin(database.location, b"of another state", tmp_path)
-        with pytest.raises(LanemapError, match="changed meanwhile: run lanemap site again"):
-            pages._write(range(1))
-    pages._work.clear()
-    gc.enable()
+    words = "changed meanwhile: run lanemap site again"
+    with lanemap.open(str(file)) as database, pytest.raises(LanemapError, match=words):
+        pages._writing(database.location, b"of another state", tmp_path).__enter__()
+
+
+@pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_whole_group_ends_it_quietly(small, tmp_path, ending, code):
+    """As Ctrl-C and the end of a service send it: to the processes that write pages, too."""
+    command = [sys.executable, "-m", "lanemap", "site", "--db", small, "public"]
+    pipes = {"stderr": subprocess.PIPE, "start_new_session": True, "cwd": tmp_path, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not children.read_text():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.killpg(process.pid, ending)
+        said = process.communicate(timeout=60)[1]
+    assert [line for line in said.splitlines() if "was built from other shipped sources" not in line] == []
+    assert process.returncode == code
+    assert not [*tmp_path.iterdir()]
 
 
 def test_names_of_files_are_unlike_and_stay_in_the_folder():

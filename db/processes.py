@@ -1,13 +1,15 @@
-"""Processes that work on a list of tasks beside this one, each with a device of its own.
+"""Processes that work on a list of tasks beside this one, each with what it opens for itself.
 
 They are forked, because a process that is started anew would run the user's program again and take a second for it. A
-driver does not survive a fork: this process must not have begun to use it.
+driver does not survive a fork, nor does a connection: this process must not have begun to use the one, and those who
+are forked do not use the other.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from multiprocessing import get_all_start_methods, get_context
@@ -16,38 +18,46 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from ..db.errors import LanemapError
+from .errors import LanemapError
 
 Result = TypeVar("Result")
 Work = Callable[[int], Result]
 
 
-class Helpers(Generic[Result]):
-    """So many processes, none where there is no fork. Leaving the ``with`` statement ends those that are still there.
+class Processes(Generic[Result]):
+    """So many processes, none where there is no fork, and fewer where the system has no room for more.
 
-    Whoever is free takes the next of ``tasks`` numbers from 0, this process with ``left``. A helper opens its device
-    with ``begin``, which gives the function that does a task.
+    Whoever is free takes the next of ``tasks`` numbers from 0, this process with ``left``. A process opens what it
+    needs with ``begin``, which gives the function that does a task. Leaving the ``with`` statement ends those that are
+    still there. A signal to the whole group, as of Ctrl-C, is for this process to say something of.
     """
 
     def __init__(self, begin: Callable[[], AbstractContextManager[Work[Result]]], tasks: int, count: int) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
-        # Reading a byte takes a task, which nobody can do twice, and which a process that dies cannot block.
+        # Reading a number takes a task, which nobody can do twice, and which a process that dies cannot block.
         self._tasks, numbers = os.pipe()
-        os.write(numbers, bytes(range(tasks)))
+        os.write(numbers, array("I", range(tasks)))
         os.close(numbers)
         self._processes, threads = [], []
         for _ in range(count if "fork" in get_all_start_methods() else 0):
             context = get_context("fork")
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=self._help, args=(begin, sender), daemon=True)
-            process.start()
-            sender.close()
+            process = context.Process(target=self._work, args=(begin, sender), daemon=True)
+            # Until the process knows what to do with them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+            try:
+                process.start()
+            except OSError:
+                break
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                sender.close()
             self._processes.append(process)
             threads.append(Thread(target=self._receive, args=(receiver,), daemon=True))
         for thread in threads:  # not before: a fork takes no threads with it
             thread.start()
 
-    def __enter__(self) -> Helpers[Result]:
+    def __enter__(self) -> Processes[Result]:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -58,14 +68,14 @@ class Helpers(Generic[Result]):
 
     def left(self) -> Iterator[int]:
         """The tasks that nobody has taken yet; each is taken as it comes."""
-        while number := os.read(self._tasks, 1):
-            yield number[0]
+        while number := os.read(self._tasks, array("I").itemsize):
+            yield from array("I", number)
 
     def finished(self) -> Iterator[tuple[int, Result]]:
-        """The tasks that helpers have done, with their results, as they come.
+        """The tasks that processes have done, with their results, as they come.
 
-        A task that is not among them was taken by a helper that could not do it. Raises what a helper raised, but for
-        a LanemapError.
+        A task that is not among them was taken by a process that could not do it. Raises what a process raised, but
+        for a LanemapError.
         """
         for _ in self._processes:
             for found in iter(self._results.get, None):
@@ -73,8 +83,10 @@ class Helpers(Generic[Result]):
                     raise found
                 yield found
 
-    def _help(self, begin: Callable[[], AbstractContextManager[Work[Result]]], sender: Connection) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt ends the one who is helped
+    def _work(self, begin: Callable[[], AbstractContextManager[Work[Result]]], sender: Connection) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
         try:
             with begin() as work:
                 for task in self.left():
@@ -90,3 +102,6 @@ class Helpers(Generic[Result]):
             while True:
                 self._results.put(receiver.recv())
         self._results.put(None)
+
+
+_OURS = {signal.SIGINT, signal.SIGTERM}

@@ -2,15 +2,17 @@
 
 import multiprocessing
 import os
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 
 import lanemap
-from lanemap.capture import cuda, helpers, run
+from lanemap.capture import cuda, run
 from lanemap.capture.device import NotLoaded, Output
-from lanemap.capture.run import capture, helping
+from lanemap.capture.run import capture, measuring
 from lanemap.capture.verify import SimulatedGroup
+from lanemap.db import processes
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves
 
@@ -56,18 +58,18 @@ def measured(source):
 
 
 def both(documented, card, open_device, *, awaited=True):
-    """What is measured alone and with helpers, and how often progress was told."""
+    """What is measured alone and in several processes, and how often progress was told."""
     alone, told = capture(card, documented, SOME), []
     card.ran.clear()
     card.awaited = awaited
-    with helping(open_device, documented, SOME, 2) as beside:
-        together = capture(card, documented, SOME, told.append, helpers=beside)
+    with measuring(open_device, documented, SOME, 2) as beside:
+        together = capture(card, documented, SOME, told.append, processes=beside)
     assert not multiprocessing.active_children()
     assert sorted(each.instruction for each in told) == sorted(map(str, SOME))
     return alone, together
 
 
-def test_helpers_measure_a_part_and_nothing_is_different(documented, table):
+def test_processes_measure_a_part_and_nothing_is_different(documented, table):
     card = Card(table)
     alone, together = both(documented, card, lambda: nullcontext(card))
     assert measured(together) == measured(alone)
@@ -76,7 +78,7 @@ def test_helpers_measure_a_part_and_nothing_is_different(documented, table):
     assert set(card.ran) < set(map(str, SOME))
 
 
-def test_what_no_helper_can_measure_is_measured_here(documented, table):
+def test_what_no_process_can_measure_is_measured_here(documented, table):
     """As where the driver gives a card to one process alone."""
     card = Card(table)
 
@@ -88,14 +90,14 @@ def test_what_no_helper_can_measure_is_measured_here(documented, table):
     assert set(card.ran) == set(map(str, SOME))
 
 
-def test_helpers_that_die_are_replaced_here(documented, table):
+def test_processes_that_die_are_replaced_here(documented, table):
     card = Card(table, lambda: os._exit(3))
     alone, together = both(documented, card, lambda: nullcontext(card))
     assert measured(together) == measured(alone)
     assert together.provenance["gpu_seconds"] == 0
 
 
-def test_a_mistake_in_a_helper_is_not_hidden(documented, table):
+def test_a_mistake_in_a_process_is_not_hidden(documented, table):
     def mistaken():
         raise ValueError("a mistake")
 
@@ -121,13 +123,13 @@ def test_a_mistake_that_cannot_be_read_is_not_waited_for(documented, table):
     assert measured(together) == measured(alone)
 
 
-def test_an_interrupt_ends_the_helpers(documented, table):
+def test_an_interrupt_ends_the_processes(documented, table):
     def interrupt(_):
         raise KeyboardInterrupt
 
     card = Card(table)
-    with pytest.raises(KeyboardInterrupt), helping(lambda: nullcontext(card), documented, SOME, 2) as beside:
-        capture(card, documented, SOME, interrupt, helpers=beside)
+    with pytest.raises(KeyboardInterrupt), measuring(lambda: nullcontext(card), documented, SOME, 2) as beside:
+        capture(card, documented, SOME, interrupt, processes=beside)
     assert not multiprocessing.active_children()
 
 
@@ -138,15 +140,15 @@ def test_modules_of_one_family_are_measured_in_one_process():
 
 
 @pytest.mark.parametrize("methods", [["fork", "spawn"], ["spawn"]])
-def test_without_fork_there_are_no_helpers(methods, monkeypatch, documented, table):
-    monkeypatch.setattr(helpers, "get_all_start_methods", lambda: methods)
-    with helping(lambda: nullcontext(Card(table)), documented, SOME, 1) as beside:
+def test_without_fork_there_are_no_processes(methods, monkeypatch, documented, table):
+    monkeypatch.setattr(processes, "get_all_start_methods", lambda: methods)
+    with measuring(lambda: nullcontext(Card(table)), documented, SOME, 1) as beside:
         assert len(multiprocessing.active_children()) == ("fork" in methods)
-        assert len(capture(Card(table), documented, SOME, helpers=beside).fragments) > len(SOME)
+        assert len(capture(Card(table), documented, SOME, processes=beside).fragments) > len(SOME)
 
 
 @pytest.mark.parametrize(("pattern", "expected"), [("ldmatrix", False), (None, True)])
-def test_few_instructions_are_measured_without_helpers(monkeypatch, pattern, expected):
+def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expected):
     """A process of its own takes longer to begin than they do."""
     counts = []
 
@@ -159,8 +161,30 @@ def test_few_instructions_are_measured_without_helpers(monkeypatch, pattern, exp
         return nullcontext()
 
     monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(Nothing({})))
-    monkeypatch.setattr(run, "helping", counted)
+    monkeypatch.setattr(run, "measuring", counted)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     lanemap.measure(pattern)
-    lanemap.measure(pattern, helpers=2)
+    lanemap.measure(pattern, processes=2)
     assert counts == [3 if expected else 0, 2]
+
+
+@contextmanager
+def doubling():
+    yield lambda task: 2 * task
+
+
+def test_there_may_be_more_tasks_than_a_byte_counts():
+    with processes.Processes(doubling, 1000, 2) as beside:
+        assert dict(beside.finished()) == {task: 2 * task for task in range(1000)}
+
+
+def test_where_no_process_can_be_started_the_tasks_are_left(monkeypatch):
+    def refused(_):
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(multiprocessing.get_context("fork").Process, "start", refused)
+    before = {*Path("/proc/self/fd").iterdir()}
+    with processes.Processes(doubling, 300, 2) as beside:
+        assert [*beside.finished()] == []
+        assert [*beside.left()] == [*range(300)]
+    assert {*Path("/proc/self/fd").iterdir()} == before
