@@ -15,7 +15,7 @@ from .isa.instructions import Key, instruction
 from .isa.listing import naturally
 from .isa.names import DEFAULT_SOURCE as DEFAULT_SOURCE
 from .isa.names import Query as Query
-from .isa.names import Which, accumulators, operand, text, whole
+from .isa.names import Which, accumulators, expect_names, operand, text, whole
 from .isa.types import plain, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
 from .store.integrity import seal
@@ -43,7 +43,12 @@ class Where(Place, Which):
 
 
 def apart(where: Where) -> tuple[Place, Which]:
-    """The coordinates, and the rest."""
+    """The coordinates, and the rest.
+
+    Raises:
+        LanemapError: there is neither of a name.
+    """
+    expect_names(where, Where.__annotations__)
     place = {name: value for name, value in where.items() if name in Place.__annotations__}
     which = {name: value for name, value in where.items() if name not in place}
     return cast(Place, place), cast(Which, which)

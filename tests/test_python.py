@@ -230,6 +230,22 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("call", "given", "meant"),
+    [
+        ("find", {"rwo": 1}, "'row'"),
+        ("layout", {"lanes": 1}, "'lane'"),
+        ("fragment", {"majro": "row"}, "'major'"),
+        ("draw", {"sourec": "all"}, "'source'"),
+        ("fragment", {"row": 1}, "'instruction' or 'major' or 'selector' or 'qualifiers' or 'source'"),
+    ],
+)
+def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, meant):
+    with pytest.raises(lanemap.LanemapError) as error:
+        getattr(database, call)("m16n8k16", "f16", "A", **given)
+    assert str(error.value) == f"there is no argument {next(iter(given))!r}: did you mean {meant}?"
+
+
 def test_one_argument_may_stand_for_several(database):
     assert database.check("h200-sm_90a").unexplained == 0
     drawn = [database.draw("m16n8k16", "f16", "A", lanes=lanes).svg() for lanes in (5, [5], (5,))]

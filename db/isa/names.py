@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -336,8 +336,23 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     return Query(" ".join(words), **more)
 
 
+def expect_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a keyword that a look-up does not take.
+
+    Raises:
+        LanemapError: there is one; says which is meant.
+    """
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = " or ".join(map(repr, get_close_matches(name, known, 1) or known))
+            raise LanemapError(f"there is no argument {name!r}: did you mean {near}?")
+
+
 def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
     """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
+    expect_names(more, Which.__annotations__)
     more = {"source": DEFAULT_SOURCE, **more}
     given = [each for each in (shape, type_, role) if each is not None]
     if len(given) in (1, 3) and all(isinstance(each, str) for each in given):

@@ -118,8 +118,10 @@ class FileReader(Reader):
             try:
                 if self._closed:
                     return None
-                if self._watching is None or not self._watching.is_of(self._file):
-                    self._watching = self._open()
+                if self._watching and not self._watching.is_of(self._file):
+                    self._watching.close()
+                    self._watching = None
+                self._watching = self._watching or self._open()
                 # SQLite counts what other connections have committed.
                 version = self._watching.execute("PRAGMA data_version").fetchone()[0]
                 self._changes = self._watching.number, version
@@ -362,6 +364,8 @@ class ServerReader(Reader):
         except psycopg.errors.QueryCanceled:
             raise too_long(seconds) from None
         except (psycopg.Error, ValueError) as error:
+            if connection.closed:
+                raise
             reason = str(error).strip().splitlines()[0]
             if _TOO_LARGE in reason:
                 reason = f"a row takes more than {_ROW_BYTES >> 20} MB: select fewer columns"

@@ -141,8 +141,7 @@ class Reader(ABC):
             # After a user's query it is neither given back nor closed: one that cannot be interrupted may still run,
             # and closing what it works on would end the process. It closes with the last that refers to it.
             if not self._own.queried:
-                with suppress(Exception):  # what was raised first is what is said
-                    self._give_back(self._own.connection)
+                self._give_back(self._own.connection)
             raise
         finally:
             self._own.connection = None
@@ -180,7 +179,8 @@ class Reader(ABC):
         with self.snapshot():
             self.verify(rows=True)
             self._own.queried = True
-            return self._sql(self._own.connection, query, seconds, rows)
+            with self._in_words():
+                return self._sql(self._own.connection, query, seconds, rows)
 
     @abstractmethod
     def changes(self) -> Hashable:
@@ -250,11 +250,12 @@ class Reader(ABC):
             return self._start(idle)
 
     def _give_back(self, connection: Any) -> None:
-        connection.rollback()
-        with self._lock:
-            if not self._closed and len(self._idle) < _IDLE:
-                self._idle.append(connection)
-                return
+        with suppress(Exception):  # it was lost: what was read of it stands
+            connection.rollback()
+            with self._lock:
+                if not self._closed and len(self._idle) < _IDLE:
+                    self._idle.append(connection)
+                    return
         connection.close()
 
     def _version(self) -> object:

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from ..errors import AbsentError, LanemapError
+from ..errors import AbsentError, LanemapError, UnavailableError
 from ..isa import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
@@ -190,7 +190,8 @@ def _in_words(error: DBAPIError, location: Location) -> LanemapError:
         return LanemapError(f"{location} is not a Lanemap database: name another file")
     if "unable to open" in reason or "readonly" in reason:
         return LanemapError(f"cannot write {location}: {reason}: name a file that can be written")
-    return LanemapError(f"{location}: {reason}")
+    lost = location.file is None and isinstance(error, OperationalError)
+    return (UnavailableError if lost else LanemapError)(f"{location}: {reason}")
 
 
 def _tables(connection: sa.Connection) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -11,11 +12,14 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import lanemap
+from lanemap.db.errors import UnavailableError
 from lanemap.db.layout.fragment import Source
 from lanemap.db.store import store
 from lanemap.db.store.connection import connect
@@ -398,18 +402,58 @@ def test_many_threads_share_a_database(own, fragments):
         database.find(*asked[0], lane=5)
 
 
+@contextmanager
+def cut(place):
+    """A function that ends every other connection to a database, as a server does that is stopped."""
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        every = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        yield lambda: connection.execute(f"{every} WHERE datname = current_database() AND pid != pg_backend_pid()")
+
+
 def test_a_server_connection_that_was_cut_is_replaced(new_database, built_on_server):
     place = new_database(built_on_server)
-    with lanemap.open(place) as database, lanemap.open(place) as other:
-        (pid,) = database.reader.select("SELECT pg_backend_pid()", {}).rows[0]
-        other.reader.select("SELECT pg_terminate_backend(:pid)", {"pid": pid})
+    with lanemap.open(place) as database, cut(place) as end:
+        end()
         assert len(database.sources())
-        with pytest.raises(lanemap.LanemapError) as error, database.reader.snapshot():
-            (pid,) = database.reader.select("SELECT pg_backend_pid()", {}).rows[0]
-            other.reader.select("SELECT pg_terminate_backend(:pid)", {"pid": pid})
+        with pytest.raises(UnavailableError) as error, database.reader.snapshot():
+            database.sources()
+            end()
             database.sources()
         assert "\n" not in str(error.value)
+        with database.reader.snapshot():  # what was read of it stands
+            assert len(database.sources())
+            end()
         assert len(database.sources())
+
+
+def test_a_query_and_an_import_whose_connection_is_cut_are_said_in_a_line(new_database, built_on_server, fragments):
+    place = new_database(built_on_server)
+    with lanemap.open(place) as database, cut(place) as end:
+        threading.Timer(1, end).start()
+        with pytest.raises(UnavailableError, match="postgresql:") as query:
+            database.sql("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n")
+
+        def sources():
+            end()
+            yield Source("lost", "import", "Lost", fragments[:1])
+
+        with pytest.raises(UnavailableError, match="postgresql:") as written:
+            store.load(locate(place), sources())
+        assert "\n" not in str(query.value) + str(written.value)
+        assert "lost" not in set(database.sources().name)
+
+
+def test_a_file_that_another_took_the_place_of_is_not_kept_open(file, tmp_path):
+    reader = connect(locate(str(file)))
+    before = reader.changes()
+    watching = reader._watching
+    Path(shutil.copy2(file, tmp_path / "other.db")).replace(file)
+    assert reader.changes() != before
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        watching.execute("SELECT 1")
+    reader.close()
 
 
 def test_a_flipped_bit_is_noticed_when_elements_are_read(file):

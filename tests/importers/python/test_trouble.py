@@ -3,6 +3,8 @@
 import os
 import re
 import resource
+import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lanemap.db import child
 from lanemap.db.child import Limits
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.structure import check
@@ -152,6 +155,15 @@ def test_nothing_that_a_library_started_goes_on(imported, limits, deed, monkeypa
     while (left := list(started())) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []
+
+
+def test_what_one_list_of_processes_misses_is_killed_by_the_next(monkeypatch):
+    """A process that starts another one and ends, while they are listed, is in no list that has the other one."""
+    sleeping = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    lists = iter([{}, {sleeping.pid: ("S", 0)}])
+    with child.Child([sys.executable, "-c", ""], b""):
+        monkeypatch.setattr(child, "_session", lambda *_: next(lists, {}))
+    assert sleeping.wait(10) == -signal.SIGKILL
 
 
 def test_a_value_that_is_nested_too_deep_is_not_defined(imported):
