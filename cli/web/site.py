@@ -139,12 +139,11 @@ def _names(known: surveys.Survey) -> str:
     """
     called = {product_page(product): aliases(product) for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
-    facets = {each: facets_of(each) for each in called}
-    kinds = list(dict.fromkeys((vendor, *sorted(targets)) for (vendor,), _, targets, _ in facets.values()))
-    names: list[list[object]] = [
-        [each.name, " ".join(called[each]), kinds.index((vendor, *sorted(targets)))]
-        for each, ((vendor,), _, targets, _) in facets.items()
-    ]
+    kinds: dict[tuple[str, ...], int] = {}
+    names: list[list[object]] = []
+    for each, more in called.items():
+        vendor, _, targets, _ = facets_of(each)
+        names.append([each.name, " ".join(more), kinds.setdefault((*vendor, *sorted(targets)), len(kinds))])
     names += [[f"guide {name}", each.title.lower()] for name, each in guide().items()]
-    there = json.dumps({"kinds": kinds, "names": names}, ensure_ascii=True, separators=(",", ":"))
+    there = json.dumps({"kinds": [*kinds], "names": names}, ensure_ascii=True, separators=(",", ":"))
     return f"window.lanemapNames = {there};\n"
