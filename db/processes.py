@@ -5,8 +5,6 @@ driver does not survive a fork, nor does a connection: this process must not hav
 are forked do not use the other.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from array import array
@@ -57,7 +55,7 @@ class Processes(Generic[Result]):
         for thread in threads:  # not before: a fork takes no threads with it
             thread.start()
 
-    def __enter__(self) -> Processes[Result]:
+    def __enter__(self) -> "Processes[Result]":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Elements that only count on, joined into runs, and what repeats in a table, so that a part can stand for all."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
