@@ -8,7 +8,7 @@ import numpy as np
 
 from ..db.errors import LanemapError
 from ..db.isa.forms import Form
-from ..db.isa.instructions import Key, Operand, operand
+from ..db.isa.instructions import Key, Operand, occupied_bits, operand
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, elements
 from .kernels import POISON, Kernel, kernels
@@ -136,7 +136,9 @@ def captured(
     lane, reg, place = coordinates(held, slot)
     columns = {"lane": lane, "reg": reg, "slot": place, "row": row, "col": column}
     columns |= {"col_last": column if last is None else last, "computation": np.broadcast_to(computation, lane.shape)}
-    return Fragment.of(key, elements(columns), "captured")
+    # Probes write numbers into these bits, and read their products: out of any others there would come other ones.
+    first_bit = occupied_bits(key.instruction, key.type, held.slot_bits).start
+    return Fragment.of(key, elements(columns), "captured", first_bit=first_bit)
 
 
 def describe_slot(operand: Operand, slot: Any) -> str:

@@ -29,15 +29,23 @@ _Name = Annotated[str, msgspec.Meta(max_length=256)]
 _Count = Annotated[int, msgspec.Meta(gt=0, le=256)]
 
 
+class _Listed(msgspec.Struct, array_like=True):
+    """What is said of a fragment. Earlier versions claim no first bit. ``layout`` is the number of its elements."""
+
+    key: tuple[_Name, _Name, _Name, _Name, _Name | None, int | None, _Name | None]
+    registers: _Count
+    slots: _Count
+    layout: int
+    first_bit: int | None = None
+
+
 class _Header(msgspec.Struct):
-    """What is said of a capture: for each fragment its key, registers and slots, and the number of its layout."""
+    """What is said of a capture."""
 
     name: str
     title: str
     provenance: dict[str, Any]
-    fragments: list[
-        tuple[tuple[_Name, _Name, _Name, _Name, _Name | None, int | None, _Name | None], _Count, _Count, int]
-    ]
+    fragments: list[_Listed]
     kind: Literal["capture"] = "capture"
 
 
@@ -131,12 +139,12 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
         for name in Element._fields
     }
     fragments = []
-    for named, registers, slots, number in header.fragments:
-        key = Key(*named)
+    for said in header.fragments:
+        key, number = Key(*said.key), said.layout
         if not 0 <= number < len(starts) - 1:
             raise LanemapError(f"{key} has layout {number}: there are {len(starts) - 1}")
         found = table[starts[number] : starts[number + 1]]
-        each = Fragment.of(key, found, "captured", registers=registers, slots=slots)
+        each = Fragment.of(key, found, "captured", registers=said.registers, slots=said.slots, first_bit=said.first_bit)
         for name, known in each.ranges.items():
             for value in (bound[number] for bound in bounds[name]):
                 if value not in known:

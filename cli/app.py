@@ -158,6 +158,7 @@ def narrow(found: Rows) -> Rows:
     silent = {name for name in ("major", "selector", "qualifiers") if len(set(columns[name])) == 1}
     silent |= {"col_last"} if columns["col_last"] == columns["col"] else set()
     silent |= {"computation"} if set(columns["computation"]) == {1} else set()
+    silent |= {"first_bit"} if set(columns["first_bit"]) <= {0, None} else set()
     return found.only(lambda name, _: name not in silent)
 
 

@@ -209,7 +209,7 @@ def sql(
     """Run a query, usually on the view layout.
 
     It cannot write to the database. layout has the rows of every source, with the columns shape, type, role, lane,
-    reg, slot, row, col, col_last, instruction, major, computation, selector, qualifiers and source.
+    reg, slot, row, col, col_last, instruction, major, computation, selector, qualifiers, source and first_bit.
 
     form has one row per mnemonic, with instruction, shape, opcode, atom, target and ptx; operand the type, major and
     qualifiers of each role of a mnemonic; instruction the name, vendor and threads. They join layout by the columns of

@@ -58,7 +58,7 @@ _OWN = [each.name for each in fields(Fragment) if each.name not in ("elements", 
 
 _LISTED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
-    *("threads", "registers", "register_bits", "slots", "slot_bits", "has_rows", "digest"),
+    *("threads", "registers", "register_bits", "slots", "slot_bits", "first_bit", "has_rows", "digest"),
 )
 
 _SOURCES = """

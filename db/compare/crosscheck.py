@@ -86,6 +86,17 @@ class Check(Tabular):
         """How many fragments were compared, in all comparisons together."""
         return sum(each.compared for each in self.results)
 
+    @cached_property
+    def unplaced(self) -> Collection[tuple[str, Key]]:
+        """What was compared, but not in the bits that elements have of their slots, which a source does not claim."""
+        return dict.fromkeys(
+            (source.name, result.key)
+            for each in self.comparisons
+            for result in each.results
+            for source, fragment in ((each.left, result.left), (each.right, result.right))
+            if result.compared and fragment and fragment.first_bit is None
+        )
+
     @property
     def unexplained(self) -> int:
         """How many fragments and findings no erratum explains."""
@@ -255,9 +266,8 @@ def check(
                 (one.right, each.right, each.left, (one.left.name, erratum.source)),
             ):
                 if document.kind == "document" and mine and theirs and mine.digest == erratum.printed:
-                    corrected = comparisons[pair].results if pair in comparisons else ()
-                    agree = any(other.key == each.key and other.agrees for other in corrected)
-                    if agree or theirs.digest == erratum.corrected:
+                    whole = comparisons[pair].results if pair in comparisons else compare([theirs], [erratum.corrected])
+                    if any(other.key == each.key and other.agrees for other in whole):
                         return erratum.reason
         return None
 
@@ -362,11 +372,11 @@ def _compared(left: Source, right: Source) -> Comparison:
 
 
 class _Erratum(NamedTuple):
-    """A correction: why, the layouts before and after, and the source that makes it."""
+    """A correction: why, the layout before by its digest, the one after, and the source that makes it."""
 
     reason: str
     printed: str | None
-    corrected: str | None
+    corrected: Fragment
     source: str
 
 
@@ -378,7 +388,7 @@ def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
         for each in source.fragments:
             reason, before = each.citation.erratum, (source.name, each.key)
             if reason is not None and before in printed:
-                erratum = _Erratum(reason, printed[before], each.digest, source.name)
+                erratum = _Erratum(reason, printed[before], each, source.name)
                 errata.setdefault(each.key, []).append(erratum)
     return errata
 

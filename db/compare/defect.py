@@ -421,7 +421,7 @@ def _said(source: Source, claim: WrongOperand) -> str:
     if claim.result.difference is None and right is not None:
         if {each.words for each in failures(source) if each.key == key} & set(claim.remarks):
             return "the same"
-    elif there and left and there.digest == left.digest:
+    elif there and left and there.same_layout(left):
         return "the same"
     if there is None:
         return "not there"

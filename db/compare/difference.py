@@ -35,7 +35,8 @@ class Difference:
 
     ``left`` and ``right`` are arrays of elements, equally long: those that both sides have in the same lane, register
     and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side does not have.
-    ``dimensions`` are the rows and columns of the matrix.
+    ``dimensions`` are the rows and columns of the matrix. ``bits`` are those of its slot that an element has on either
+    side, where both claim them and they differ.
     """
 
     left: Array
@@ -43,6 +44,7 @@ class Difference:
     left_only: Array
     right_only: Array
     dimensions: tuple[int, int]
+    bits: tuple[range, range] | None = None
 
     @cached_property
     def unequal(self) -> Array:
@@ -62,8 +64,8 @@ class Difference:
 
     @property
     def count(self) -> int:
-        """How many slots differ: they hold different cells, or are on one side only."""
-        return int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
+        """How many slots differ: they hold different cells, or in other bits, or are on one side only."""
+        return self.total if self.bits else int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
 
     @cached_property
     def pairs(self) -> tuple[Mapping[int, set[Pair]], ...]:
@@ -94,21 +96,28 @@ class Difference:
         found += [(place, None, cell) for place, cell in _split(self.right_only)]
         return sorted(found, key=lambda each: each[0])
 
+    @property
+    def drawable(self) -> bool:
+        """Whether a picture shows it: cells differ, and all of them are in the matrix."""
+        return bool(self.elements) and not self.out_of_range
+
     @cached_property
     def words(self) -> str:
         """What is wrong with the left where the right is taken for true; empty where nothing differs."""
-        absent = [
+        where = "elements have bits {} of each slot on the left, and {} on the right"
+        said = [where.format(*map(spans, self.bits))] if self.bits else []
+        said += [
             f"absent on the {side}: {self._where([place for place, _ in _split(table)])}"
             for side, table in (("left", self.right_only), ("right", self.left_only))
             if len(table)
         ]
         rows = [(place, one, other) for place, one, other in self.elements if one and other]
         if not rows:
-            return "; ".join(absent)
+            return "; ".join(said)
         if whole := self._as_a_whole():
-            return "; ".join([*absent, whole])
+            return "; ".join([*said, whole])
         exchanged = self._exchanged(rows)
-        return "; ".join([*absent, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
+        return "; ".join([*said, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
 
     def _as_a_whole(self) -> str:
         """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
@@ -189,11 +198,10 @@ def difference(left: Fragment, right: Fragment) -> Difference:
         (side["lane"].astype(np.int64) << 32) + (side["reg"].astype(np.int64) << 16) + side["slot"]
         for side in (one, other)
     ]
-    if np.array_equal(*places):
-        return Difference(one, other, one[:0], other[:0], left.dimensions)
+    bits = (left.occupied_bits, right.occupied_bits) if left.displaced(right) else None
     _, mine, theirs = np.intersect1d(*places, return_indices=True)
     alone = np.delete(one, mine), np.delete(other, theirs)
-    return Difference(one[mine], other[theirs], *alone, left.dimensions)
+    return Difference(one[mine], other[theirs], *alone, left.dimensions, bits)
 
 
 def wrong_results(claimed: Fragment, true: Fragment) -> Array:
@@ -206,6 +214,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> Array:
         An array (computations, rows, columns) of the elements of D, or of the matrix that is moved, of bool.
     """
     said, so = ({row[:3]: row[3:] for row in each.tuples()} for each in (claimed, true))
+    said = {} if claimed.displaced(true) else said
     if instruction(true.instruction).multiplies and true.role not in "CD":
         return _wrong_products(said, so, true)
     given, taken = (said, so) if true.role == "C" else (so, said)

@@ -135,7 +135,7 @@ class Said(NamedTuple):
 def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
     """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
     said = {key: Said(each.status if not each.has_rows else "identical") for key, each in theirs.items()}
-    differs = [key for key, each in theirs.items() if each.has_rows and each.digest != shown[key].digest]
+    differs = [key for key, each in theirs.items() if each.has_rows and not each.same_layout(shown[key])]
     if differs:
         from .verdict import compare
 

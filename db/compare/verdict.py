@@ -98,13 +98,13 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
     """
     mine, theirs = ({each.key: each for each in side} for side in (left, right))
     there = {each.key for each in (*left, *right) if each.has_rows}
-    differences: dict[tuple[str | None, str | None], Difference] = {}
+    differences: dict[tuple[str | int | None, ...], Difference] = {}
 
     def looked_at(one: Fragment, other: Fragment) -> Difference:
-        digests = one.digest, other.digest
-        if digests not in differences:
-            differences[digests] = difference(one, other)
-        return differences[digests]
+        layouts = one.digest, one.first_bit, other.digest, other.first_bit
+        if layouts not in differences:
+            differences[layouts] = difference(one, other)
+        return differences[layouts]
 
     results = {
         key: _result(key, mine.get(key), theirs.get(key), looked_at) for key in {**mine, **theirs} if key in there
@@ -115,7 +115,8 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
     # What differs may be another fragment of the right: the one with the most alike key.
     layouts = grouped(right, lambda each: each.digest)
     for key, each in results.items():
-        if each.verdict is Verdict.DIFFERENT and each.left and (alike := layouts.get(each.left.digest)):
+        alike = layouts.get(each.left.digest, []) if each.left and each.verdict is Verdict.DIFFERENT else []
+        if alike and each.right not in alike:
             likeness = [sum(map(eq, key, other.key)) for other in alike]
             results[key] = replace(each, same_as=alike[likeness.index(max(likeness))])
     return [*results.values()]
@@ -130,10 +131,10 @@ def _result(key: Key, left: Fragment | None, right: Fragment | None, looked_at: 
         return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or not right.has_rows:
         return Result(key, Verdict.LEFT_ONLY, left, right)
-    if left.digest == right.digest:
+    if left.digest == right.digest and not left.displaced(right):
         return Result(key, Verdict.IDENTICAL, left, right)
     found = looked_at(left, right)
-    narrower = _narrower(found) if left.windowed else None
+    narrower = _narrower(found) if left.windowed and not found.bits else None
     if narrower and _selectable(left, getattr(found, narrower)):
         return Result(key, Verdict.REFINED, left, right, found, narrower)
     return Result(key, Verdict.DIFFERENT, left, right, found, impossible=narrower)
@@ -317,7 +318,7 @@ def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
 
 def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | None]) -> Result:
     found = result.difference
-    if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots:
+    if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots or found.bits:
         return result
     known = {axis: each for axis, each in permutations.items() if each is not None}
     if len(known) < len(permutations):

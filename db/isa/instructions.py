@@ -337,6 +337,13 @@ def element_bits(name: str, shape: str, type: str) -> int:
     return 4 if (shape, type) in instruction(name).packed else type_bits(type)
 
 
+def element_width(type: str, role: str, slot_bits: int) -> int | None:
+    """Bits that an element has of a slot; None where the type is not known. What is no element fills its slot."""
+    if role in PARTIAL_ROLES:
+        return slot_bits
+    return min(TYPES[type].bits, slot_bits) if type in TYPES else None
+
+
 def occupied_bits(name: str, type: str, slot_bits: int) -> range:
     """The bits of its slot that an element has: all of them, but for narrow floats in 8 bits (9.7.14.5.14, 9.7.14.6.3).
 

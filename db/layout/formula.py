@@ -139,10 +139,8 @@ def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> C
         FormulaError: a name is missing or circular, the arithmetic leaves 32 bits, an element is covered by no case
             or by two that disagree. The message names the definition, the elements and the lanes.
     """
-    row, row_last = _Evaluation(formula, letter, lane).definition("row", lane, element)
+    row = value_at(formula, "row", letter, lane, element)
     col, col_last = _Evaluation(formula, letter, lane).definition("col", lane, element)
-    if not np.array_equal(row, row_last):
-        raise FormulaError("row is a window: only col may be one")
     if (col > col_last).any():
         raise FormulaError("col is a window that ends before it begins")
     return Cells(row, col, col_last)

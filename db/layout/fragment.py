@@ -123,7 +123,8 @@ class Fragment:
     ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None where the source names the
     fragment without giving its elements (``status`` says why, for example ``figure-only``). The type of role E is the
     type of the A whose columns it selects. ``threads`` hold it: by default those of the instruction, or where that is
-    unknown, as many groups of its vendor's as have its lanes.
+    unknown, as many groups of its vendor's as have its lanes. ``first_bit`` is the lowest bit of its slot that an
+    element has: 0 where it fills the slot, and None where it does not and the source claims none.
     """
 
     instruction: str
@@ -140,41 +141,42 @@ class Fragment:
     status: str = "documented"
     threads: int = 0
     citation: Citation = NOT_CITED
+    first_bit: int | None = None
 
     #: Its ``Picture``, and that in a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
     _repr_html_: ClassVar[Callable[[Fragment], str | None]]
 
     def __post_init__(self) -> None:
-        """Count the threads where nobody says how many there are."""
+        """Count the threads where nobody says how many there are, and tell an element that fills its slot.
+
+        Raises:
+            LanemapError: an element does not fit its slot from its first bit on.
+        """
         if not self.threads:
             row = instructions.instruction(self.instruction)
             last = 0 if row.known or self.elements is None else int(self.elements["lane"].max(initial=0))
             object.__setattr__(self, "threads", (last // row.threads + 1) * row.threads)
+        last_start = self.slot_bits - (instructions.element_width(self.type, self.role, self.slot_bits) or 1)
+        if self.first_bit is None and not last_start:
+            object.__setattr__(self, "first_bit", 0)
+        elif self.first_bit is not None and not 0 <= self.first_bit <= last_start:
+            raise LanemapError(
+                f"{self}: first_bit {self.first_bit} is outside 0..{last_start}: {self.type} in {self.slot_bits} bits",
+                "first_bit",
+            )
 
     @classmethod
     def of(
-        cls,
-        key: Key,
-        elements: Array | Packed | None,
-        status: str,
-        citation: Citation = NOT_CITED,
-        *,
-        registers: int | None = None,
-        slots: int | None = None,
+        cls, key: Key, elements: Array | Packed | None, status: str, citation: Citation = NOT_CITED, **sizes: Any
     ) -> Fragment:
-        """The fragment that a key names. Its registers and slots are those of the operand, if none are given."""
-        if registers is None or slots is None:
-            operand = instructions.operand(key)
-            registers, slots = operand.registers, operand.slots
-        return cls(
-            **key._asdict(),
-            registers=registers,
-            slots=slots,
-            elements=elements,  # type: ignore[arg-type]
-            status=status,
-            citation=citation,
-        )
+        """The fragment that a key names. ``registers`` and ``slots`` are those of the operand, if they are not given.
+
+        ``first_bit`` may be given, too.
+        """
+        if not {"registers", "slots"} <= sizes.keys():
+            sizes |= {name: getattr(instructions.operand(key), name) for name in ("registers", "slots")}
+        return cls(**key._asdict(), **sizes, elements=elements, status=status, citation=citation)  # type: ignore[arg-type]
 
     if not TYPE_CHECKING:
 
@@ -232,8 +234,11 @@ class Fragment:
 
     @property
     def occupied_bits(self) -> range:
-        """The bits of its slot that an element has: of e2m1 in 8 bits the central 4, mostly all."""
-        return instructions.occupied_bits(self.instruction, self.type, self.slot_bits)
+        """The bits of its slot that an element has, mostly all: as claimed, or else as the instruction reads them."""
+        if self.first_bit is None:
+            return instructions.occupied_bits(self.instruction, self.type, self.slot_bits)
+        width = instructions.element_width(self.type, self.role, self.slot_bits) or self.slot_bits - self.first_bit
+        return range(self.first_bit, self.first_bit + width)
 
     @property
     def table(self) -> Array:
@@ -289,7 +294,12 @@ class Fragment:
 
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""
-        return (self.digest, self.registers, self.slots) == (other.digest, other.registers, other.slots)
+        mine, theirs = ((each.digest, each.registers, each.slots, each.first_bit) for each in (self, other))
+        return mine == theirs
+
+    def displaced(self, other: Fragment) -> bool:
+        """Whether elements have other bits of their slots in another fragment, as both claim."""
+        return None not in (self.first_bit, other.first_bit) and self.first_bit != other.first_bit
 
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
         """The cell that a place holds; of arrays, which broadcast, the cells of all.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ class Index:
         self.columns: dict[str, Numbers] = {
             each: np.append(elements[each][inside].astype(np.int64), 0) for each in ranges
         }
+        self._grouped = cache(self._numbered)
 
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
         """See ``Fragment.at``."""
@@ -54,7 +55,7 @@ class Index:
         """See ``Fragment.find``."""
         asked = {"row": row, "col": col} | ({} if computation is None else {"computation": computation})
         given, lacking = self._checked(**asked)
-        table = self._by_cell if computation is None else self._by_computation
+        table = self._grouped(*asked)
         if table.shape[-1] == 1:
             table = table[..., 0]
         elif lacking is not None:
@@ -69,15 +70,7 @@ class Index:
         numbers[tuple(self.columns[each][backwards] for each in RegisterPlace._fields)] = backwards
         return numbers
 
-    @cached_property
-    def _by_cell(self) -> Numbers:
-        return self._grouped("row", "col")
-
-    @cached_property
-    def _by_computation(self) -> Numbers:
-        return self._grouped("row", "col", "computation")
-
-    def _grouped(self, *names: str) -> Numbers:
+    def _numbered(self, *names: str) -> Numbers:
         """The numbers of the elements of each cell, in their order, then -1: an array with an axis for each name."""
         widths = (self.columns["col_last"] - self.columns["col"] + 1)[:-1]
         number = np.repeat(np.arange(len(widths)), widths)

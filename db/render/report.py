@@ -12,7 +12,7 @@ from ..compare.defect import Defect, Report, cell_words
 from ..compare.verdict import Result, Verdict
 from ..errors import LanemapError
 from ..isa.instructions import Key, name_of
-from ..isa.listing import counted, grouped
+from ..isa.listing import counted, grouped, shortened
 from ..layout.fragment import Fragment, Source
 from ..store.columns import table
 from ..store.reader import Rows
@@ -91,6 +91,11 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
     whole = bool(check.sources)
     yield Title("Cross-check", 1)
     yield Passage(verdict(check), "disagreed" if check.unexplained else "agreed")
+    if check.unplaced:
+        count = len({key for _, key in check.unplaced})
+        names = shortened(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
+        which = "which bits of its slot an element has"
+        yield Passage(f"not compared in {counted(count, 'fragment')}: {which} (not claimed by {names})")
     if whole:
         yield Listing(_standing(check))
         yield from _findings(check.findings, known=False)
@@ -203,11 +208,10 @@ def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
         for source, fragment in ((group.left.name, result.left), (group.rights[0], result.right))
         if fragment and (words := where(fragment))
     ]
-    # A cell outside the matrix cannot be drawn.
-    if drawn and not found.out_of_range:
+    if drawn and found.drawable:
         inside.append(_picture(result, group.left.name, group.rights[0]))
     elements, more = _elements(result, everything=everything)
-    inside.append(Listing(elements))
+    inside += [Listing(elements)] if elements.rows else []
     inside += [Passage(f"and {more} more elements (--all lists them)")] if more else []
     yield Details(f"{counted(found.count, 'element')} of {found.total}", inside, result.known is None, 4)
 
@@ -310,7 +314,7 @@ def defect_blocks(report: Report) -> Iterator[Block]:
         for each in found:
             yield Title(each.title, 2 + fixed)
             yield facts(each.facts)
-            if (wrong := each.result.difference) and not wrong.out_of_range:
+            if (wrong := each.result.difference) and wrong.drawable:
                 judge = each.first.agreeing[0][0].name if each.first.agreeing else ""
                 yield _picture(each.result, each.source.name, judge)
             yield from _correction(each)
@@ -368,7 +372,7 @@ _ELEMENT = ("lane", "reg", "slot", *(f"{side}_{name}" for side in ("left", "righ
 
 
 def check_json(check: Check) -> str:
-    """One object with ``agree``, counts, ``made``, ``sources``, ``findings`` and ``comparisons``: all of it."""
+    """All of it: ``agree``, counts, ``unplaced``, ``made``, ``sources``, ``findings`` and ``comparisons``."""
 
     def key(key: Key | None) -> dict[str, Any]:
         return key._asdict() if key else dict.fromkeys(Key._fields)
@@ -399,6 +403,7 @@ def check_json(check: Check) -> str:
         "unexplained": check.unexplained,
         "known": check.known,
         "unjudged": sum(map(len, check.unjudged.values())),
+        "unplaced": [{"source": name, **key._asdict()} for name, key in check.unplaced],
         "made": dict(check.made),
         "sources": {each.name: len(each.with_rows) for each in check.sources},
         "findings": [

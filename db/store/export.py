@@ -56,7 +56,8 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     for name in _TEXT:
         text = pa.array([getattr(each, name) for each in fragments], pa.string()).dictionary_encode()
         columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)
-    columns["selector"] = pa.array([each.selector for each in fragments], pa.int32()).take(of_row)
+    for name in ("selector", "first_bit"):
+        columns[name] = pa.array([getattr(each, name) for each in fragments], pa.int32()).take(of_row)
     return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 
 
@@ -66,7 +67,7 @@ def packed_table(source: Source) -> pa.Table:
     fragments = []
     for each in source.with_rows:
         number, _ = layouts.setdefault(each.digest, (len(layouts), each.elements))
-        fragments.append((each.key, each.registers, each.slots, number))
+        fragments.append((each.key, each.registers, each.slots, number, each.first_bit))
     tables = [table for _, table in layouts.values()]
     rows = np.concatenate([np.empty(0, element_type()), *tables])
     columns = {"layout": np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])}

@@ -24,7 +24,7 @@ _PRIME = 1_000_000_007
 #: What the seal of a fragment covers: its columns, the name of its source and the digest of its layout.
 SEALED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
-    *("registers", "register_bits", "slots", "slot_bits", "status", "citation", "source", "digest"),
+    *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
 )
 
 #: What the seals of the tables cover.

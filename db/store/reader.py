@@ -27,7 +27,7 @@ Value = str | int | None
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
     *("shape", "type", "role", "lane", "reg", "slot", "row", "col"),
-    *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source"),
+    *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source", "first_bit"),
 )
 
 #: Says everything that is in a database: a seal of each table.

@@ -75,6 +75,7 @@ fragment = sa.Table(
     sa.Column("selector", sa.SmallInteger),
     sa.Column("qualifiers", sa.String),
     *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
+    sa.Column("first_bit", sa.SmallInteger),
     *_required(sa.String, "status", "citation", "seal"),
     sqlite_autoincrement=True,
 )
@@ -143,7 +144,7 @@ CREATE VIEW layout AS
 SELECT fragment.shape, fragment.type, fragment.role,
        element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
        fragment.instruction, fragment.major, element.computation, fragment.selector,
-       fragment.qualifiers, source.name AS source
+       fragment.qualifiers, source.name AS source, fragment.first_bit
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN mapping ON mapping.id = fragment.mapping_id

@@ -10,6 +10,7 @@ say it, and ``origin`` in every other file which one does. A section has
   which ``{0,2}`` stands for either number;
 - ``shape`` where it is not the section's, or ``shapes`` by instruction where the section is about several, and ``n``,
   ranges of the values (first, last, step) of an N in its name;
+- ``first_bit``, by type, where a slot is wider than an element: the lowest bit that an element has of it;
 - ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
   or on the number of matrices, the table of instructions has them;
 - ``lanes``, how many of them give something for each matrix where not all do;
@@ -77,7 +78,7 @@ def document(name: str) -> Source:
     kept, repeated = merge(_fragments(sections, corrected=corrected))
     also: dict[Key, list[str]] = {}
     for first, other in repeated:
-        if first.digest != other.digest:
+        if not first.same_layout(other):
             raise LanemapError(f"sections {first.citation.section} and {other.citation.section} disagree on {other}")
         also.setdefault(first.key, []).append(str(other.citation.section))
     named = {key: ", ".join(others) for key, others in also.items()}
@@ -182,6 +183,7 @@ def fragment(
         cited,
         registers=sizes["registers"],
         slots=sizes["slots"],
+        first_bit=stated.get("first_bit", {}).get(key.type),
     )
     if formula is None:
         return described
@@ -273,8 +275,9 @@ def _entry(entry: Entry) -> Iterator[str]:
     for key in ("roles", "types", "registers", "slots", "major", "selectors", "same_as", "mended"):
         if key in entry:
             yield f"{key} = {json.dumps(entry[key])}"
-    if "figures" in entry:
-        figures = ", ".join(f"{number} = {json.dumps(anchor)}" for number, anchor in entry["figures"].items())
-        yield f"figures = {{ {figures} }}" if figures else "figures = {}"
+    for key in ("first_bit", "figures"):
+        if key in entry:
+            inside = ", ".join(f"{name} = {json.dumps(value)}" for name, value in entry[key].items())
+            yield f"{key} = {{ {inside} }}" if inside else f"{key} = {{}}"
     if "formula" in entry:
         yield from ("formula = '''", entry["formula"].strip("\n"), "'''")

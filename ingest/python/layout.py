@@ -123,7 +123,8 @@ def fragment(
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "nothing of the operand is there")
     made = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
-    return Fragment.of(named(claim, type_), made, "imported", Citation(origin=origin)), remarks
+    cited = Citation(origin=origin)
+    return Fragment.of(named(claim, type_), made, "imported", cited, first_bit=claim.first_bit), remarks
 
 
 def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:

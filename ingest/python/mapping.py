@@ -62,6 +62,7 @@ class Claim(_Known, frozen=True):
         quad: the lanes of each four that count, for operands that the others do not supply.
         move: ``ldmatrix.x4``, ``stmatrix.x2.trans`` and so on: what turns addresses into registers.
         bits: width of one value of E, which holds several indices.
+        first_bit: the lowest bit that an element has of its slot, where it does not fill it. Default: not claimed.
         logical: whether a sparse A counts the columns of the whole A, not those that are stored.
         set: the claim set, where it is not that of the entry.
         repeat: where else in the tile the same is claimed: every combination of these steps.
@@ -81,6 +82,7 @@ class Claim(_Known, frozen=True):
     quad: tuple[Count, ...] = (0, 1, 2, 3)
     move: str = ""
     bits: Annotated[int, msgspec.Meta(ge=2, le=32)] = 16
+    first_bit: Count | None = None
     logical: bool = False
     set: str = ""
     repeat: Annotated[tuple[Repeat, ...], msgspec.Meta(max_length=4)] = ()

@@ -8,6 +8,9 @@ and there are no qualifiers, and source is the name of the file. Columns that ``
 Of an instruction that Lanemap knows, a table may have the shapes and types that there are. One that it has never heard
 of may have any, and types of its own, whose width is in a column ``bits``.
 
+A column ``first_bit`` says which bit of its slot is the lowest that an element has, where it does not fill it: one
+number for all elements of a fragment. A table without it does not claim it.
+
 Instead of reg and slot there may be a column ``value``, which counts the slots of a lane's registers. A column
 ``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin that the lane gives the address
 of. A column ``origin`` says where a row comes from.
@@ -34,7 +37,7 @@ from ...db.isa import instructions
 from ...db.isa.instructions import Key
 from ...db.isa.listing import naturally
 from ...db.isa.spelling import cased, every_candidate
-from ...db.isa.types import known_type, plain, type_bits, type_name
+from ...db.isa.types import TYPES, known_type, plain, type_bits, type_name
 from ...db.layout.fragment import Citation, Fragment, Source, elements
 from ...db.store.files import MANIFEST, written
 from ..importing import Imported, Skipped
@@ -178,7 +181,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     elif not placed and np.ma.getmaskarray(numbers["value"]).any():
         raise LanemapError(f"{named}: some rows have neither reg and slot nor a value")
     elif not placed:
-        per = instructions.operand(named).slots if known else _slots(named, numbers["bits"])
+        per = instructions.operand(named).slots if known else _slots(named, _width(named, numbers["bits"]))
         numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), per), strict=True))}
     lanes = numbers["lane"].filled()
     columns = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")} | {
@@ -192,10 +195,20 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     _check(named, columns)
     # A register divides into as many slots as a power of two only.
     slots = 4 if role in ("SFA", "SFB") else 1 << int(numbers["slot"].max()).bit_length()
-    if not sealed:
-        slots = max(slots, _slots(named, numbers["bits"]))
+    first_bit, *more = dict.fromkeys(numbers["first_bit"].tolist())
+    if more:
+        raise LanemapError(f"{named}: first_bit {first_bit} and {more[0]}: it is one number for all elements")
+    if not known and not sealed:
+        width = _width(named, numbers["bits"])
+        slots = max(slots, _slots(named, width))
+        if type_ not in TYPES:  # only here it is known how wide it is
+            room = instructions.register_bits(type_) // slots - width
+            if (first_bit or 0) > room:
+                raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
+            first_bit = first_bit if room else 0
     cited, registers = Citation(origin=origin or None), int(numbers["reg"].max()) + 1
-    return Fragment.of(named, elements(columns), "imported", cited, registers=registers, slots=slots)
+    held = elements(columns)
+    return Fragment.of(named, held, "imported", cited, registers=registers, slots=slots, first_bit=first_bit)
 
 
 def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Numbers]:
@@ -235,10 +248,8 @@ def _forms(instruction: str) -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def _slots(key: Key, bits: Numbers) -> int:
-    """How many elements of a type of an unknown instruction fill a register: by the column ``bits`` or by its name."""
-    if key.instruction in instructions.INSTRUCTIONS:
-        return 1
+def _width(key: Key, bits: Numbers) -> int:
+    """How wide an element of a type of an unknown instruction is: by the column ``bits`` or by its name."""
     widths = np.unique(bits.compressed()).tolist()
     with suppress(LanemapError):
         widths = widths or [type_bits(type_name(key.type)[0])]
@@ -247,8 +258,12 @@ def _slots(key: Key, bits: Numbers) -> int:
     register = instructions.register_bits(key.type)
     if len(widths) > 1 or not 1 <= widths[0] <= register:
         raise LanemapError(f"{key}: bits {', '.join(map(str, widths))} is not one width of 1 to {register}")
-    # A type may be narrower than its slot, but registers divide into a power of two of them.
-    return 1 << (register // int(widths[0])).bit_length() - 1
+    return int(widths[0])
+
+
+def _slots(key: Key, width: int) -> int:
+    """How many elements of a width fill a register. One may be narrower than its slot: there is a power of two."""
+    return 1 << (instructions.register_bits(key.type) // width).bit_length() - 1
 
 
 def _check(key: Key, columns: Mapping[str, NDArray[np.int32]]) -> None:

@@ -22,7 +22,7 @@ from ...db.store.export import DIGEST_KEY, digest
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers", "origin", "move")
-NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector", "bits", "value")
+NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector", "bits", "value", "first_bit")
 #: What a table may have instead of registers and slots.
 _PLACES = ("value", "move")
 

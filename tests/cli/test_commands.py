@@ -142,7 +142,7 @@ def test_find_as_a_table(run):
 
 
 def test_find_in_every_format(run):
-    values = ("m16n8k16", "f16", "A", 5, 1, 1, 9, 3, 3, "mma", "row", 1, None, None, "ptx-isa-9.1+errata")
+    values = ("m16n8k16", "f16", "A", 5, 1, 1, 9, 3, 3, "mma", "row", 1, None, None, "ptx-isa-9.1+errata", 0)
     record = dict(zip(COLUMNS, values, strict=True))
     assert list(csv.reader(io.StringIO(run(*FIND, "-f", "csv").out))) == [
         list(COLUMNS),

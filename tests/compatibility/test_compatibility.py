@@ -86,6 +86,8 @@ def check_migrated(place):
             for name, expected in EXPECTED.items():
                 assert described(database.source(name)) == expected
             assert database.sql("SELECT COUNT(*) AS n FROM layout WHERE source = 'mine'").n[0] == 512
+            said = database.sql("SELECT DISTINCT first_bit FROM layout WHERE type = 'f16'").first_bit
+            assert said.tolist() == [0], "an element that fills its slot begins with it, whoever says so"
             found = database.find("m32n32k8", "f16", "A", instruction="v_mfma_f32_32x32x8_f16", source="mine", lane=40)
             assert found.row.tolist() == [8] * 4
             assert database.sql("SELECT vendor, threads FROM instruction WHERE name LIKE 'v_%'").values.tolist() == [

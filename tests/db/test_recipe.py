@@ -179,8 +179,9 @@ def test_after_the_shift_elements_have_the_bits_that_the_product_reads(
 def test_what_fills_its_slot_is_not_shifted(operands, known, database):
     """Two e2m1 to a byte have no padding (9.7.14.5.14), and what a move leaves in registers is in their lowest bits."""
     assert database.fragment("m16n8k64", "e2m1", "A").occupied_bits == range(4)
-    other = replace(database.fragment("m16n8k32", "e2m1", "A"), instruction="somebodys_product")
-    assert other.occupied_bits == range(8), "nothing is known of it"
+    claimed = replace(database.fragment("m16n8k32", "e2m1", "A"), instruction="somebodys_product")
+    assert claimed.occupied_bits == range(2, 6)
+    assert replace(claimed, first_bit=None).occupied_bits == range(8), "nothing is known of it"
     assert {pair.r.occupied_bits for pair in known["widening"]} == {range(8)}
     for operand in operands:
         narrow = operand.type in ("e2m1", "e2m3", "e3m2") and operand.slot_bits == 8

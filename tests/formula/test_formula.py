@@ -173,7 +173,7 @@ def test_a_definition_may_be_a_window():
         ("row = 1 << 32 col = 0", "shift"),
         ("row = i / 0 col = 0", "quotient"),
         ("row = (0 - i) % 4 col = 0", "remainder"),
-        ("row = [0 ... 1] col = 0", "only col may be"),
+        ("row = [0 ... 1] col = 0", "row is a window and not a value"),
         ("row = 0 col = [1 ... 0]", "ends before it begins"),
         ("row = 0 col = w + 1 w = [0 ... 1]", "cannot be calculated with"),
         ("row = 1 for ai where i = {3,..,0} 2 otherwise col = 0", "must ascend"),

@@ -61,7 +61,7 @@ def exported(built):
 
 def digests(sources, query=None):
     return [
-        (source.name, *each.key, each.registers, each.slots, each.digest)
+        (source.name, *each.key, each.registers, each.slots, each.first_bit, each.digest)
         for source in sources
         for each in source.fragments
         if each.elements is not None
@@ -74,7 +74,7 @@ def digests(sources, query=None):
     "query",
     [
         *(Query(instruction=each) for each in ("ldmatrix", "stmatrix", "movmatrix")),
-        *(Query(each, instruction="mma") for each in ("m8n8k4", "m16n8k64")),
+        *(Query(each, instruction="mma") for each in ("m8n8k4", "m16n8k32")),
         Query("m16n8k32", instruction="mma.sp"),
         Query("m16n16k16", instruction="wmma"),
         Query("m64n16k16", instruction="wgmma"),
@@ -105,12 +105,13 @@ def dataset(built, tmp_path_factory):
 def test_a_dataset_comes_back_unchanged(dataset, everything):
     found = {source.name: source for source in read_table(dataset)}
     written = ("mma", "mma.sp", "movmatrix")
-    expected = {
-        source.name: {each.key: each.digest for each in source.with_rows if each.instruction in written}
-        for source in everything
-    }
-    kept = {name: {each.key: each.digest for each in source.fragments} for name, source in found.items()}
-    assert kept == {name: digests for name, digests in expected.items() if digests}
+
+    def layouts(fragments):
+        return {each.key: (each.digest, each.first_bit) for each in fragments if each.instruction in written}
+
+    expected = {source.name: layouts(source.with_rows) for source in everything}
+    kept = {name: layouts(source.fragments) for name, source in found.items()}
+    assert kept == {name: there for name, there in expected.items() if there}
     assert {each.title for each in found.values()} == {"dataset layouts"}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.fragment import Fragment, by_rule
-from lanemap.db.render.notation import export
+from lanemap.db.render.notation import export, express
 
 
 @pytest.fixture
@@ -57,3 +57,9 @@ def test_the_same_fragment_of_two_sources_is_too_many(operands, everything):
 def test_a_name_that_no_notation_has_is_answered_with_those_that_there_are(operands):
     with pytest.raises(LanemapError, match="^'cutee' is not a notation: choose cute, linear, triton, .*, ptx-formula$"):
         export(operands, "cutee", "VERSION")
+
+
+@pytest.mark.parametrize(("name", "rows"), [("m8n8k4_f64", 8), ("m8n8k16_s32", 8), ("m16n8k8_f32", 16)])
+def test_an_accumulator_has_the_encoding_of_instructions_of_its_height(corrected, name, rows):
+    """Also where it is lower than those that are tried first."""
+    assert f"instrShape = [{rows}, 8]" in express("triton", corrected[f"mma_{name}_d"])
