@@ -363,7 +363,7 @@ def test_what_a_version_of_a_library_lacks_is_no_failure_of_a_mapping_that_ships
     monkeypatch.setattr(mapping, "SHIPPED", library)
     monkeypatch.setattr(mappings, "SHIPPED", library)
     result = run("import", "python", "shipped", db=file)
-    assert (result.code, result.out.splitlines()[0]) == (0, "shipped: 1 fragment, 256 rows; 1 left out")
+    assert (result.code, result.out.splitlines()[0]) == (0, "mine: 1 fragment, 256 rows; 1 left out")
 
 
 def test_bad_usage_of_the_command(refused):
