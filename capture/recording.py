@@ -110,7 +110,7 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
     if gaps := [each for each in export.PACKED.names if table[each].null_count]:
         raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
     digest = "" if _EARLIER in metadata else metadata.get(export.DIGEST_KEY, b"none").decode("ascii", "replace")
-    return described, digest, {each: table[each].to_numpy() for each in export.PACKED.names}
+    return described, digest, {each: export.numbers(table[each]) for each in export.PACKED.names}
 
 
 def _digest(header: bytes, columns: dict[str, Array]) -> str:

@@ -297,6 +297,11 @@ def test_import_lanemap_imports_nothing_heavy(tmp_path):
     assert loaded_by("import lanemap", tmp_path) == set()
 
 
+def test_captures_are_read_and_written_without_pandas(tmp_path):
+    run = "import lanemap; lanemap.write_capture(lanemap.shipped_capture('sm_90a'), 'own.parquet')"
+    assert "pandas" not in loaded_by(run, tmp_path)
+
+
 def test_folders_of_the_user_break_nothing(tmp_path, built):
     """A db/, cli/ or ingest/ in the current directory is not ours, and ours is not theirs."""
     for name in ("db", "cli", "ingest", "capture"):

@@ -143,9 +143,8 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     first = fields["col"] // rule.width * rule.width + index * rule.group
     chosen = (first[..., None] + np.arange(rule.group)).reshape(*index.shape[:-1], -1)
     rows = np.repeat(fields["row"].astype(np.int64), rule.group)
-    chosen = np.take_along_axis(chosen, np.argsort(rows << 16 | chosen, axis=-1), axis=-1)
-    columns = np.empty_like(chosen)
-    columns[..., _storage_order(a)] = chosen
+    columns: NDArray[Any] = np.empty_like(chosen)
+    columns[..., _storage_order(a)] = np.sort(rows << 16 | chosen, axis=-1) & 0xFFFF
     return columns
 
 

@@ -433,7 +433,8 @@ def elements(columns: Mapping[str, Array]) -> Array:
         if (outside := np.abs(values) > _LARGEST).any():
             raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values
-    return table[np.lexsort((table["slot"], table["reg"], table["lane"]))]
+    lane, reg, slot = (table[name].astype(np.int64) for name in ("lane", "reg", "slot"))
+    return table[np.argsort((lane << 32) + (reg << 16) + slot, kind="stable")]  # fast where they are in order
 
 
 #: Characters of the name or title of a source.

@@ -43,6 +43,11 @@ PACKED = pa.schema([("layout", pa.int32()), *((name, pa.int16()) for name in Ele
 _TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
 
 
+def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column of whole numbers without gaps. What PyArrow itself offers for that imports pandas."""
+    return np.from_dlpack(column.combine_chunks())
+
+
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
@@ -70,11 +75,14 @@ def packed_table(source: Source) -> pa.Table:
         fragments.append((each.key, each.registers, each.slots, number, each.first_bit))
     tables = [table for _, table in layouts.values()]
     rows = np.concatenate([np.empty(0, element_type()), *tables])
-    columns = {"layout": np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])}
-    columns |= {name: rows[name] for name in Element._fields}
+    layout = np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])
+    columns = [layout, *(np.ascontiguousarray(rows[name]) for name in Element._fields)]
+    # Not by pa.array, which imports pandas.
+    buffers = zip(PACKED.types, columns, strict=True)
+    packed = [pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(values)]) for type_, values in buffers]
     said = {"name": source.name, "kind": source.kind, "title": source.title, "provenance": source.provenance}
     header = json.dumps({**said, "fragments": fragments}, separators=(",", ":")).encode()
-    return pa.table(columns, schema=PACKED).replace_schema_metadata({METADATA_KEY: header})
+    return pa.Table.from_arrays(packed, schema=PACKED.with_metadata({METADATA_KEY: header}))
 
 
 def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
@@ -112,17 +120,19 @@ def digest(texts: Mapping[str, Codes], numbers: Mapping[str, np.ma.MaskedArray[A
 
 def sealed(table: pa.Table) -> pa.Table:
     """A table of dictionaries of text and of numbers, with its digest: of a packed one with its metadata."""
-    texts, numbers = {}, {}
+    texts, counted = {}, {}
     header = table.schema.metadata[METADATA_KEY] if "layout" in table.column_names else b""
     for name in table.column_names:
         column = table[name].combine_chunks()
         if pa.types.is_dictionary(column.type):
             codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             texts[name] = (codes, column.dictionary.to_pylist())
+        elif column.null_count:
+            gaps = column.is_null().to_numpy(zero_copy_only=False)
+            counted[name] = np.ma.MaskedArray(column.fill_null(0).to_numpy(), gaps)
         else:
-            gaps = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else np.ma.nomask
-            numbers[name] = np.ma.MaskedArray(column.fill_null(0).to_numpy(zero_copy_only=False), gaps)
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), DIGEST_KEY: digest(texts, numbers, header)})
+            counted[name] = np.ma.asarray(numbers(table[name]))
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), DIGEST_KEY: digest(texts, counted, header)})
 
 
 def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:

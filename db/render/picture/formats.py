@@ -5,7 +5,6 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -26,8 +25,8 @@ _SHADES = ((0.0, 0.3, 0.55, 0.75), (0.25, 0.38, 0.52, 0.67), (0.07, 0.32, 0.48, 
 #: How many lanes have colours of their own; others share them.
 COLOURS = 128
 
-#: Rows of dots that are deflated together.
-_BAND = 1024
+#: Rows of dots that are taken out of an image together.
+_BAND = 64
 
 BLACK, FAINT, WHITE = "000000", "555555", "ffffff"
 #: What pictures and pages stand on in dark mode.
@@ -249,7 +248,7 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
         b"IHDR": struct.pack(">IIBBBBB", *image.size, 8, 2, 0, 0, 0),
         b"pHYs": struct.pack(">IIB", 7559, 7559, 1),  # in a metre, which is 192 in an inch
         b"iTXt": b"Title\0\0\0\0\0" + title.encode(),
-        b"IDAT": _deflated(image.size[1], lambda top, end: image.crop((0, top, image.size[0], end)).tobytes()),
+        b"IDAT": _deflated(*image.size, lambda top, end: image.crop((0, top, image.size[0], end)).tobytes()),
         b"IEND": b"",
     }
     stream.write(b"\x89PNG\r\n\x1a\n")
@@ -257,23 +256,13 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
         stream.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
 
 
-def _deflated(height: int, dots: Callable[[int, int], bytes]) -> bytes:
-    """The rows of an image as PNG has them, in bands that all cores deflate at once."""
-
-    def band(top: int) -> tuple[bytes, bytes]:
-        end = min(top + _BAND, height)
-        data = dots(top, end)
-        width = len(data) // (end - top)
-        rows = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
-        deflate = zlib.compressobj(3, wbits=-zlib.MAX_WBITS)
-        return rows, deflate.compress(rows) + deflate.flush(zlib.Z_FINISH if end == height else zlib.Z_FULL_FLUSH)
-
-    parts, check = [b"\x78\x5e"], 1
-    with ThreadPoolExecutor() as cores:
-        for rows, deflated in cores.map(band, range(0, height, _BAND)):
-            parts.append(deflated)
-            check = zlib.adler32(rows, check)
-    return b"".join(parts) + struct.pack(">I", check)
+def _deflated(width: int, height: int, dots: Callable[[int, int], bytes]) -> bytes:
+    """The rows of an image as PNG has them; ``dots`` gives those from one row to another, which is a few at a time."""
+    deflate, parts = zlib.compressobj(3), list[bytes]()
+    for top in range(0, height, _BAND):
+        data = dots(top, min(top + _BAND, height))
+        parts += (deflate.compress(b"\0" + data[at : at + 3 * width]) for at in range(0, len(data), 3 * width))
+    return b"".join([*parts, deflate.flush()])
 
 
 def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
