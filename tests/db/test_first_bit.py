@@ -131,9 +131,9 @@ def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, o
 
 def test_what_refines_a_window_in_other_bits_is_different():
     table = SPARSE.elements.copy()
-    table["col"] += table["slot"] % 2 * 2
-    table["col_last"] = table["col"] + 1
-    for bit, verdict in ((2, Verdict.DIFFERENT), (0, Verdict.DIFFERENT)):
+    table["col"] += table["slot"] // 2 * 4
+    table["col_last"] = table["col"] + 3
+    for bit, verdict in ((2, Verdict.REFINED), (None, Verdict.REFINED), (0, Verdict.DIFFERENT)):
         narrower = replace(SPARSE, elements=table, first_bit=bit)
         (found,) = compare([narrower], [SPARSE])
         assert found.verdict is verdict
