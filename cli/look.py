@@ -96,12 +96,7 @@ class What(StrEnum):
 
 @app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")
 def list_(
-    what: Annotated[
-        What,
-        typer.Argument(
-            help="What to list: fragments, sources, errata or findings.", metavar="WHAT", case_sensitive=False
-        ),
-    ] = What.FRAGMENTS,
+    what: Annotated[What, typer.Argument(help="What to list.", metavar="WHAT", case_sensitive=False)] = What.FRAGMENTS,
     source: Annotated[
         str | None, f"Only this source, or all. Fragments and errata default to {names.DEFAULT_SOURCE}."
     ] = None,
@@ -112,7 +107,7 @@ def list_(
     format: Format = Format.TABLE,
     db: str | None = None,
 ) -> None:
-    """List fragments, sources, errata, or what structural checks found.
+    """List fragments, sources, errata, or findings of checks.
 
     A fragment is one operand of an instruction as one source has it. Without --instruction, --shape, --type or --role a
     table has a line per instruction; with one of them, and in other formats, a row per operand. regs is how many

@@ -308,10 +308,12 @@ def sql_words(reason: str) -> str:
     def says(*words: str) -> bool:
         return any(each in reason for each in words)
 
-    if says("at or near", "at end of input", "one statement at a time", "multiple commands"):
+    if says("at or near", "syntax error", "incomplete input", "one statement at a time", "multiple commands"):
         return f"sql: {reason} (it takes one SELECT, and only reads)"
     if says("binding", "Binding"):
         return "sql: a value is left open (it takes one SELECT, without placeholders)"
     if says("not authorized", "authorization denied", "prohibited", "may not be modified"):
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
+    if says("no such column"):
+        return f"sql: {reason} (layout has {', '.join(COLUMNS)})"
     return f"sql: {reason}" + (f" (there are {TABLES})" if says("no such table", "does not exist") else "")

@@ -77,6 +77,8 @@ import pytest
         (("sql", "SELEC 1"), ("syntax error", "SELEC")),
         (("sql", "DELETE FROM element"), ("sql only reads",)),
         (("sql", "SELECT 1; DROP TABLE source"), ("it takes one SELECT",)),
+        (("sql", "SELEC 1"), ("syntax error", "it takes one SELECT")),
+        (("sql", "SELECT lanes FROM layout"), ("no such column: lanes", "lane, reg, slot")),
         (("sql", "SELECT ?"), ("it takes one SELECT, without placeholders",)),
         (("sql", "SELECT '\udcff'"), ("not text in UTF-8", "it takes one SELECT")),
         (("sql", "SELECT 1 AS a, 2 AS a", "-f", "json"), ("two columns are called 'a'", "AS")),
