@@ -32,21 +32,24 @@ def serving(database, **options):
             thread.join()
 
 
+@contextmanager
+def asking(database, **options):
+    """Asks a server on an open database."""
+    with serving(database, **options) as address, httpx.Client(base_url=address, timeout=300) as client:
+        yield client
+
+
 @pytest.fixture(scope="session")
 def client(database):
     """Asks a server on the built database, in which nothing can be written."""
-    with serving(database) as address, httpx.Client(base_url=address, timeout=300) as client:
+    with asking(database) as client:
         yield client
 
 
 @pytest.fixture
 def own_client(own):
     """Asks a server on a database of one's own, which takes captures."""
-    with (
-        lanemap.open(own) as database,
-        serving(database, token=TOKEN) as address,
-        httpx.Client(base_url=address, timeout=300) as client,
-    ):
+    with lanemap.open(own) as database, asking(database, token=TOKEN) as client:
         yield client
 
 

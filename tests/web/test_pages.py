@@ -9,11 +9,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 import lanemap
 from lanemap.cli.web import guide
-from lanemap.cli.web.app import create_app
 from lanemap.cli.web.links import aliases, find, operand_page
 from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _notations, _recipes
@@ -28,6 +26,7 @@ from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.picture.formats import shade, stylesheet, table
 from lanemap.db.render.picture.grid import View, by_element
 
+from .conftest import asking
 from .elements import Elements
 
 OPERAND = "/mma/m16n8k16/bf16/A"
@@ -63,7 +62,8 @@ PAGES = [
 @pytest.fixture(scope="module")
 def reader(database):
     """Reads pages without a browser."""
-    with TestClient(create_app(database), "http://localhost") as client:
+    with asking(database) as client:
+        client.follow_redirects = True
         yield client
 
 
@@ -97,7 +97,7 @@ def test_every_link_leads_somewhere(reader, address):
     """Also downloads and pictures. Of many links some are tried; those of the site are all tried by its test."""
     links = dict.fromkeys(each.partition("#")[0] for each in Elements(reader.get(address).text).links("a", "form"))
     for each in list(links)[:: 1 + len(links) // 30]:
-        answer = reader.get(urljoin("http://localhost" + address, each))
+        answer = reader.get(urljoin(address, each))
         assert answer.status_code == 200, (each, answer.text)
 
 
@@ -266,7 +266,7 @@ def test_an_import_that_differs_contradicts(file):
         database.add([Source("theirs", "import", "A wrong one", [replace(fragment, elements=wrong, source="theirs")])])
         found = survey(database.reader)
         assert found.known[fragment.key] is Known.CONTRADICTED
-        with TestClient(create_app(database), "http://localhost") as client:
+        with asking(database) as client:
             assert "contradicted" in client.get("/").text
             text = client.get("/mma/m16n8k16/f16/A").text
             assert re.search(r"different: [^<]", text)
@@ -289,7 +289,7 @@ def test_the_page_on_the_api_names_every_route_and_parameter(reader):
 
 
 def test_pages_follow_what_is_written(file):
-    with lanemap.open(str(file)) as database, TestClient(create_app(database), "http://localhost") as client:
+    with lanemap.open(str(file)) as database, asking(database) as client:
         assert "mine-too" not in client.get("/sources").text
         fragment = database.fragment("m16n8k16", "f16", "A")
         with lanemap.open(str(file)) as other:
@@ -401,7 +401,7 @@ def test_names_from_outside_are_text(file):
         said = fragment.citation._replace(origin=HOSTILE, erratum=HOSTILE, formula=HOSTILE)
         mine = replace(fragment, elements=wrong, source=HOSTILE, citation=said)
         database.add([Source(HOSTILE, "import", HOSTILE, [mine], {"made": HOSTILE, "parts": {HOSTILE: HOSTILE}})])
-        with TestClient(create_app(database), "http://localhost") as client:
+        with asking(database) as client:
             asked = {
                 "source": HOSTILE,
                 "left": HOSTILE,
