@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from lanemap import LanemapError
 
+from ..modes import LONG
+
 os_close = os.close
 
 
@@ -59,13 +61,13 @@ def each_fault(
 ) -> int:
     """Prepare, work and check with a fault at each call in turn, first all that fail, then all that are killed.
 
-    Returns how many cases there were. ``every``: at each so many calls only, unless LANEMAP_LONG asks for all.
+    Returns how many cases there were. ``every``: at the last call and each so many before it, except in the long mode.
     """
     fault.turn = -1
     prepare()
     fault.calls = 0
     work()
-    turns = range(0, fault.calls, 1 if "LANEMAP_LONG" in os.environ else every)
+    turns = range(fault.calls - 1, -1, -1 if LONG else -every)
     killed = 0
     for kills in (False, True):
         for turn in turns:
