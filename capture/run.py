@@ -3,10 +3,11 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from ..db.compare.difference import difference
@@ -57,34 +58,26 @@ def capture(
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
-    processes: Processes[Module] | None = None,
+    processes: Processes[Device, Module] | None = None,
 ) -> Source:
     """Measures forms on a device, and gives all captured fragments as a source.
 
     ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
-    ``progress`` is called with each outcome. ``processes`` measure a part of these forms; what they do not finish is
-    measured here. Provenance has ``device``, ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler,
-    in all processes), ``gpu_seconds``, ``instructions`` (an Outcome each) and ``disagreements``: in words, each
-    operand of which two forms gave different measurements. The ``ptx_version`` of the device is the latest that a
-    captured form asked for.
+    ``progress`` is called with each outcome. ``processes`` measure a part of these forms. Provenance has ``device``,
+    ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``,
+    ``instructions`` (an Outcome each) and ``disagreements``: in words, each operand of which two forms gave different
+    measurements. The ``ptx_version`` of the device is the latest that a captured form asked for.
     """
     started, description = time.perf_counter(), device.describe()
     asked = list(every() if forms is None else forms)
     together = _modules(asked)
     done: dict[int, Module] = {}
 
-    def finish(at: int, found: Module) -> None:
-        done[at] = found
-        for outcome, _ in found[1]:
+    alone = ((at, _measure_module(documented, together, device, at)) for at in range(len(together)))
+    for at, done[at] in processes.results(device) if processes else alone:
+        for outcome, _ in done[at][1]:
             if progress is not None:
                 progress(outcome)
-
-    for at in processes.left() if processes else range(len(together)):
-        finish(at, _measure_module(device, documented, together[at]))
-    for at, found in processes.finished() if processes else ():
-        finish(at, found)
-    for at in set(range(len(together))) - set(done):
-        finish(at, _measure_module(device, documented, together[at]))
     everything = [each for at in sorted(done) for each in done[at][1]]
     results = {outcome.instruction: outcome for outcome, _ in everything}
     kept, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
@@ -129,24 +122,20 @@ def measuring(
     documented: Mapping[Key, Fragment],
     forms: Iterable[Form],
     count: int,
-) -> Processes[Module]:
+) -> Processes[Device, Module]:
     """So many processes that measure forms, each with a context in which the driver compiles at the same time.
 
     This process must not have opened a device before.
     """
     together = _modules(forms)
-
-    @contextmanager
-    def begin() -> Iterator[Callable[[int], Module]]:
-        with open_device() as device:
-            yield lambda at: _measure_module(device, documented, together[at])
-
-    return Processes(begin, len(together), count)
+    return Processes(open_device, partial(_measure_module, documented, together), len(together), count)
 
 
-def _measure_module(device: Device, documented: Mapping[Key, Fragment], forms: Sequence[Form]) -> Module:
+def _measure_module(
+    documented: Mapping[Key, Fragment], together: Sequence[Sequence[Form]], device: Device, at: int
+) -> Module:
     """Loads the kernels of forms as one module, then measures them."""
-    started, target = time.perf_counter(), device.describe().target
+    started, target, forms = time.perf_counter(), device.describe().target, together[at]
     # All at once takes the driver less time. Where it refuses one, each is loaded when it runs, and says so itself.
     with suppress(LanemapError):
         device.load([kernel for form in forms if form.supports(target) for kernel in kernels(form)])

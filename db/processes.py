@@ -10,28 +10,36 @@ import signal
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from itertools import chain
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from .errors import LanemapError
 
+Opened = TypeVar("Opened")
 Result = TypeVar("Result")
-Work = Callable[[int], Result]
 
 
-class Processes(Generic[Result]):
+class Processes(Generic[Opened, Result]):
     """So many processes, none where there is no fork, and fewer where the system has no room for more.
 
-    Whoever is free takes the next of ``tasks`` numbers from 0, this process with ``left``. A process opens what it
-    needs with ``begin``, which gives the function that does a task. Leaving the ``with`` statement ends those that are
-    still there. A signal to the whole group, as of Ctrl-C, is for this process to say something of.
+    Whoever is free takes the next of ``tasks`` numbers from 0. A process opens what it needs with ``begin``, and
+    does a task with that by ``do``. Leaving the ``with`` statement ends those that are still there. A signal to the
+    whole group, as of Ctrl-C, is for this process to say something of.
     """
 
-    def __init__(self, begin: Callable[[], AbstractContextManager[Work[Result]]], tasks: int, count: int) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Opened]],
+        do: Callable[[Opened, int], Result],
+        tasks: int,
+        count: int,
+    ) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
+        self._do, self._count = do, tasks
         # Reading a number takes a task, which nobody can do twice, and which a process that dies cannot block.
         self._tasks, numbers = os.pipe()
         os.write(numbers, array("I", range(tasks)))
@@ -55,7 +63,7 @@ class Processes(Generic[Result]):
         for thread in threads:  # not before: a fork takes no threads with it
             thread.start()
 
-    def __enter__(self) -> "Processes[Result]":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,31 +72,35 @@ class Processes(Generic[Result]):
             process.join()
         os.close(self._tasks)
 
-    def left(self) -> Iterator[int]:
+    def results(self, opened: Opened) -> Iterator[tuple[int, Result]]:
+        """Every task with its result, as they come.
+
+        This process takes part with what it has opened, and does what others took and could not do. Raises what a
+        process raised, but for a LanemapError.
+        """
+        missing = {*range(self._count)}
+        received = (found for _ in self._processes for found in iter(self._results.get, None))
+        for found in chain(((task, self._do(opened, task)) for task in self._taken()), received):
+            if isinstance(found, Exception):
+                raise found
+            missing.remove(found[0])
+            yield found
+        for task in missing:
+            yield task, self._do(opened, task)
+
+    def _taken(self) -> Iterator[int]:
         """The tasks that nobody has taken yet; each is taken as it comes."""
         while number := os.read(self._tasks, array("I").itemsize):
             yield from array("I", number)
 
-    def finished(self) -> Iterator[tuple[int, Result]]:
-        """The tasks that processes have done, with their results, as they come.
-
-        A task that is not among them was taken by a process that could not do it. Raises what a process raised, but
-        for a LanemapError.
-        """
-        for _ in self._processes:
-            for found in iter(self._results.get, None):
-                if isinstance(found, Exception):
-                    raise found
-                yield found
-
-    def _work(self, begin: Callable[[], AbstractContextManager[Work[Result]]], sender: Connection) -> None:
+    def _work(self, begin: Callable[[], AbstractContextManager[Opened]], sender: Connection) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
         try:
-            with begin() as work:
-                for task in self.left():
-                    sender.send((task, work(task)))
+            with begin() as opened:
+                for task in self._taken():
+                    sender.send((task, self._do(opened, task)))
         except Exception as error:
             if not isinstance(error, LanemapError):
                 sender.send(error)

@@ -6,10 +6,9 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +43,17 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         (made / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
         (made / "static" / "names.js").write_text(_names(pages.known), "utf-8")
-        count = len(pages.every)
-        begin = partial(_writing, database.location, pages.digest, made)
-        for done in accumulate(_written(begin, len(range(0, count, _PART))), initial=0):
-            progress(done, count)
+        count, done = len(pages.every), 0
+        progress(done, count)
+        others, parts = (os.cpu_count() or 1) - 1, len(range(0, count, _PART))
+        begin = partial(_opened, database.location)
+        with Processes(begin, partial(_Pages.write, folder=made), parts, others) as processes:
+            for _, written in processes.results(pages):
+                done += written
+                progress(done, count)
+        if lookup.digest(database.reader) != pages.digest:
+            raise LanemapError("the database was changed meanwhile: run lanemap site again")
     return count
-
-
-def _written(begin: Callable[[], AbstractContextManager[Callable[[int], int]]], parts: int) -> Iterator[int]:
-    """Write all parts in several processes, and here what those do not: yields how many pages each has."""
-    left = {*range(parts)}
-    with Processes(begin, parts, os.cpu_count() or 1) as processes:
-        for part, count in processes.finished():
-            left.remove(part)
-            yield count
-    if left:
-        with begin() as write_part:
-            yield from map(write_part, sorted(left))
 
 
 class _Pages:
@@ -81,38 +74,26 @@ class _Pages:
         ]
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(each for each, _, _ in self.every)
+        gc.freeze()  # looking through all that is kept would take half of the time
+
+    def write(self, part: int, folder: Path) -> int:
+        """Write a part of the pages, and say how many those are."""
+        every = self.every[part * _PART : (part + 1) * _PART]
+        for each, template, facts in every:
+            links = site_links(self.known, each, self.there, self.same)
+            said = facts(Context(self.known, self.database, links, self.work))
+            target = folder / each.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
+        return len(every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a server has done in another process."""
         return function(self.database, *args)
 
 
-@contextmanager
-def _writing(location: Location, digest: bytes, folder: Path) -> Iterator[Callable[[int], int]]:
-    """Open the database to write pages: gives a function that writes a part of them, and says how many those are.
-
-    Raises:
-        LanemapError: the database is not what it was when the pages were counted.
-    """
-    pages = _Pages(Database(location))
-    if pages.digest != digest:
-        raise LanemapError("the database was changed meanwhile: run lanemap site again")
-
-    def write_part(part: int) -> int:
-        every = pages.every[part * _PART : (part + 1) * _PART]
-        for each, template, facts in every:
-            links = site_links(pages.known, each, pages.there, pages.same)
-            said: Any = facts(Context(pages.known, pages.database, links, pages.work))
-            target = folder / each.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
-        return len(every)
-
-    gc.disable()  # looking through all that is kept would take half of the time
-    try:
-        yield write_part
-    finally:
-        gc.enable()
+def _opened(location: Location) -> AbstractContextManager[_Pages]:
+    return nullcontext(_Pages(Database(location)))
 
 
 def _same(known: surveys.Survey) -> dict[Page, Page]:

@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, suppress
 from dataclasses import replace
@@ -28,7 +28,8 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ... import Database, LanemapError, Location, Survey, UnavailableError, files, lookup, read_file, recording, report
+from ... import Database, LanemapError, Location, Reader, UnavailableError, files, lookup, read_file, recording, report
+from ... import survey as surveys
 from ..app import encoded
 from ..options import Format, ReportFormat
 
@@ -316,13 +317,19 @@ class State:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._digest: tuple[object, bytes] | None = None
-        self._survey: tuple[object, Survey] | None = None
-        self._surveying = asyncio.Lock()
+        self._known: dict[object, tuple[object, Any]] = {}
+        self._asking: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def _changes(self) -> object:
-        reader = self.database.reader
-        return reader.changes() if reader.location.file else await run_sync(reader.changes)
+    async def _now(self, ask: Callable[[Reader], T]) -> T:
+        """What a question has for an answer now. Who comes while somebody waits for it waits for the same one."""
+        async with self._asking[ask]:
+            reader = self.database.reader
+            changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
+            # What is of a state that is newer than these changes is made again for the next one who asks.
+            if ask not in self._known or self._known[ask][0] != changes:
+                self._known[ask] = changes, await run_sync(ask, reader)
+            found: T = self._known[ask][1]
+            return found
 
     async def digest(self) -> bytes:
         """What the database holds.
@@ -330,23 +337,15 @@ class State:
         Raises:
             LanemapError: it cannot be read.
         """
-        changes = await self._changes()
-        # Of a state that is newer than these changes the digest is made again for the next one who asks.
-        if self._digest is None or self._digest[0] != changes:
-            self._digest = changes, await run_sync(lookup.digest, self.database.reader)
-        return self._digest[1]
+        return await self._now(lookup.digest)
 
-    async def survey(self) -> Survey:
-        """What is known of every operand. It takes seconds to make: who comes meanwhile waits for the same one.
+    async def survey(self) -> surveys.Survey:
+        """What is known of every operand, which takes seconds to look through.
 
         Raises:
             LanemapError: the database cannot be read.
         """
-        async with self._surveying:
-            changes = await self._changes()
-            if self._survey is None or self._survey[0] != changes:
-                self._survey = changes, await run_sync(self.database.survey)
-            return self._survey[1]
+        return await self._now(surveys.survey)
 
     async def operand(self, request: Request, query: Query) -> Sequence[Fragment]:
         """The fragments with elements of one operand, as the database was when a request came or later.
@@ -376,11 +375,11 @@ async def _database(state: Current) -> Database:
     return state.database
 
 
-async def _surveyed(state: Current) -> Survey:
+async def _surveyed(state: Current) -> surveys.Survey:
     return await state.survey()
 
 
 #: Parameters of routes.
 Current = Annotated[State, Depends(_state)]
 Opened = Annotated[Database, Depends(_database)]
-Surveyed = Annotated[Survey, Depends(_surveyed)]
+Surveyed = Annotated[surveys.Survey, Depends(_surveyed)]

@@ -1,8 +1,9 @@
 """Processes that measure beside one: what comes out is the same with them, without them, and where they fail."""
 
 import multiprocessing
+import operator
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -168,23 +169,17 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
     assert counts == [3 if expected else 0, 2]
 
 
-@contextmanager
-def doubling():
-    yield lambda task: 2 * task
-
-
 def test_there_may_be_more_tasks_than_a_byte_counts():
-    with processes.Processes(doubling, 1000, 2) as beside:
-        assert dict(beside.finished()) == {task: 2 * task for task in range(1000)}
+    with processes.Processes(lambda: nullcontext(2), operator.mul, 1000, 2) as beside:
+        assert dict(beside.results(2)) == {task: 2 * task for task in range(1000)}
 
 
-def test_where_no_process_can_be_started_the_tasks_are_left(monkeypatch):
+def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
     def refused(_):
         raise BlockingIOError("no more processes")
 
     monkeypatch.setattr(multiprocessing.get_context("fork").Process, "start", refused)
     before = {*Path("/proc/self/fd").iterdir()}
-    with processes.Processes(doubling, 300, 2) as beside:
-        assert [*beside.finished()] == []
-        assert [*beside.left()] == [*range(300)]
+    with processes.Processes(lambda: nullcontext(2), operator.mul, 300, 2) as beside:
+        assert [*beside.results(2)] == [(task, 2 * task) for task in range(300)]
     assert {*Path("/proc/self/fd").iterdir()} == before

@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -56,10 +58,16 @@ def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
     assert [each.name for each in other.iterdir()] == ["mine.txt"]
 
 
-def test_a_site_is_of_one_state_of_the_database(file, tmp_path):
-    words = "changed meanwhile: run lanemap site again"
-    with lanemap.open(str(file)) as database, pytest.raises(LanemapError, match=words):
-        pages._writing(database.location, b"of another state", tmp_path).__enter__()
+def test_a_site_is_of_one_state_of_the_database(small, tmp_path):
+    with lanemap.open(shutil.copy2(small, tmp_path)) as database:
+
+        def change(done, _):
+            if done:
+                database.add([replace(database.source("ours"), name="later", kind="import")])
+
+        with pytest.raises(LanemapError, match="changed meanwhile: run lanemap site again"):
+            pages.write(database, tmp_path / "public", change)
+    assert not (tmp_path / "public").exists()
 
 
 @pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

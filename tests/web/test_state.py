@@ -41,14 +41,14 @@ def test_the_survey_of_an_earlier_state_is_not_kept(changing):
 def test_who_comes_while_a_survey_is_made_waits_for_it_and_holds_up_nobody(changing, monkeypatch):
     database, _ = changing
     made, going = [], threading.Event()
-    true = type(database).survey
+    true = work.surveys.survey
 
-    def slow(self):
+    def slow(reader):
         made.append(threading.current_thread())
         assert going.wait(30)
-        return true(self)
+        return true(reader)
 
-    monkeypatch.setattr(type(database), "survey", slow)
+    monkeypatch.setattr(work.surveys, "survey", slow)
 
     async def ask():
         asked = [asyncio.create_task(State.survey(of)) for _ in range(5)]
