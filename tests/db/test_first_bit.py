@@ -140,6 +140,16 @@ def test_what_refines_a_window_in_other_bits_is_different():
         assert ("elements have bits" in found.words) == (bit == 0)
 
 
+def test_operands_with_the_same_cells_have_bits_of_their_own():
+    true = [OPERANDS["e4m3", "A"], OPERANDS["e2m1", "A"]]
+    table = true[0].elements.copy()
+    table["row"] ^= (table["col"] & 1) << 1
+    mine = [replace(true[0], elements=table), replace(true[1], elements=table, first_bit=0)]
+    for order in (mine, mine[::-1]):
+        found = {each.key.type: "elements have bits" in each.words for each in compare(order, true)}
+        assert found == {"e4m3": False, "e2m1": True}
+
+
 def test_every_verdict_sees_it():
     """Those of pages, of the best evidence, of a check, and of a report on a library."""
     true = OPERANDS["e2m1", "A"]
