@@ -115,6 +115,7 @@ def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, o
         apart = None not in (one, other) and one != other
         cells = Verdict.IDENTICAL if result.key.role == "D" else expected
         assert result.verdict is (Verdict.DIFFERENT if apart else cells)
+        assert result.same_as is None, "it is itself, in other bits"
         ends = [f"{bit}-{bit + 3}" for bit in (other, one)[:: 1 if turned else -1]] if apart else []
         assert ("elements have bits" in result.words) == apart
         if apart:

@@ -33,7 +33,7 @@ def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     assert run("import", "TABLE", mine, "--name", "theirs", db=file).code == 0
     assert list(names(file).items())[-2:] == [("mine", "import"), ("theirs", "import")]
     found = run("find", "m16n8k16", "f16", "A", "--lane", "5", "--source", "mine", "-f", "csv", db=file)
-    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine"]
+    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine,"]
 
 
 def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass):
