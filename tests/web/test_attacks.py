@@ -201,6 +201,7 @@ def test_a_body_that_waits_for_a_place_is_not_called_slow(monkeypatch):
     messages = iter([{"type": "http.request", "body": b"here"}, {"type": "http.disconnect"}])
 
     async def receive():
+        await anyio.sleep(0.01)
         return next(messages)
 
     async def send(message):
