@@ -115,7 +115,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     Args:
         kind: one of IMPORTERS.
         path: the file or folder, for the kinds that need one.
-        name: what to call the source. Default: as the import says.
+        name: what to call the source, or what comes before the colon where it has parts. Default: as the import says.
         options: of the kind; None counts as not given.
 
     Raises:
@@ -135,10 +135,13 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
     if name is None:
         return found
-    if len(found) > 1:
-        names = ", ".join(each.source.name for each in found)
-        raise LanemapError(f"{path} holds the sources {names}: a name of its own is for one source")
-    return [replace(each, source=replace(each.source, name=name)) for each in found]
+    names = [each.source.name for each in found]
+    if len({each.partition(":")[0] for each in names}) > 1:
+        raise LanemapError(f"{path} holds the sources {', '.join(names)}: a name of its own is for one source")
+    parts = ["".join(each.partition(":")[1:]) for each in names] if len(names) > 1 else [""]
+    return [
+        replace(each, source=replace(each.source, name=name + part)) for each, part in zip(found, parts, strict=True)
+    ]
 
 
 def adding(key: Key) -> list[str]:

@@ -3,7 +3,7 @@
 Prints for several numbers of processes, with all threads of BLAS and with one, and for the command: the seconds of the
 whole process from an empty cache, and of two after it; then what the last one says of itself.
 
-python tests/benchmarks/capture.py [HELPERS ...]
+python tests/benchmarks/capture.py [PROCESSES ...]
 """
 
 import os

@@ -17,6 +17,7 @@ from lanemap.db import child
 from lanemap.db.child import Limits
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.structure import check
+from lanemap.ingest import importing
 from lanemap.ingest import python as mappings
 from lanemap.ingest.python import mapping
 
@@ -228,6 +229,12 @@ def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
     assert [first.source.name, second.source.name] == ["mine:loads", "mine:stores"]
     assert first.source.fragments[0].citation.origin == "mylib.py:6 a_place"
     assert second.source.provenance["set"] == "stores"
+
+
+def test_a_name_of_its_own_is_the_first_part_of_those_of_claim_sets(imported):
+    imported(GOOD, entry("turned", more='set = "stores"'))
+    found = importing.read("python", "mine.toml", "kernels")
+    assert [each.source.name for each in found] == ["kernels", "kernels:stores"]
 
 
 def test_a_source_is_named_after_its_library_and_the_version_that_is_installed(imported):
