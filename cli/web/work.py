@@ -287,6 +287,7 @@ DIGEST = "lanemap.digest"
 _CHARACTERS, _MORE, _OPERANDS = 32 << 20, 1000, 256
 
 _made: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+_size = [0]  # of all that is made: to add it up each time takes longer than to make it
 _making = threading.Lock()
 
 
@@ -300,9 +301,12 @@ def remembered(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
             return found
     made = function(*args, **kwargs)
     with _making:
+        _, before = _made.pop(key, (None, 0))
         _made[key] = made, len(repr(made)) + _MORE
-        while sum(size for _, size in _made.values()) > _CHARACTERS:
-            _made.popitem(last=False)
+        _size[0] += _made[key][1] - before
+        while _size[0] > _CHARACTERS:
+            _, (_, gone) = _made.popitem(last=False)
+            _size[0] -= gone
     return made
 
 

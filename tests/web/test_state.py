@@ -64,6 +64,7 @@ def test_who_comes_while_a_survey_is_made_waits_for_it_and_holds_up_nobody(chang
 
 def test_what_is_remembered_has_a_limit_of_size(monkeypatch):
     monkeypatch.setattr(work, "_made", type(work._made)())
+    monkeypatch.setattr(work, "_size", [0])
     made = []
 
     def make(number):
