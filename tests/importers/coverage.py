@@ -59,7 +59,8 @@ def found(made: list[Fragment | Skipped], roles: tuple[str, ...]) -> tuple[list[
 def of_tensor_layouts() -> Iterator[tuple[str, list[Fragment], list[str]]]:
     """Every atom for NVIDIA's GPUs: its name, the fragments made of it, and the reasons for what is left out."""
     module = import_module("tensor_layouts.atoms_nv")
-    for each in {id(each): each for each in vars(module).values() if tensor_layouts._is_atom(each)}.values():
+    atoms = [each for each in vars(module).values() if type(each).__name__ in ("MMAAtom", "CopyAtom")]
+    for each in {id(each): each for each in atoms}.values():
         made = list(tensor_layouts._operands(each, "here"))
         yield (
             each.name,

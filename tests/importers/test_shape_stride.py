@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanemap import LanemapError
 from lanemap.db.layout import algebra
 from lanemap.db.layout.algebra import MAX_SIZE, parse_strided, strided
-from lanemap.ingest import mnemonic
+from lanemap.ingest import atom
 from lanemap.ingest.atom import thread_value
 
 LEAF = st.tuples(st.integers(1, 4), st.integers(0, 40))
@@ -104,6 +104,6 @@ def test_threads_and_values_need_two_modes(shape):
         thread_value(strided(shape))
 
 
-@pytest.mark.parametrize("module", [algebra, mnemonic])
+@pytest.mark.parametrize("module", [algebra, atom])
 def test_examples_in_docstrings_are_true(module):
     assert doctest.testmod(module).failed == 0

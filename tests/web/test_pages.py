@@ -591,9 +591,9 @@ def test_what_rows_are_true_of_stands_beside_them(reader):
 
 
 def test_the_guide_is_found_by_its_words(reader):
-    found = reader.get("/search?q=renumbered notice", headers={"Accept": "application/json"}).json()
+    found = reader.get("/search?q=renumbered quad", headers={"Accept": "application/json"}).json()
     assert found == [{"name": "guide fuse", "href": "/guide/fuse"}]
-    assert "/guide/fuse" in reader.get("/search?q=renumbered notice").text
+    assert "/guide/fuse" in reader.get("/search?q=renumbered quad").text
     assert reader.get("/guide/nothing").status_code == 404
 
 
