@@ -1,6 +1,5 @@
 """The pages as a folder of files, for any web host or none: all that needs no server, with links between files."""
 
-import asyncio
 import gc
 import inspect
 import json
@@ -84,7 +83,12 @@ class _Pages:
             said = facts(Context(self.known, self.database, links, self.work))
             target = folder / each.file
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text(template, links, asyncio.run(said) if inspect.iscoroutine(said) else said), "utf-8")
+            if inspect.iscoroutine(said):  # it waits for nothing, and an event loop may be running
+                try:
+                    said.send(None)
+                except StopIteration as end:
+                    said = end.value
+            target.write_text(text(template, links, said), "utf-8")
         return len(every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
