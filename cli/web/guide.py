@@ -23,7 +23,7 @@ _PARSER = MarkdownIt("js-default")
 
 
 class Guide(NamedTuple):
-    """A page: its title, its first sentence, and the words that it is found by, without those in code."""
+    """A page: its title, its first sentence, and the words that it is found by, each once, without those in code."""
 
     title: str
     summary: str
@@ -64,8 +64,8 @@ def content(text: str, links: Links) -> Markup:
 def _parsed(text: str) -> Guide:
     tokens = _PARSER.parse(text)
     title, summary = ("".join(child.content or " " for child in token.children or ()) for token in tokens[1:5:3])
-    words = " ".join(token.content for token in _inside(tokens) if token.type == "text").lower()
-    return Guide(title, summary, words, text)
+    words = " ".join(token.content for token in _inside(tokens) if token.type == "text").lower().split()
+    return Guide(title, summary, " ".join(dict.fromkeys(words)), text)
 
 
 def _inside(tokens: list[Token]) -> Iterator[Token]:

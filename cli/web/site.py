@@ -120,7 +120,8 @@ def _alike(one: Fragment, other: Fragment) -> bool:
 def _names(known: surveys.Survey) -> str:
     """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
 
-    The file of a page is its name with a slash for each space. A kind is a vendor and the targets.
+    The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
+    have a title and the words of their text.
     """
     called = {product_page(product): aliases(product) for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
@@ -129,6 +130,6 @@ def _names(known: surveys.Survey) -> str:
     for each, more in called.items():
         vendor, _, targets, _ = facets_of(each)
         names.append([each.name, " ".join(more), kinds.setdefault((*vendor, *sorted(targets)), len(kinds))])
-    names += [[f"guide {name}", each.title.lower()] for name, each in guide().items()]
-    there = json.dumps({"kinds": [*kinds], "names": names}, ensure_ascii=True, separators=(",", ":"))
+    read = [[f"guide {name}", each.title, each.words] for name, each in guide().items()]
+    there = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
     return f"window.lanemapNames = {there};\n"

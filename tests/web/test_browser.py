@@ -1,10 +1,11 @@
 """The pages in a browser: what a mouse, a finger and a keyboard do, and what a phone and a screen reader get."""
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import pytest
 
+from lanemap.cli.web import guide
 from lanemap.db.render.notation import express
 
 from .conftest import serving
@@ -358,6 +359,9 @@ def test_the_site_from_a_disk(visit, site):
     assert tab.url.endswith("f16.html?lane=3")
 
 
+_HREFS = "links => links.map(link => link.href)"
+
+
 def test_the_site_narrows_what_is_found(visit, site):
     """Every choice shows as many as it counts, each of which is a file."""
     tab = visit((site / "mma" / "m16n8k16" / "f16.html").as_uri())
@@ -372,7 +376,24 @@ def test_the_site_narrows_what_is_found(visit, site):
             tab.get_by_role("link", name=each, exact=True).click()
         assert tab.locator(".switch a[aria-current]").text_content() == each
         assert tab.locator(".results li").count() == int(each.split()[1]) <= every
-        for link in tab.locator(".results a").evaluate_all("links => links.map(link => link.href)"):
+        for link in tab.locator(".results a").evaluate_all(_HREFS):
             assert Path(unquote(urlsplit(link).path)).is_file()
         with tab.expect_navigation():
             tab.locator(".switch a[aria-current]").click()
+
+
+@pytest.mark.parametrize("text", ["renumbered quad", "Pull REQUEST", "m16n8k16", "xyzzy"])
+def test_the_site_finds_in_the_guide_what_the_server_finds(visit, site, text):
+    tab = visit((site / "index.html").as_uri())
+    tab.goto((site / "search.html").as_uri() + "?" + urlencode({"q": text}))
+    read = [Path(unquote(urlsplit(link).path)) for link in tab.locator(".results a").evaluate_all(_HREFS)]
+    assert [each.stem for each in read if each.parent.name == "guide"] == [*guide.found(text)]
+    assert all(each.is_file() for each in read)
+    assert tab.locator("h1").text_content().endswith(f" found for {text}")
+
+
+def test_a_search_for_nothing_says_what_to_type(visit, site):
+    for address in ("/search", "/search?q=+", (site / "search.html").as_uri()):
+        tab = visit(address)
+        assert tab.locator("h1").text_content() == "Search"
+        assert "m16n8k16" in tab.locator("main").text_content()

@@ -14,6 +14,8 @@ const make = (name, facts = {}, ...children) => {
 
 const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
 
+const fileOf = name => root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
+
 // A name comes with what else it is called, and its kind: a vendor and the targets. Its file is the name with slashes.
 function localNames(text) {
   const words = normal(text).split(" ").filter(Boolean);
@@ -28,20 +30,27 @@ function localNames(text) {
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
   return found.map(([name, , kind]) => {
-    const [vendor, ...target] = window.lanemapNames.kinds[kind] ?? [], [instruction, , type] = vendor ? name.split(" ") : [];
-    const href = root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
-    return { name, href, facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
+    const [vendor, ...target] = window.lanemapNames.kinds[kind], [instruction, , type] = name.split(" ");
+    return { name, href: fileOf(name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
+}
+
+// The pages of the guide that have all words of a text.
+function localGuide(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return window.lanemapNames.guide.filter(([, , said]) => words.length && words.every(word => said.includes(word)))
+    .map(([name, title]) => ({ name, title, href: fileOf(name) }));
 }
 
 // The page of a search in a folder of files: what is found, narrowed by the facets in its address, and all of these.
 function results(area) {
-  const asked = new URLSearchParams(location.search), text = asked.get("q") ?? "";
+  const asked = new URLSearchParams(location.search), text = asked.get("q")?.trim();
+  if (!text) return;
   const every = localNames(text), names = ["vendor", "instruction", "target", "type"];
   const left = but => every.filter(each => names.every(name => name === but || !asked.get(name) || each.facets[name].includes(asked.get(name))));
-  const found = left();
+  const found = left(), read = localGuide(text);
   document.getElementById("q").value = text;
-  area.querySelector("h1").textContent = `${found.length} found for ${text}`;
+  area.replaceChildren(make("h1", { textContent: `${(found.length ? found : read).length} found for ${text}` }));
   for (const name of names) {
     const counts = {};
     for (const value of left(name).flatMap(each => each.facets[name]).filter(Boolean)) counts[value] = (counts[value] ?? 0) + 1;
@@ -57,7 +66,9 @@ function results(area) {
     }
     area.append(bar);
   }
-  area.append(make("ul", { className: "results" }, ...found.map(({ name, href }) => make("li", {}, make("a", { href }, make("code", { textContent: name }))))));
+  const list = (pages, said) => make("ul", { className: "results" }, ...pages.map(each => make("li", {}, make("a", { href: each.href }, said(each)))));
+  area.append(list(found, ({ name }) => make("code", { textContent: name })));
+  if (read.length) area.append(make("h2", { textContent: "In the guide" }), list(read, ({ title }) => title));
 }
 
 async function remoteNames(text) {
@@ -82,7 +93,7 @@ function search(form) {
     const mine = ++asked, text = input.value;
     if (!window.lanemapNames) await new Promise(done => setTimeout(done, 100));
     if (mine !== asked) return; // somebody types on
-    const found = text.trim() ? await (window.lanemapNames ? localNames(text).slice(0, 12) : remoteNames(text)) : [];
+    const found = text.trim() ? await (window.lanemapNames ? [...localNames(text), ...localGuide(text)].slice(0, 12) : remoteNames(text)) : [];
     if (mine !== asked) return;
     list.replaceChildren(...found.map((each, at) => {
       const item = make("li", { id: "found-" + at, role: "option", textContent: each.name });
