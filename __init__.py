@@ -135,7 +135,7 @@ class Database:
         """Open a database that is there. It is ``stale`` where its shipped sources are not those of this Lanemap."""
         self.location = location
         self.stale = stale
-        self.reader: Reader = connect(location)
+        self.reader: Reader = connect(location, shipped_names)
 
     def find(
         self, shape: str, type: str | None = None, role: str | None = None, **where: Unpack[Where]
@@ -528,7 +528,7 @@ class Database:
         from .db.flow.metadata import from_words, operands
 
         query = Query(shape, type, selector=selector, source=source)
-        return from_words(_listed(words), *operands(self.reader, query, {file.stem for file in _recordings()}))
+        return from_words(_listed(words), *operands(self.reader, query))
 
     def encode(
         self,
@@ -551,7 +551,7 @@ class Database:
             words = "write it like {(0, 0, 0): 1}, by lane, reg and slot"
             raise LanemapError(f"columns {columns!r} is no dictionary: {words}")
         query = Query(shape, type, selector=selector, source=source)
-        return from_columns(columns, *operands(self.reader, query, {file.stem for file in _recordings()}))
+        return from_columns(columns, *operands(self.reader, query))
 
     def add(
         self,

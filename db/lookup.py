@@ -108,19 +108,27 @@ def sources(reader: Reader) -> Rows:
         return reader.select(_SOURCES, {})
 
 
-def by_trust(reader: Reader) -> list[str]:
-    """The names of the sources: documents, then what was measured, then what was imported, each by name.
+def by_trust(reader: Reader, *asked: str) -> list[str]:
+    """The names of the sources in the order in which look-ups ask them.
 
-    Not by when they were loaded: loading what ships again must not change an answer.
+    Those that are asked for come first, then the default source, documents, what was measured, and what was imported;
+    of each kind what ships before the user's own, and then by name. Not by when they were loaded: loading what ships
+    again must not change an answer.
 
     Raises:
         DamagedError: see ``sources``.
     """
-    kinds = {record["name"]: record["kind"] for record in sources(reader).records()}
-    return sorted(kinds, key=lambda name: ({"document": 0, "capture": 1}.get(kinds[name], 2), name))
+    wanted, shipped = [*map(str.lower, asked)], reader.shipped()
+
+    def order(record: Mapping[str, Any]) -> tuple[Any, ...]:
+        name, kind = record["name"], {"document": 0, "capture": 1}.get(record["kind"], 2)
+        return name.lower() not in wanted, name != DEFAULT_SOURCE, kind, name not in shipped, name
+
+    return [record["name"] for record in sorted(sources(reader).records(), key=order)]
 
 
-def _first_by_trust(reader: Reader, having: Container[str | None]) -> str | None:
+def _first(reader: Reader, having: Container[str | None]) -> str | None:
+    """The first source ``by_trust`` of some."""
     return next(filter(having.__contains__, by_trust(reader)), None)
 
 
@@ -207,11 +215,9 @@ def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
     Raises:
         LanemapError: no source has them.
     """
-    asked, order = {str(each.source).lower() for each in queries}, by_trust(reader)
+    order = by_trust(reader, *(each.source for each in queries if each.source))
     every = read_fragments(reader, *(replace(each, source=None) for each in queries))
-    found = [each for each in every if each.has_rows]
-    found.sort(key=lambda each: (str(each.source).lower() not in asked, order.index(str(each.source))))
-    return merge(found)[0]
+    return merge(sorted((each for each in every if each.has_rows), key=lambda each: order.index(str(each.source))))[0]
 
 
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
@@ -222,7 +228,7 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
             from .isa.not_found import no_fragment
 
             every = reader.select(_FRAGMENTS, dict.fromkeys(query.parameters())).records()
-            first_of = partial(_first_by_trust, reader)
+            first_of = partial(_first, reader)
             raise AbsentError(no_fragment(query.parameters(), query.words, query.title, every, first_of))
         found |= {record["id"]: record for record in records}
     return [found[number] for number in sorted(found)]
@@ -260,7 +266,7 @@ def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     # The default is of one vendor: the instructions of others are in the first of the other sources.
     records = _records(reader, replace(query, source=None))
     found = [record for record in records if instruction(record["instruction"]).vendor.source != DEFAULT_SOURCE]
-    first = _first_by_trust(reader, {record["source"] for record in found}) if found else None
+    first = _first(reader, {record["source"] for record in found}) if found else None
     return [record for record in found if record["source"] == first]
 
 
@@ -288,7 +294,7 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     found = densest(_lazy(reader, _records(reader, query)))
     if str(query.source).lower() == DEFAULT_SOURCE and not any(each.has_rows for each in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
-        first = _first_by_trust(reader, {each.source for each in everywhere if each.has_rows})
+        first = _first(reader, {each.source for each in everywhere if each.has_rows})
         found = [each for each in everywhere if each.source == first] if first else found
         query = query if found else replace(query, source=None)
     return found or fragments(reader, query)
@@ -378,7 +384,7 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
     first = found[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
     keys = {each.key for each in found}
-    better = _first_by_trust(reader, {each.source for each in others if each.has_rows and each.key in keys})
+    better = _first(reader, {each.source for each in others if each.has_rows and each.key in keys})
     figures = [each.split()[0] for each in (first.citation.figures or "").split(", ") if each]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
     why = f"{first}: {first.status}{drawn}"
@@ -416,7 +422,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     if result not in types:
         name = f"{first.instruction} {first.shape} {first.type}"
         raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(types) or 'none'}")
-    order = [str(first.source), DEFAULT_SOURCE, *by_trust(reader)]
+    order = by_trust(reader, str(first.source))
 
     def only(role: str) -> Fragment:
         major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)

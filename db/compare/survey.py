@@ -59,8 +59,7 @@ class Survey:
         there = self.fragments[key]
         if source is not None:
             return there[source]
-        order = [lookup.DEFAULT_SOURCE, *self.trust]
-        return min(there.values(), key=lambda each: (not each.has_rows, order.index(str(each.source))))
+        return min(there.values(), key=lambda each: (not each.has_rows, self.trust.index(str(each.source))))
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:

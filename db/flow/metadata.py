@@ -4,7 +4,7 @@ A row of A is cut into chunks, and the metadata names the columns of each chunk 
 are numpy arrays: columns in the order of the elements of the A fragment, words in the order of the lanes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,13 +80,12 @@ def from_columns(
     return Metadata(a, e, encode(columns, a, e), columns, others)
 
 
-def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fragment, Fragment, list[str]]:
-    """A and E of a sparse instruction from the source to trust most, and the other sources that have both.
+def operands(reader: Reader, query: Query) -> tuple[Fragment, Fragment, list[str]]:
+    """A and E of a sparse instruction from the first source ``by_trust`` that has both, and the others that have.
 
     Args:
         reader: the database.
         query: shape and type of A, and selector and source where they matter.
-        shipped: the names of the sources to trust before all others, which come ``by_trust``.
 
     Raises:
         LanemapError: the selector must be said, or no source has the elements of both.
@@ -109,7 +108,7 @@ def operands(reader: Reader, query: Query, shipped: Collection[str]) -> tuple[Fr
     }
     if not found:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
-    best, *others = sorted(filter(found.__contains__, by_trust(reader)), key=lambda name: name not in shipped)
+    best, *others = filter(found.__contains__, by_trust(reader))
     return (*found[best], others)
 
 

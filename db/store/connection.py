@@ -7,7 +7,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -18,9 +18,9 @@ from .location import MIGRATED, SCHEMA_VERSION, Location
 from .reader import RESTORE, STATE, Reader, Rows, collected, sql_words, too_long
 
 
-def connect(location: Location) -> Reader:
-    """Open a database that exists."""
-    return FileReader(location) if location.file is not None else ServerReader(location)
+def connect(location: Location, shipped: Callable[[], Collection[str]] = frozenset) -> Reader:
+    """Open a database that exists. ``shipped`` says which sources Lanemap itself ships."""
+    return (FileReader if location.file is not None else ServerReader)(location, shipped)
 
 
 def state(location: Location) -> str | None:
@@ -101,9 +101,9 @@ class FileReader(Reader):
     _watching: _OpenFile | None = None
     _changes: object = None
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, shipped: Callable[[], Collection[str]]) -> None:
         self._file = location.file or Path()
-        super().__init__(location)
+        super().__init__(location, shipped)
 
     def close(self) -> None:
         """See ``Reader``."""

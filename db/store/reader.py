@@ -114,8 +114,9 @@ _VERIFIED: dict[tuple[Location, bool], object] = {}
 class Reader(ABC):
     """A database that exists, open for reading."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, shipped: Callable[[], Collection[str]]) -> None:
         self.location = location
+        self.shipped = shipped
         self._idle: list[Any] = []
         self._lock = threading.Lock()
         self._own = threading.local()

@@ -264,6 +264,8 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     table["row"] = 15 - table["row"]
     odd = [replace(measured[key], elements=table), measured["mma.sp", "m16n8k16", "f16", "A", "row", None, None]]
     lanemap.open(str(file)).add([Source("a", "import", "a", odd, {}), Source("b", "capture", "b", odd, {})])
+    find = ("find", *"m16n8k16 f16 E --selector 0 -f csv".split())
+    assert run(*find, db=file).out == run(*find).out
     each = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
     words = ("decode", "m16n8k16", "f16", *each, "--selector", "0")
     right = run(*words).out
