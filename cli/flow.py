@@ -53,7 +53,7 @@ def chain(
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     d = names.operand(given, instruction=first, source=source)
-    moved = _moved(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
+    moved = names.moved(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
     if moved and (transpose or relabel):
         raise LanemapError("--transpose and --relabel are for a D and an A or B: say --major how the tile lies")
     if not moved and count != 1:
@@ -93,7 +93,6 @@ def chain(
 
 
 _FEEDING = "listed: every D that can feed this operand without moving data. Put ldmatrix first to see how to load it"
-_MOVES = ("ldmatrix", "stmatrix")
 
 
 def _write(found: Told, form: Format) -> None:
@@ -107,35 +106,14 @@ def _write(found: Told, form: Format) -> None:
 def _operands(words: Sequence[str]) -> list[list[str]]:
     """The words of each operand. ``ldmatrix`` before one and ``stmatrix`` after it may be without their role, r."""
     found = names.operands(words)
-    if _moves(found[0]):
+    if names.without_role(found[0]):
         found[:1] = [[found[0][0], "r"], *filter(None, [found[0][1:]])]
-    if len(found) > 1 and _moves(found[-1]):
+    if len(found) > 1 and names.without_role(found[-1]):
         found[-1] = [*found[-1], "r"]
     named = [word.lower() for word in found[1]] if len(found) > 1 else []
     if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
         raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
     return found
-
-
-def _moves(words: Sequence[str]) -> bool:
-    return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
-
-
-def _moved(first: Query, second: Query) -> tuple[Query, Query] | None:
-    """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move."""
-    roles = [each.parameters()["role"] for each in (first, second)]
-    if "r" not in roles:
-        return None
-    if roles == ["r", "r"]:
-        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
-    place = roles.index("r")
-    move, other = (first, second) if place == 0 else (second, first)
-    named = move.word("instruction") or _MOVES[place]
-    if named not in _MOVES:
-        raise LanemapError(f"{named} is not for shared memory: write ldmatrix before an operand, or stmatrix after it")
-    if named != _MOVES[place]:
-        raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
-    return replace(move, instruction=named), other
 
 
 _LARGEST = 1 << 22

@@ -4,7 +4,6 @@ The parameters of a function are what the address of its page names.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -130,8 +129,6 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     return f"there is no page {printable('/'.join(names[:4]))}"
 
 
-#: Shapes that differ in N alone are one line of the table where they are more than these.
-_FEW = 4
 #: Longer texts, and those of larger operands, are downloads.
 _TEXT, _ELEMENTS = 5000, 4096
 
@@ -147,7 +144,7 @@ def home(at: At) -> Facts:
     return {
         "title": "Fragment layouts of tensor-core instructions",
         "families": {
-            name: (_columns(survey, products), _alike(products))
+            name: (_columns(survey, products), listing.but_for_n(products))
             for name, products in listing.grouped(survey.products, lambda product: product.instruction).items()
         },
         "known": known,
@@ -161,13 +158,6 @@ def _columns(survey: surveys.Survey, products: Sequence[surveys.Product]) -> lis
     axes = instructions.INSTRUCTIONS.get(products[0].instruction, instructions.INSTRUCTIONS["mma.sp"]).axes
     more = (operand.role for each in products for operand in survey.products[each])
     return list(dict.fromkeys([*(every if axes.keys() <= every.keys() else axes), *more]))
-
-
-def _alike(products: Sequence[surveys.Product]) -> list[list[surveys.Product]]:
-    """Products that differ in N alone together, where they are many."""
-    groups = listing.grouped(products, lambda each: (each.type, re.sub(r"n\d+", "n", each.shape))).values()
-    lines = [line for group in groups for line in ([group] if len(group) > _FEW else [[each] for each in group])]
-    return sorted(lines, key=lambda line: products.index(line[0]))
 
 
 def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lane: int | None = None) -> Facts:
@@ -369,12 +359,9 @@ async def chains(
     majors = [major] if major in recipe.MAJORS else recipe.MAJORS
     try:
         options = {"transposed": transposed, "relabel": relabel}
-        verdict, text, ends, order, route = await at.work(work.shown, first, second, majors, options)
+        verdict, text, ends, order, recipe_of = await at.work(work.shown, first, second, majors, options)
     except LanemapError as error:
         return facts | {"refused": refusal(error), "status": 400}
-    if route == "recipe":
-        move, other = (first, second) if first.lower().startswith("ldmatrix") else (second, first)
-        asked = {"move": move, "operand": other, "major": major or None}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transposed else "MN")
     pictures = [
@@ -382,7 +369,7 @@ async def chains(
         for (key, source), axes in zip(ends, axes, strict=False)
     ]
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
-    return facts | shown | {"route": route, "parameters": asked}
+    return facts | shown | {"route": "recipe" if recipe_of else "chain", "parameters": recipe_of or asked}
 
 
 #: How many rows a page shows.

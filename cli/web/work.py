@@ -28,13 +28,25 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ... import Database, LanemapError, Location, Reader, UnavailableError, files, lookup, read_file, recording, report
+from ... import (
+    Database,
+    LanemapError,
+    Location,
+    Reader,
+    UnavailableError,
+    files,
+    lookup,
+    names,
+    read_file,
+    recording,
+    report,
+)
 from ... import survey as surveys
 from ..app import encoded
 from ..options import Format, ReportFormat
 
 if TYPE_CHECKING:
-    from ... import Check, Fragment, Key, Query, Recipes
+    from ... import Check, Fragment, Key, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -214,29 +226,30 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
 
 def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> bytes:
     """The addresses of ``Database.recipes``."""
-    return _passed(encoded(_recipes(database, move, operand, options).rows(), form))
+    return _passed(encoded(database.recipes(_end(move), operand, **options).rows(), form))
 
 
-def _recipes(database: Database, move: str, operand: str, options: Mapping[str, Any]) -> Recipes:
-    words = move.split()
-    return database.recipes(" ".join([*words, *["r"] * (words[-1:] != ["r"])]), operand, **options)
+def _end(text: str) -> Query:
+    """An operand, or ldmatrix or stmatrix with or without the role of its registers."""
+    words = text.split()
+    return names.operand([*words, "r"] if words and names.without_role(words) else words)
 
 
 def shown(
     database: Database, first: str, second: str, majors: Sequence[str], options: Mapping[str, bool]
-) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str]:
+) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, dict[str, Any]]:
     """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, the order of K where it is
-    renumbered, and the route that has it."""
-    moves = {True: "ldmatrix", False: "stmatrix"}
-    for at_first, name in moves.items():
-        move, operand = (first, second) if at_first else (second, first)
-        if move.lower().startswith(name):
-            found = _recipes(database, move, operand, {"majors": majors})
-            text = found.text()
-            return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], None, "recipe"
-    made = database.chain(first, second, **options)
-    ends = [(each.key, str(each.source)) for each in (made.first, made.second)]
-    return made.verdict, made.text(), ends, made.order, "chain"
+    renumbered, and what to ask ``recipe`` where one is a matrix move."""
+    ends = _end(first), _end(second)
+    if moved := names.moved(*ends):
+        found = database.recipes(*moved, majors=majors)
+        text = found.text()
+        move, operand = (first, second) if moved[1] is ends[1] else (second, first)
+        asked = {"move": move, "operand": operand, "major": majors[0] if len(majors) == 1 else None}
+        return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], None, asked
+    made = database.chain(ends[0], ends[1], **options)
+    layouts = [(each.key, str(each.source)) for each in (made.first, made.second)]
+    return made.verdict, made.text(), layouts, made.order, {}
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

@@ -1,6 +1,5 @@
 """Whether the D of one instruction is the A, B or C of the next as it stands, or which lanes must exchange what."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,7 +12,7 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.forms import FORMS
 from ..isa.instructions import Key, instruction
-from ..isa.listing import grouped, spans
+from ..isa.listing import but_for_n, grouped, spans
 from ..isa.vendors import Vendor
 from ..layout.algebra import Array
 from ..layout.fragment import Fragment, elements
@@ -281,11 +280,8 @@ def _in_order(order: Sequence[int]) -> str:
 
 def _in_short(names: Iterable[str]) -> str:
     """Names one after the other; of many shapes that differ only in N, the first and the last."""
-    parts = []
-    for alike in grouped(dict.fromkeys(names), lambda each: re.sub(r"n\d+", "", each)).values():
-        many = f"{alike[0]} ... {alike[-1]} ({len(alike)} shapes)"
-        parts.append(many if len(alike) > 3 else " ".join(alike))
-    return " ".join(parts)
+    alike = but_for_n(dict.fromkeys(names))
+    return " ".join(f"{first} ... {last[-1]} ({1 + len(last)} shapes)" if last else first for first, *last in alike)
 
 
 def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Rows:

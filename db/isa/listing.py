@@ -20,6 +20,18 @@ def grouped(items: Iterable[Item], common: Callable[[Item], Common]) -> dict[Com
     return found
 
 
+def but_for_n(items: Iterable[Item]) -> list[list[Item]]:
+    """The items together whose names differ in the N of a shape alone if they are many, by the first of each.
+
+    >>> [len(each) for each in but_for_n([f"m64n{n}k16 f16" for n in range(8, 257, 8)] + ["m16n8k16 f16"])]
+    [32, 1]
+    """
+    items = [*items]
+    groups = grouped(items, lambda each: re.sub(r"n\d+", "n", str(each))).values()
+    lines = [line for group in groups for line in ([group] if len(group) > 4 else [[each] for each in group])]
+    return sorted(lines, key=lambda line: items.index(line[0]))
+
+
 def spans(numbers: Iterable[int]) -> str:
     """Sorted distinct numbers as runs.
 

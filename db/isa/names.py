@@ -399,6 +399,36 @@ def operands(words: Sequence[str]) -> list[list[str]]:
     return [list(words[start:end]) for start, end in pairwise(cuts)]
 
 
+#: The moves between an operand and shared memory: ldmatrix stands before what it loads, stmatrix after what it stores.
+_MOVES = ("ldmatrix", "stmatrix")
+
+
+def without_role(words: Sequence[str]) -> bool:
+    """Whether the words name ldmatrix or stmatrix, as in ``ldmatrix.x4``, without the role of its registers, r."""
+    return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
+
+
+def moved(first: Query, second: Query) -> tuple[Query, Query] | None:
+    """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move.
+
+    Raises:
+        LanemapError: both are, or one is not where it belongs.
+    """
+    roles = [each.parameters()["role"] for each in (first, second)]
+    if "r" not in roles:
+        return None
+    if roles == ["r", "r"]:
+        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
+    place = roles.index("r")
+    move, other = (first, second) if place == 0 else (second, first)
+    named = move.word("instruction") or _MOVES[place]
+    if named not in _MOVES:
+        raise LanemapError(f"{named} is not for shared memory: write ldmatrix before an operand, or stmatrix after it")
+    if named != _MOVES[place]:
+        raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
+    return replace(move, instruction=named), other
+
+
 def _unquoted(words: Sequence[str]) -> list[str]:
     """The words one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
     return [each for word in words for each in (word.split() if _PLAIN.fullmatch(word) else [word])]

@@ -10,7 +10,7 @@ from typing import Any
 
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, undecided
-from .listing import either, grouped, naturally, shortened
+from .listing import but_for_n, either, grouped, naturally, shortened
 from .spelling import MODIFIERS, OPTIONS, Words, candidates, cased, every_candidate, opcode, opcode_name, words
 from .types import is_shape, shape_name
 
@@ -192,9 +192,9 @@ def _folded(shapes: Sequence[str]) -> list[str]:
     ['m64nNk16 with N a multiple of 8 from 8 to 256']
     """
     found = []
-    for like, group in grouped(shapes, lambda shape: re.sub(r"n\d+", "nN", shape)).items():
-        widths = [int(re.findall(r"n(\d+)", each)[0]) for each in group if "N" in like]
-        found += [f"{like} with N {_series(widths)}"] if len(widths) > _FEW else group
+    for first, *others in but_for_n(shapes):
+        widths = [int(re.findall(r"n(\d+)", each)[0]) for each in (first, *others)] if others else []
+        found.append(re.sub(r"n\d+", "nN", first) + f" with N {_series(widths)}" if others else first)
     return found
 
 
