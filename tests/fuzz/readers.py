@@ -251,20 +251,25 @@ def changed_capture(data, chance):
     if chance.randrange(5) == 0:
         return changed_bytes(data, chance)
     file = pq.ParquetFile(io.BytesIO(data))
-    metadata = file.metadata.metadata
-    held, said = file.read(), json.loads(metadata[METADATA_KEY])
+    metadata = file.metadata.metadata or {}
+    earlier = METADATA_KEY not in metadata
+    key = recording._EARLIER if earlier else METADATA_KEY
+    held, said = file.read(), json.loads(metadata[key])
     if chance.randrange(3):
         said = changed_tree(said, chance)
     else:
         held = changed_column(held, chance)
-    text = json.dumps(said).encode()
     try:
         columns = {name: held[name].to_numpy() for name in ("layout", *recording.Element._fields)}
-        digest = recording._digest(text, columns).encode()
+        if earlier:
+            del said["digest"]
+            said["digest"] = recording._earlier_digest(said, columns)
+        digest = recording._digest(json.dumps(said).encode(), columns).encode()
     except (KeyError, ValueError, TypeError):
         digest = b"0"
+    metadata = {key: json.dumps(said).encode()} | ({} if earlier else {DIGEST_KEY: digest})
     stream = io.BytesIO()
-    pq.write_table(held.replace_schema_metadata({METADATA_KEY: text, DIGEST_KEY: digest}), stream)
+    pq.write_table(held.replace_schema_metadata(metadata), stream)
     return stream.getvalue()
 
 
