@@ -4,6 +4,7 @@ Whatever comes from outside is escaped where it is put into a page. Each distinc
 """
 
 import shlex
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -11,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ... import DEFAULT_SOURCE, Fragment, Key, __version__, blocks, facts, formats, instructions
 from ... import grid as drawing
@@ -24,9 +25,9 @@ STATIC = _FOLDER / "static"
 
 @cache
 def environment() -> Environment:
-    """The templates, with everything escaped."""
+    """The templates, as they are when they are first asked for, with everything escaped."""
     made = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=DictLoader({each.name: each.read_text("utf-8") for each in (_FOLDER / "templates").iterdir()}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -98,22 +99,13 @@ _LAYOUT = attrgetter(
 )
 
 
-class Alike:
-    """A fragment that equals others of the same layout, so that what was made of one is found for all.
+def alike(fragment: Fragment, *also: object) -> Hashable:
+    """What fragments of the same layout have in common, so that what was made of one is found for all.
 
     ``also`` is what else it depends on.
     """
-
-    def __init__(self, fragment: Fragment, *also: object) -> None:
-        axes = instructions.instruction(fragment.instruction).axes[fragment.role]
-        self.fragment = fragment
-        self.facts = _LAYOUT(fragment), axes, facts.part_of_slot(fragment), also
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Alike) and self.facts == other.facts
-
-    def __hash__(self) -> int:
-        return hash(self.facts)
+    axes = instructions.instruction(fragment.instruction).axes[fragment.role]
+    return *_LAYOUT(fragment), axes, facts.part_of_slot(fragment), also
 
 
 def _table(
@@ -138,20 +130,20 @@ def _cells(*grids: drawing.Grid) -> int:
     return sum(len(line) for grid in grids for _, line in grid.rows)
 
 
-def matrix(drawn: Alike, lane: int | None = None, axes: str | None = None) -> list[str]:
+def matrix(fragment: Fragment, lane: int | None = None, axes: str | None = None) -> list[str]:
     """The matrix of each computation of a fragment; nothing where it is too large to be shown in a page.
 
     ``axes``: what its rows and columns count in the picture that it is a part of, if not what they do by themselves.
     """
-    made = [grid for (grid,) in drawing.by_element([drawn.fragment], drawing.View())]
-    return [_table(drawn.fragment, grid, lane, axes=axes) for grid in made] if _cells(*made) <= _MOST else []
+    made = [grid for (grid,) in drawing.by_element([fragment], drawing.View())]
+    return [_table(fragment, grid, lane, axes=axes) for grid in made] if _cells(*made) <= _MOST else []
 
 
-def register_file(drawn: Alike, lane: int | None = None) -> str:
+def register_file(fragment: Fragment, lane: int | None = None) -> str:
     """What each lane holds, a row for each."""
-    grid = drawing.by_lane(drawn.fragment, drawing.View())
-    said = f"{drawn.fragment.role} by lane: row,col in each register.slot"
-    return _table(drawn.fragment, grid, lane, said, by="lane") if _cells(grid) <= _MOST else ""
+    grid = drawing.by_lane(fragment, drawing.View())
+    said = f"{fragment.role} by lane: row,col in each register.slot"
+    return _table(fragment, grid, lane, said, by="lane") if _cells(grid) <= _MOST else ""
 
 
 def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
@@ -161,14 +153,14 @@ def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
 
 
-def product(drawn: tuple[Alike, ...], lane: int | None = None) -> list[dict[str, Any]]:
+def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str, Any]]:
     """The matrices of an instruction's operands by role, for each computation.
 
     Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above.
     The style sheet fits ``wide`` and ``high``, the classes of all that meet, and ``beside``, those of E and scales,
     into the page.
     """
-    fragments = {each.fragment.role: each.fragment for each in drawn}
+    fragments = {each.role: each for each in drawn}
     pictures = []
     for together in drawing.by_element([*fragments.values()], drawing.View()):
         grids = dict(zip(fragments, together, strict=True))

@@ -12,6 +12,7 @@ from html import escape
 from itertools import product as pairs
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from weakref import ref
 
 from fastapi import Depends, Request
 from markupsafe import Markup
@@ -45,7 +46,7 @@ from ..options import Format
 from . import guide, work
 from .api import Only
 from .links import Links
-from .render import Alike, describe, matrix, product, register_file, selection, server_links
+from .render import alike, describe, matrix, product, register_file, selection, server_links
 from .work import Opened, Surveyed, remembered
 
 Facts = dict[str, Any]
@@ -172,14 +173,14 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     there = [each for each in shown if each.has_rows]
     of = {each.role: each for each in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
-    drawn = tuple(Alike(each) for each in there if each.role in _DRAWN and not (each.role == "C" and both))
+    drawn = [each for each in there if each.role in _DRAWN and not (each.role == "C" and both)]
     return {
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,
         "accumulators": accumulators,
         "accumulator": chosen,
-        "pictures": remembered(product, drawn, lane) if drawn else [],
+        "pictures": remembered(product, (*map(alike, drawn), lane), drawn, lane) if drawn else [],
         "both": both,
         "said": said_of(survey, operands),
         "missing": [each for each in shown if not each.has_rows],
@@ -222,7 +223,8 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     fragment = survey.shown(key, source)
     whole = next(each for each, operands in survey.products.items() if surveys.operand_of(key) in operands)
     rows = fragment.has_rows
-    drawn = remembered(matrix, Alike(fragment), lane) if rows else []
+    like = alike(fragment)
+    drawn = remembered(matrix, (like, lane), fragment, lane) if rows else []
     return {
         "title": str(key),
         "key": key,
@@ -230,11 +232,11 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "fragment": fragment,
         "variants": survey.operands[surveys.operand_of(key)],
         "matrices": drawn,
-        "registers": remembered(register_file, Alike(fragment), lane) if rows else "",
+        "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "said": said_of(survey, survey.products[whole])[key],
         "notations": _notations(fragment) if rows else [],
         "recipes": _recipes(at.database, fragment) if rows else [],
-        "feeds": remembered(_feeds, survey, Alike(fragment)) if rows and key.role == "D" else [],
+        "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "picture": links.picture(key, source, "svg"),
@@ -254,8 +256,8 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
     names = {stands: mine, stands.upper(): mine.upper(), _NAME: str(fragment)}
     for name, entry in notation.NOTATIONS.items():
         # A notation of Triton's also names the instruction's shape.
-        alike = Alike(fragment, fragment.source, fragment.shape if name == "triton" else None)
-        text, reason = remembered(_notation, name, alike, stands)
+        like = alike(fragment, fragment.source, fragment.shape if name == "triton" else None)
+        text, reason = remembered(_notation, (name, like, stands), name, fragment, stands)
         for general, own in names.items():
             text, reason = text.replace(general, own), reason.replace(general, own)
         found.append({"name": name, "audience": entry.audience, "text": text, "reason": reason})
@@ -266,12 +268,12 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
 _NAME = "(fragment)"
 
 
-def _notation(name: str, alike: Alike, identifier: str) -> tuple[str, str]:
+def _notation(name: str, fragment: Fragment, identifier: str) -> tuple[str, str]:
     """The text, or the reason why there is none."""
     try:
-        text = notation.express(name, alike.fragment, identifier)
+        text = notation.express(name, fragment, identifier)
     except RefusedError as error:
-        return "", str(error).replace(str(alike.fragment), _NAME)
+        return "", str(error).replace(str(fragment), _NAME)
     return (text, "") if len(text) <= _TEXT else ("", "")
 
 
@@ -280,32 +282,33 @@ def _recipes(database: Database, fragment: Fragment) -> list[str]:
     movable = fragment.role in ("A", "B", "C", "D") and fragment.instruction != "movmatrix"
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
-    alike = Alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
-    return [remembered(_recipe, database, alike, major).replace(_NAME, str(fragment)) for major in recipe.MAJORS]
+    like = alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
+    made = [remembered(_recipe, (like, major), database, fragment, major) for major in recipe.MAJORS]
+    return [each.replace(_NAME, str(fragment)) for each in made]
 
 
-def _recipe(database: Database, alike: Alike, major: str) -> str:
+def _recipe(database: Database, fragment: Fragment, major: str) -> str:
     """The recipe in words, or why there is none."""
-    move = "stmatrix" if alike.fragment.role == "D" else "ldmatrix"
+    move = "stmatrix" if fragment.role == "D" else "ldmatrix"
     try:
         query = OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
-        moves = remembered(recipe.pairs, database.reader, query)
-        text = str(recipe.recipe(moves, alike.fragment, major))
+        moves = remembered(recipe.pairs, query, database.reader, query)
+        text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:
         text = refusal(error)
-    return text.replace(str(alike.fragment), _NAME)
+    return text.replace(str(fragment), _NAME)
 
 
-def _feeds(survey: surveys.Survey, first: Alike) -> list[tuple[list[Key], bool]]:
+def _feeds(survey: surveys.Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
     """The operands that tiles of a D make without a value moving to another lane, as it stands and transposed.
 
     Those of one layout are together.
     """
     found = []
-    alike = remembered(_fed, survey, first.fragment.threads)
-    for keys, transposed in pairs(alike, (False, True)):
+    fed = remembered(_fed, (ref(survey), first.threads), survey, first.threads)
+    for keys, transposed in pairs(fed, (False, True)):
         with suppress(LanemapError):
-            if not chain.chain(first.fragment, survey.shown(keys[0]), transposed=transposed).moves_values:
+            if not chain.chain(first, survey.shown(keys[0]), transposed=transposed).moves_values:
                 found.append((keys, transposed))
     return found
 
@@ -318,7 +321,7 @@ def _fed(survey: surveys.Survey, threads: int) -> list[list[Key]]:
         return taken.has_rows and taken.threads == threads and not taken.windowed and key.role in ("A", "B")
 
     keys = filter(can_be_fed, survey.fragments)
-    return [*listing.grouped(keys, lambda key: Alike(survey.shown(key), key.instruction)).values()]
+    return [*listing.grouped(keys, lambda key: alike(survey.shown(key), key.instruction)).values()]
 
 
 async def check(at: At) -> Facts:
@@ -364,10 +367,10 @@ async def chains(
         return facts | {"refused": refusal(error), "status": 400}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transposed else "MN")
-    pictures = [
-        (key, remembered(matrix, Alike(at.survey.shown(key, source)), None, axes))
-        for (key, source), axes in zip(ends, axes, strict=False)
-    ]
+    pictures = []
+    for (key, source), axis in zip(ends, axes, strict=False):
+        end = at.survey.shown(key, source)
+        pictures.append((key, remembered(matrix, (alike(end), axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
     return facts | shown | {"route": "recipe" if recipe_of else "chain", "parameters": recipe_of or asked}
 

@@ -297,29 +297,27 @@ def _passed(answer: str | bytes) -> bytes:
 DIGEST = "lanemap.digest"
 
 #: How many characters are remembered, with so many more for each thing, and how many operands.
-_CHARACTERS, _MORE, _OPERANDS = 32 << 20, 1000, 256
+_CHARACTERS, _MORE, _OPERANDS = 32 << 20, 4000, 256
 
 _made: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-_size = [0]  # of all that is made: to add it up each time takes longer than to make it
 _making = threading.Lock()
 
 
-def remembered(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives for these arguments, which decide it whatever the time; what was used last is kept."""
-    key = function, args, *kwargs.items()
+def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a function gives for these arguments; what was used last is kept.
+
+    ``key`` is what decides it, whatever the time. It is kept as well, and should hold nothing large.
+    """
     with _making:
-        if key in _made:
-            _made.move_to_end(key)
-            found: T = _made[key][0]
+        if (function, key) in _made:
+            _made.move_to_end((function, key))
+            found: T = _made[function, key][0]
             return found
     made = function(*args, **kwargs)
     with _making:
-        _, before = _made.pop(key, (None, 0))
-        _made[key] = made, len(repr(made)) + _MORE
-        _size[0] += _made[key][1] - before
-        while _size[0] > _CHARACTERS:
-            _, (_, gone) = _made.popitem(last=False)
-            _size[0] -= gone
+        _made[function, key] = made, len(repr(made)) + _MORE
+        while sum(size for _, size in _made.values()) > _CHARACTERS:
+            _made.popitem(last=False)
     return made
 
 
