@@ -68,12 +68,7 @@ PAGES = (
     PageKind("defects", "/defects", views.defects, "Defects", _once("defects")),
     PageKind("sources", "/sources", views.sources, "Sources", _once("sources")),
     PageKind("guide", "/guide", views.guide_index, "Guide", _once("guide")),
-    PageKind(
-        "guide",
-        "/guide/{name}",
-        views.guide_page,
-        every=_guide,
-    ),
+    PageKind("guide", "/guide/{name}", views.guide_page, every=_guide),
     PageKind("fleet", "/fleet", views.fleet, "Fleet"),
     PageKind("sql", "/sql", views.sql, "SQL"),
     PageKind("api", "/api", views.api),
@@ -175,15 +170,8 @@ def search(
         return RedirectResponse(exact.address, 303, headers={"Cache-Control": "no-store"})
     given = {"vendor": vendor, "instruction": instruction, "target": target, "type": type}
     left, facets = narrowed(found, q, given)
-    said = {
-        "found": left,
-        "most": _MOST,
-        "facets": facets,
-        "words": words,
-        "guesses": suggested(q, words),
-        "guide": read,
-    }
-    return _page("search", survey, {"title": "Search", "asked": q, **said})
+    said = {"found": left, "most": _MOST, "facets": facets, "words": words, "guide": read}
+    return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **said})
 
 
 @router.post("/compare")

@@ -118,12 +118,22 @@ def _table(
     by: str | None = None,
     axes: str | None = None,
 ) -> str:
-    """A table, with what a script must know of it: whose it is, and what its rows and columns count."""
+    """A table, with what a script must know of it: whose it is, and what its rows and columns count.
+
+    The style sheet fits ``paper`` into a printed page.
+    """
     axes = axes or instructions.instruction(fragment.instruction).axes[fragment.role]
     known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, facts.selector(fragment)
     said = said or ", ".join(filter(None, parts))
-    return formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))
+    characters = characters or formats.width(grid)
+    made = formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))
+    return f'<div class="paper {_sized("c", _wide(grid, characters))}">{made}</div>'
+
+
+def _wide(grid: drawing.Grid, characters: int) -> float:
+    """How many ems a table is wide, of which a character takes 0.6; beside the columns stand the names of rows."""
+    return 0.7 * max(7, len(grid.corner)) + 0.7 * (1 + characters) * len(grid.columns)
 
 
 def _cells(*grids: drawing.Grid) -> int:
@@ -166,8 +176,7 @@ def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str
         grids = dict(zip(fragments, together, strict=True))
         below = [grid for role, grid in grids.items() if role in "BD"]
         cells = {role: formats.width(*(below if role in "BD" else [grid])) for role, grid in grids.items()}
-        # In ems, of which a character takes 0.6; beside the columns stand the names of rows.
-        wide = {role: 5 + 0.7 * (1 + cells[role]) * len(grid.columns) for role, grid in grids.items()}
+        wide = {role: _wide(grid, cells[role]) for role, grid in grids.items()}
         high = {role: 4 + 2 * len(grid.rows) for role, grid in grids.items()}
         left, middle, right = (max((wide.get(role, 0) for role in roles), default=0) for roles in ("A", "BD", "C"))
         tall = high.get("B", 0) + max(high.get(role, 0) for role in "ACD")

@@ -159,6 +159,54 @@ def test_metadata_lights_with_the_element(visit, width):
     assert tab.locator(".at-A tbody td").first.bounding_box()["width"] > small
 
 
+_CUT = """() => [...document.querySelectorAll("main *")].filter(each =>
+    each.checkVisibility() && !["auto", "scroll"].includes(getComputedStyle(each).overflowX) &&
+    each.getBoundingClientRect().right > document.documentElement.clientWidth + 1 ||
+    ["auto", "scroll"].includes(getComputedStyle(each).overflowX) && each.scrollWidth > each.clientWidth + 1
+).map(each => each.outerHTML.slice(0, 100))"""
+_COLOURS = "() => [...document.querySelectorAll('body, td, .chip')].map(each => getComputedStyle(each).backgroundColor)"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/mma.sp/m16n8k32/f16",
+        "/mma.sp/m16n8k32/f16/E",
+        "/wgmma/m64n128k16/f32/D?source=h200-sm_90a",
+        "/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A",
+        "/defects",
+        "/guide/look-up",
+        "/check",
+    ],
+)
+def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
+    """On A4 with margins, in the colours of a light screen."""
+    tab = visit(path, viewport={"width": 718, "height": 1046}, color_scheme="light")
+    light = tab.evaluate(_COLOURS)
+    tab.emulate_media(media="print", color_scheme="dark")
+    assert tab.evaluate(_COLOURS) == light
+    assert not tab.evaluate(_CUT)
+    assert not [each for each in tab.locator("nav, header, [data-say]").all() if each.is_visible()]
+    assert {each.get_attribute("aria-selected") for each in tab.locator("button:visible").all()} <= {"true"}
+    for each in tab.locator("td[class*=lane], .chip").all()[:5]:
+        assert each.evaluate("each => getComputedStyle(each).printColorAdjust") == "exact"
+    for each in tab.locator("details *").all():
+        assert each.evaluate("each => each.checkVisibility({ contentVisibilityAuto: true })")
+
+
+def test_in_full_size_a_phone_has_the_operands_below_each_other(visit):
+    """Each with letters that can be read, and with the names of its rows wherever it is scrolled to."""
+    tab = visit("/mma/m16n8k16/f16", viewport={"width": 390, "height": 800})
+    tab.get_by_label("Full size").check()
+    assert tab.locator(".at-A .grid").evaluate("each => getComputedStyle(each).fontSize") == "12px"
+    boxes = [tab.locator(f".at-{role}").bounding_box() for role in "ABD"]
+    assert len({box["x"] for box in boxes}) == 1
+    assert boxes[0]["y"] < boxes[1]["y"] < boxes[2]["y"]
+    tab.locator(".at-A tbody tr").first.locator("td").last.scroll_into_view_if_needed()
+    assert tab.locator(".at-A tbody td").first.bounding_box()["x"] < 0
+    assert tab.locator(".at-A tbody th").first.bounding_box()["x"] >= 0
+
+
 def test_an_element_and_a_tab_are_links(visit, address):
     tab = visit("/mma/m16n8k16/bf16")
     tab.locator(".at-D tbody tr").nth(3).locator("td").nth(5).click()
@@ -226,6 +274,7 @@ def test_the_picture_by_keyboard_and_a_shared_link(visit, address):
 
 def test_the_picture_by_touch(visit):
     tab = visit("/mma/m16n8k16/bf16", has_touch=True, viewport={"width": 390, "height": 800})
+    assert "tap it" in tab.locator("[data-say]").text_content()
     tab.locator(".at-A tbody td").first.tap()
     assert "A row 0, column 0 to 1: lane 0, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
     tab.locator("a[data-lane='7']").tap()

@@ -156,7 +156,7 @@ function pictures() {
   const tables = areas.flatMap(area => [...area.querySelectorAll("table.grid")]);
   const cells = tables.flatMap(table => [...table.tBodies[0].querySelectorAll("td")]);
   const known = new Map(cells.map(cell => [cell, readCell(cell)]));
-  const say = document.querySelector("[data-say]");
+  const say = document.querySelector("[data-say]"), hint = say.textContent;
   const lanes = [...document.querySelectorAll("a[data-lane]")];
   const roles = new Set([...known.values()].map(each => each.role));
   let pinned = null, cursor = null;
@@ -208,7 +208,7 @@ function pictures() {
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in lanes ${[...all].join(" ")}`).join("; ");
     say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
   };
-  const restore = () => { clear(); say.textContent = ""; if (pinned !== null) lightLane(pinned); };
+  const restore = () => { clear(); say.textContent = hint; if (pinned !== null) lightLane(pinned); };
   const pin = lane => {
     pinned = pinned === lane ? null : lane;
     lanes.forEach(each => Number(each.dataset.lane) === pinned ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current"));

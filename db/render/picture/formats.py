@@ -356,5 +356,5 @@ def stylesheet() -> str:
     for ground in (WHITE, _DARK_PAGE):
         fills = [shade(lane, ground) for lane in range(COLOURS)]
         rules = [f".lane{lane}{{--fill:#{fill};--ink:#{ink(fill)}}}" for lane, fill in enumerate(fills)]
-        lines += rules if ground == WHITE else ["@media(prefers-color-scheme:dark){", *rules, "}"]
+        lines += rules if ground == WHITE else ["@media screen and (prefers-color-scheme:dark){", *rules, "}"]
     return "\n".join(lines) + "\n"
