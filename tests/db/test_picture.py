@@ -311,7 +311,7 @@ def test_what_does_not_repeat_is_drawn_whole():
 )
 def test_strips_hold_every_column_once_and_begin_in_the_best_places_that_fit(widths, room, units):
     starts = [[at for at in range(len(widths)) if at % unit == 0] for unit in units]
-    grid = Grid("", "", [""] * len(widths), [("", [Cell("-", [])] * len(widths))], starts=starts)
+    grid = Grid("", "", [""] * len(widths), [("", [Cell("-", [])] * len(widths))], starts=lambda: starts)
     strips = grid.cut(widths, room)
     assert [at for strip in strips for at in strip] == list(range(len(widths)))
     assert all(sum(widths[at] for at in strip) <= room for strip in strips)

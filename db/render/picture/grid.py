@@ -8,10 +8,10 @@ stand for any of the columns. Of an operand of several warps only what repeats i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import chain, pairwise
 
 from ...errors import LanemapError
 from ...isa.instructions import instruction
@@ -131,7 +131,7 @@ class Cell:
 class Grid:
     """Labelled columns and rows of cells.
 
-    ``corner`` names what runs down and across. ``notes`` say what was left out, because it repeats. ``starts`` are
+    ``corner`` names what runs down and across. ``notes`` say what was left out, because it repeats. ``starts`` gives
     the columns at which a wide grid may be cut, in the best places and in more and more of them.
     """
 
@@ -140,7 +140,7 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     notes: Sequence[str] = ()
-    starts: Sequence[Sequence[int]] = ()
+    starts: Callable[[], Iterable[Sequence[int]]] = tuple
 
     @property
     def cells(self) -> Iterator[Cell]:
@@ -151,7 +151,7 @@ class Grid:
         """The columns of each strip, where a strip has so much room and the columns have these widths."""
         everywhere = range(len(widths))
         strips: list[range] = []
-        for starts in (*self.starts, everywhere):
+        for starts in chain([[0]], self.starts(), [everywhere]):
             strips = []
             for first, stop in pairwise([*starts, len(widths)]):
                 if strips and sum(widths[strips[-1].start : stop]) <= room:
@@ -181,7 +181,7 @@ class _Sheet:
 
     ``kinds`` are what its lines and columns are. Only columns of which ``within`` has the same number are joined, and
     so many ``units`` of them are one of a kind. ``rows`` and ``columns`` are those that each line and cell of the table
-    stands for. ``notes`` say what was left out. Its columns are best cut after multiples of ``step``.
+    stands for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
     """
 
     fragment: Fragment
@@ -193,7 +193,7 @@ class _Sheet:
     rows: Spans = ()
     columns: Spans = ()
     notes: tuple[str, ...] = ()
-    step: int = 1
+    alike: Sequence[Held] = ()
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -317,10 +317,9 @@ def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]
         columns, tables = runs.join_columns(every, sheets[0].within)
         if folded and len(columns) > _WIDE:
             return _join_columns(_fold(sheets, 1), folded=False)
-    found = runs.repeat([turned(sheet.held) for sheet in sheets])
-    step = found[0] if found else sheets[0].fragment.chunk
+    alike = [sheet.held for sheet in sheets]
     return [
-        replace(sheet, table=table, columns=columns, step=step) for sheet, table in zip(sheets, tables, strict=True)
+        replace(sheet, table=table, columns=columns, alike=alike) for sheet, table in zip(sheets, tables, strict=True)
     ]
 
 
@@ -335,12 +334,17 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
         (runs.span_words(row), [_cell(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
         for row, line in zip(sheet.rows, sheet.table, strict=True)
     ]
-    starts = [
-        [at for at, (first, _) in enumerate(columns) if first % unit == 0] for unit in (sheet.step, fragment.chunk)
-    ]
     corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
-    grid = Grid("", corner, [runs.span_words(span) for span in columns], body, sheet.notes, starts)
+    names = [runs.span_words(span) for span in columns]
+    grid = Grid("", corner, names, body, sheet.notes, partial(_starts, sheet))
     return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
+
+
+def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
+    """The columns at which what repeats begins, or at which a chunk does."""
+    found = runs.repeat([turned(held) for held in sheet.alike])
+    for unit in (found[0] if found else sheet.fragment.chunk, sheet.fragment.chunk):
+        yield [at for at, (first, _) in enumerate(sheet.columns) if first % unit == 0]
 
 
 def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:

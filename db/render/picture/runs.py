@@ -1,13 +1,17 @@
 """Elements that only count on, joined into runs, and what repeats in a table, so that a part can stand for all."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
-from operator import sub
-from typing import NamedTuple, TypeVar
+from itertools import chain, cycle
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ...layout.fragment import unpacked
+from ...layout.fragment import Element, unpacked
+
+if TYPE_CHECKING:
+    from ...layout.fragment import Array
 
 Item = TypeVar("Item")
 
@@ -163,35 +167,31 @@ def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | 
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
+    import numpy as np
+
     lines = len(tables[0])
-    every = [[cell for line in table for cell in line] for table in tables]
-    counts = [[*map(len, cells)] for cells in every]
-    fields = [[*zip(*chain.from_iterable(cells), strict=True)][:6] for cells in every]
+    cells = [[*chain.from_iterable(table)] for table in tables]
+    counts = [np.array([*map(len, each)]) for each in cells]
+    numbers = (chain.from_iterable(chain.from_iterable(each)) for each in cells)
+    elements = [np.fromiter(each, np.int32).reshape(-1, len(Element._fields)) for each in numbers]
     for step in range(1, lines // 2 + 1):
-        if lines % step:
-            continue
-        shifts = [_shift(*each, len(each[0]) * step // lines) for each in zip(counts, fields, strict=True)]
-        found = [shift for shift in shifts if shift]
-        if len(found) == len(tables) and not any(shift.lane % lanes for shift in found):
-            return step, found
+        if lines % step == 0:
+            by = (len(each) * step // lines for each in cells)
+            found = [shift for shift in map(_shift, counts, elements, by, cycle([lanes])) if shift]
+            if len(found) == len(tables):
+                return step, found
     return None
 
 
-def _shift(counts: Sequence[int], fields: Sequence[Sequence[int]], cells: int) -> Shift | None:
-    """The one shift that takes every element to the one so many cells after it.
-
-    ``counts`` says how many elements each cell has, ``fields`` has lane, register, slot, row and columns of all.
-    """
-    if counts[cells:] != counts[:-cells]:
+def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | None:
+    """The one shift that takes every element to the one so many cells after it. ``counts`` says how many a cell has."""
+    below = counts[:cells].sum()
+    if not len(elements) or (counts[cells:] != counts[:-cells]).any():
         return None
-    below = sum(counts[:cells])
-    shift: list[int] = []
-    for field in fields:
-        by = field[below] - field[0]
-        if not all(map(by.__eq__, map(sub, field[below:], field))):
-            return None
-        shift.append(by)
-    return Shift(*shift[:5]) if shift and shift[4] == shift[5] else None
+    moves = elements[below:] - elements[:-below]
+    lane, reg, slot, row, first, last, _ = moves[0].tolist()
+    alike = first == last and lane % lanes == 0 and (moves == moves[0]).all()
+    return Shift(lane, reg, slot, row, first) if alike else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
