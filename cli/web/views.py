@@ -220,8 +220,9 @@ def said_of(survey: surveys.Survey, operands: Sequence[Key]) -> dict[Key, dict[s
 def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
     (key, source), survey, links = named, at.survey, at.links
+    of = surveys.operand_of(key)
     fragment = survey.shown(key, source)
-    whole = next(each for each, operands in survey.products.items() if surveys.operand_of(key) in operands)
+    whole = next(each for each, operands in survey.products.items() if of in operands)
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, lane), fragment, lane) if rows else []
@@ -230,7 +231,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "key": key,
         "product": whole,
         "fragment": fragment,
-        "variants": survey.operands[surveys.operand_of(key)],
+        "variants": survey.operands[of],
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "said": said_of(survey, survey.products[whole])[key],

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from hashlib import file_digest
@@ -17,6 +18,8 @@ from ..errors import LanemapError
 
 #: In every folder that Lanemap writes: the digests of the files, so that it knows its own.
 MANIFEST = ".lanemap.json"
+#: How many files a disk is asked to write at a time.
+_AT_ONCE = 16
 
 
 @contextmanager
@@ -243,14 +246,13 @@ def _manifest(folder: Path, kind: str) -> dict[str, str]:
 
 def _write_manifest(folder: Path, kind: str) -> None:
     """Write the manifest of a folder, and have everything in it on the disk."""
-    digests = {}
-    for root, _, names in os.walk(folder, topdown=False, onerror=_fail):
-        for name in names:
-            file = Path(root, name)
-            digests[file.relative_to(folder).as_posix()] = _digest(file)
-            _sync(file)
-        if Path(root) != folder:
-            _sync(Path(root))
+    folders = {Path(root): names for root, _, names in os.walk(folder, topdown=False, onerror=_fail)}
+    files = [root / name for root, names in folders.items() for name in names]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        found = threads.map(_digest, files)
+        digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, found, strict=True)}
+        for synced in (files, [each for each in folders if each != folder]):
+            [*threads.map(_sync, synced)]
     (folder / MANIFEST).write_text(json.dumps({"kind": kind, "files": digests}))
     _sync(folder / MANIFEST)
     _sync(folder)

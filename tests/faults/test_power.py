@@ -27,6 +27,7 @@ CALLS = (
     "rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir"
 )
 _CALL = re.compile(r"(\w+)\((.*)\) += (\d+)(?:<.*>)?$")
+_THREAD, _UNFINISHED, _RESUMED = r"(\d+) +(.*)", " <unfinished ...>", r"<\.\.\. \w+ resumed>(.*)"
 _TEXT, _OPENED = r'"((?:\\x[0-9a-f]{2})*)"', r"<((?:\\x[0-9a-f]{2})+)>"
 
 
@@ -73,8 +74,14 @@ class Trace:
         self.disk = Disk({n: dict(names) for n, names in self.first.folders.items()}, dict(self.first.files))
         self.steps = []
         self.offsets = {}
+        begun = {}
         for line in lines:
-            if found := _CALL.match(line):
+            thread, said = re.fullmatch(_THREAD, line).groups()
+            if rest := re.fullmatch(_RESUMED, said):
+                said = begun.pop(thread) + rest[1]
+            if said.endswith(_UNFINISHED):
+                begun[thread] = said.removesuffix(_UNFINISHED)
+            elif found := _CALL.match(said):
                 self._call(*found.groups())
 
     def _take(self, place, folder):
@@ -194,7 +201,7 @@ def traced(work, place):
     root = place.parent
     copy = shutil.copytree(root, root.with_name("before"))
     log = root.with_name("log")
-    command = ["strace", "-y", "-xx", "-s", str(1 << 24), "-e", f"trace={CALLS}", "-o", log]
+    command = ["strace", "-f", "-y", "-xx", "-s", str(1 << 24), "-e", f"trace={CALLS}", "-o", log]
     done = subprocess.run(
         [*command, sys.executable, works.__file__, work, place], capture_output=True, text=True, check=False
     )

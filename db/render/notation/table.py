@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from ...errors import LanemapError
 from ...layout.algebra import Array, Case, NotASumError, Sum, as_cases, as_sum
 from ...layout.fragment import Fragment
+
+#: So many fragments are kept as arrays, because several notations of one follow each other. Nobody changes the arrays.
+_FEW = 4
 
 
 class RefusedError(LanemapError):
@@ -92,6 +96,7 @@ class Table(NamedTuple):
         return {name: values[np.ix_(*near)] for name, values in self.coordinates.items()}
 
 
+@lru_cache(_FEW)
 def table(fragment: Fragment) -> Table:
     """What the lanes of a fragment hold.
 
@@ -114,6 +119,7 @@ def table(fragment: Fragment) -> Table:
     return Table(fragment, lanes, elements, arrays)
 
 
+@lru_cache(_FEW)
 def cells(fragment: Fragment) -> dict[str, Array]:
     """Row and col of each element, and before them computation, from 0, where there are several: (lanes, elements).
 
