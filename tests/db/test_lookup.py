@@ -289,3 +289,9 @@ def test_of_several_fragments_none_is_chosen(database):
     with pytest.raises(LanemapError, match="^E of m16n8k16 f16 has the selectors 0, 1, 2, 3: name one$"):
         database.fragment("m16n8k16", "f16", "E")
     assert database.fragment("m16n8k16", "f16", "E", selector=2).selector == 2
+
+
+def test_sources_are_asked_in_one_order(reader):
+    order = [DEFAULT_SOURCE, "ptx-isa-9.1", CAPTURE, LIBRARY]
+    assert lookup.by_trust(reader) == order
+    assert lookup.by_trust(reader, LIBRARY.upper(), "nobody") == [LIBRARY, *order[:-1]]
