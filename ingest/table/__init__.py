@@ -193,8 +193,9 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
         ),
     }
     _check(named, columns)
-    # A register divides into as many slots as a power of two only.
-    slots = 4 if role in ("SFA", "SFB") else 1 << int(numbers["slot"].max()).bit_length()
+    # A register divides into the slots of its operand, though a table may have the first ones alone, or into more.
+    said, has = int(numbers["slot"].max()), known and type_ in TYPES
+    slots = max(1 << said.bit_length(), instructions.operand(named).slots if has else 1)
     first_bit, *more = dict.fromkeys(numbers["first_bit"].tolist())
     if more:
         raise LanemapError(f"{named}: first_bit {first_bit} and {more[0]}: it is one number for all elements")

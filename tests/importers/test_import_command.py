@@ -33,7 +33,7 @@ def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     assert run("import", "TABLE", mine, "--name", "theirs", db=file).code == 0
     assert list(names(file).items())[-2:] == [("mine", "import"), ("theirs", "import")]
     found = run("find", "m16n8k16", "f16", "A", "--lane", "5", "--source", "mine", "-f", "csv", db=file)
-    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine,"]
+    assert found.out.splitlines()[1:] == ["m16n8k16,f16,A,5,1,0,9,2,2,mma,row,1,,,mine,0"]
 
 
 def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass):
@@ -101,6 +101,17 @@ def test_a_refusal_leaves_the_database_as_it_was(refused, file, mine, tmp_path):
     header.write_text("int main() { return 0; }")
     refused("import", "cute", header, db=file, words=("no struct MMA_Traits",))
     assert file.read_bytes() == before
+
+
+def test_a_name_is_for_one_source(refused, run, file, mine):
+    before = file.read_bytes()
+    head, row = TABLE.splitlines()
+    mine.write_text(f"{head},source\n{row},one\n{row},other\n")
+    refused("import", "table", mine, "--name", "both", db=file, words=("mine.csv holds the sources one, other",))
+    assert file.read_bytes() == before
+    mine.write_text(f"{head},source\n{row},one\n{row},one:part\n")
+    assert run("import", "table", mine, "--name", "ours", db=file).code == 0
+    assert [*names(file)][-2:] == ["ours", "ours:part"]
 
 
 def test_a_name_has_300_characters_at_most(refused, run, file, mine):

@@ -265,6 +265,15 @@ def test_slots_are_a_power_of_two_and_registers_those_seen(table):
     assert (source.fragments[0].registers, source.fragments[0].slots) == (3, 4)
 
 
+@pytest.mark.parametrize(
+    ("row", "slots"),
+    [(ROW.replace("1,0,9", "0,0,9"), 2), ("m16n8k32,s8,B,0,0,1,0,0", 4), ("m16n8k16,f32,D,0,0,0,0,0", 1)],
+)
+def test_a_register_has_the_slots_of_its_operand_though_few_are_given(table, row, slots):
+    (source,) = table(HEADER, row)
+    assert source.fragments[0].slots == slots
+
+
 def test_one_source_for_each_name(table):
     found = table(HEADER + ",source", ROW + ",here", ROW + ",there", ROW + ",")
     assert [source.name for source in found] == ["here", "there", "mine"]
