@@ -141,10 +141,10 @@ def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
         reader.verify(rows=False)
-        there = {record["id"]: _fragment(record, bytes) for record in _found(reader, queries)}
+        there = {record["id"]: record for record in _found(reader, queries)}
         found = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
     columns = ("source", *Key._fields, "section", "finding")
-    known = [(there[number], words) for number, words in found if number in there]
+    known = [(_fragment(there[number], bytes), words) for number, words in found if number in there]
     return Rows(columns, [(each.source, *each.key, each.citation.section, words) for each, words in known])
 
 

@@ -54,6 +54,7 @@ def pytest_collection_modifyitems(items):
     """
 
     prepared = {"server": "server", "release": "release", "arrays": "release", "chromium": "pages", "site": "pages"}
+    prepared |= {"runner": "runner", "folder": "dataset", "fleet": "dataset"}
 
     def group(item):
         if "postgresql" in item.name or "faults" in item.path.parts:

@@ -102,6 +102,7 @@ def entry(name, role):
     return ENTRY.format(name=name, role=role)
 
 
+@pytest.mark.slow
 def test_right_layouts_pass(check):
     code, annotations, summary, done = check(
         KERNELS.format(slip=""), entry("a_fragment", "A"), entry("b_fragment", "B")
@@ -110,6 +111,7 @@ def test_right_layouts_pass(check):
     assert "agreed: 4 fragments compared" in summary
 
 
+@pytest.mark.slow
 def test_a_wrong_layout_is_said_on_the_line_of_its_function(check):
     kernels = KERNELS.format(slip=" * (lane < 8)")
     code, annotations, summary, _ = check(kernels, entry("a_fragment", "A"), entry("b_fragment", "B"))
@@ -120,6 +122,7 @@ def test_a_wrong_layout_is_said_on_the_line_of_its_function(check):
     assert "b_fragment" in summary
 
 
+@pytest.mark.slow
 def test_a_function_that_is_gone_is_said_on_the_mapping(check):
     code, annotations, _, _ = check(KERNELS.format(slip=""), entry("a_fragment", "A"), entry("gone", "B"))
     assert code == 1
@@ -128,6 +131,7 @@ def test_a_function_that_is_gone_is_said_on_the_mapping(check):
     assert "has no attribute 'gone'" in said
 
 
+@pytest.mark.slow
 def test_what_nothing_can_judge_fails_unless_it_is_allowed(check):
     unmeasured = entry("a_of_e2m1", "A").replace("m16n8k16", "m16n8k64").replace("f16 bf16", "e2m1")
     kernels = KERNELS.format(slip="") + E2M1

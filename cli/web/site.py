@@ -80,10 +80,11 @@ class _Pages:
         every = self.every[part * _PART : (part + 1) * _PART]
         for each, template, facts in every:
             links = site_links(self.known, each, self.there, self.same)
-            said = facts(Context(self.known, self.database, links, self.work))
             target = folder / each.file
             target.parent.mkdir(parents=True, exist_ok=True)
-            if inspect.iscoroutine(said):  # it waits for nothing, and an event loop may be running
+            said = facts(Context(self.known, self.database, links, self.work))
+            # It waits for nothing, and an event loop may be running. A signal before it begins would be a warning.
+            if inspect.iscoroutine(said):
                 try:
                     said.send(None)
                 except StopIteration as end:

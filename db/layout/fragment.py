@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from warnings import warn
 
@@ -157,6 +158,8 @@ class Fragment:
             row = instructions.instruction(self.instruction)
             last = 0 if row.known or self.elements is None else int(self.elements["lane"].max(initial=0))
             object.__setattr__(self, "threads", (last // row.threads + 1) * row.threads)
+        if self.first_bit == 0:
+            return
         last_start = self.slot_bits - (instructions.element_width(self.type, self.role, self.slot_bits) or 1)
         if self.first_bit is None and not last_start:
             object.__setattr__(self, "first_bit", 0)
@@ -187,10 +190,10 @@ class Fragment:
             warn(f"write fragment.citation.{name} instead of fragment.{name}", DeprecationWarning, stacklevel=2)
             return getattr(self.citation, name)
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What names the fragment within its source."""
-        return Key(*(getattr(self, name) for name in Key._fields))
+        return Key._make(attrgetter(*Key._fields)(self))
 
     @property
     def dimensions(self) -> tuple[int, int]:

@@ -37,6 +37,7 @@ def test_a_gpu_gives_what_the_simulated_group_gives(driver, documented, complete
     assert (device["compute_capability"], device["cuda_version"], device["target"]) == ("9.0", "13.0", "sm_90a")
 
 
+@pytest.mark.slow
 def test_so_it_does_for_warpgroups_wmma_and_matrix_moves(monkeypatch):
     # One type of each width; every other one has a kernel of the same text but for its name.
     kinds = ("f16", "tf32", "e4m3", "s8", "b1")

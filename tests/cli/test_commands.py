@@ -429,6 +429,7 @@ def test_show_is_coloured_by_lane_on_a_terminal_only(built, run):
     assert "\x1b" not in run("show", "m16n8k16", "f16", "A").out
 
 
+@pytest.mark.slow
 def test_building_is_announced_on_a_terminal_only(few, tmp_path, run):
     _, drawn = on_a_terminal(["list", "sources"], tmp_path / "new.db")
     assert drawn.startswith("lanemap: loading ptx-isa-9.1\r\n")

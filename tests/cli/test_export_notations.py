@@ -92,7 +92,7 @@ def test_notations_take_one_source_by_default_the_one_of_look_ups(run):
         (("-f", "cute", "--role", "E"), ("cute cannot express E of mma.sp", "any column from 0 to 2")),
         (("-f", "affine", "--shape", "m16n8k17"), ("no shape m16n8k17", "m16n8k16")),
         (
-            ("-f", "cpp", "-o", "/no/such/folder/x.hpp"),
+            ("-f", "cpp", "--shape", "m16n8k8", "-o", "/no/such/folder/x.hpp"),
             ("/no/such/folder/x.hpp", "the folder /no/such/folder does not exist"),
         ),
         (("-f", "cutee"), ("cutee", "cute", "ptx-formula")),

@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+import lanemap
+
 COLUMNS = "shape type role lane reg slot row col instruction computation bits"
 WIDE, BLOCKS = "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16"
 OWN_TYPES = {"xf32": 32, "i8": 8, "bf8": 8}
@@ -59,12 +61,18 @@ def table(tmp_path_factory):
     return file
 
 
-@pytest.fixture
-def db(table, built, run, tmp_path):
-    file = shutil.copy(built, tmp_path / "layouts.db")
+@pytest.fixture(scope="module")
+def db(table, built):
+    """A database that has it, to be read."""
+    file = shutil.copy(built, table.with_name("layouts.db"))
+    with lanemap.open(file) as database:
+        database.import_layouts("table", table)
+    return file
+
+
+def test_it_is_imported_without_a_word_of_complaint(run, table, file):
     made = run("import", "table", table, db=file)
     assert (made.code, made.out, made.err) == (0, f"cdna: 14 fragments, {len(ROWS)} rows; 0 left out\n", "")
-    return file
 
 
 def cells(out):
@@ -122,7 +130,7 @@ def test_its_results_are_chained(run, db):
 
 
 def test_it_is_checked_against_another_table_of_it(run, db, table, tmp_path):
-    other = tmp_path / "other.csv"
+    other, db = tmp_path / "other.csv", shutil.copy(db, tmp_path)
     lines = table.read_text().splitlines()
     wrong = next(at for at, line in enumerate(lines) if line.startswith("m32n32k8,f16,A,5,0,1,"))
     lines[wrong] = lines[wrong].replace(",5,1,v_", ",5,2,v_")

@@ -76,6 +76,7 @@ _SLIP = ("mma", "m16n8k256", "b1", "A"), 1024, (CARD, DOCUMENT), (DOCUMENT, f"{D
 _TURNED = ("mma", "m16n8k128", "b1", "A"), 2048
 
 
+@pytest.mark.slow
 def test_duckdb_finds_what_differs_in_all_that_ships(folder):
     moved = ("movmatrix", "m8n8", "b16", "D"), 56, *_SLIP[2:]
     assert answer("duckdb", folder) == sorted(differences(*_SLIP) + differences(*moved))

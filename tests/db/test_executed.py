@@ -38,9 +38,15 @@ def bits(type_: str) -> int:
     return 1 + sum(FLOATS[type_]) if type_ in FLOATS else BITS[type_]
 
 
-def in_slot(value: int, fragment) -> int:
-    """What a slot holds, by the document."""
-    return code(value, fragment.type) << (FIRST[fragment.type] if bits(fragment.type) < fragment.slot_bits else 0)
+def in_slots(values: dict, fragment) -> dict:
+    """What slots hold, by the document."""
+    return coded(values, fragment.type, FIRST[fragment.type] if bits(fragment.type) < fragment.slot_bits else 0)
+
+
+def coded(values: dict, type_: str, first: int = 0) -> dict:
+    """The same with the bits of each value, from the first bit on."""
+    codes = {value: code(value, type_) << first for value in {*values.values()}}
+    return {at: codes[value] for at, value in values.items()}
 
 
 def largest(type_: str) -> int:
@@ -83,9 +89,9 @@ def places(fragment, matrix, transposed=False):
 
 def registers(slots, fragment):
     """Registers of slots: their bits, one slot above the other."""
-    found = {}
+    found, width = {}, fragment.slot_bits
     for (*register, slot), held in slots.items():
-        found[*register] = found.get((*register,), 0) | held << slot * fragment.slot_bits
+        found[*register] = found.get((*register,), 0) | held << slot * width
     return found
 
 
@@ -108,14 +114,12 @@ def test_registers_of_a_chain_have_the_bits_that_the_next_product_reads(database
         for told in chains(first, [each for each in ends if each.threads == first.threads]):
             for made in {told, relabelled(told) or told}:
                 matrix = values_of(first, made.second, made.transposed)
-                given = {
-                    place: code(value, first.type) for place, value in places(first, matrix, made.transposed).items()
-                }
+                given = coded(places(first, matrix, made.transposed), first.type)
                 whole = registers(given, first)
                 if made.order:
                     order = np.array(made.order)
                     matrix = matrix[:, :, order] if made.second.role == "A" else matrix[:, order]
-                right = {at: in_slot(value, made.second) for at, value in places(made.second, matrix).items()}
+                right = in_slots(places(made.second, matrix), made.second)
                 if made.registers_stay:
                     held = {(*move[:4],): whole[(*move[8:12],)] for move in made.moves}
                     stayed.add((first.type, made.second.type))
@@ -249,10 +253,12 @@ def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, da
                 words = [sum(code(each, operand.type) << width * n for n, each in enumerate(some)) for some in groups]
                 memory.append(widened(b"".join(word.to_bytes(16, "little") for word in words), width))
             else:
-                word = sum(in_slot(each, operand) << operand.slot_bits * n for n, each in enumerate(line))
+                word = sum(
+                    held << operand.slot_bits * n for n, held in in_slots(dict(enumerate(line)), operand).items()
+                )
                 memory.append(list(word.to_bytes(-(-len(line) * operand.slot_bits // 8), "little")))
         assert made.tile == (len(memory), len(memory[0]))
-        right = registers({at: in_slot(v, operand) for at, v in places(operand, matrix[None]).items()}, operand)
+        right = registers(in_slots(places(operand, matrix[None]), operand), operand)
         held = loaded(known[name], made, memory)
         assert {(lane, reg): int(held[lane, reg]) for _, _, lane, reg in right} == {
             (lane, reg): value for (_, _, lane, reg), value in right.items()
@@ -308,7 +314,7 @@ def test_movmatrix_makes_what_is_taken_of_converted_registers(database):
             half = as_half_pairs(first) or first
             matrix = values_of(first, told.second, told.transposed)
             given = {at: code(v, told.second.type) for at, v in places(half, matrix, told.transposed).items()}
-            right = {at: in_slot(value, told.second) for at, value in places(told.second, matrix).items()}
+            right = in_slots(places(told.second, matrix), told.second)
             for at in crossing:
                 for lane, slot in product(range(32), range(2)):
                     from_lane, from_slot = origin[lane, slot]

@@ -133,6 +133,7 @@ with lanemap.open(sys.argv[1]) as database:
 """
 
 
+@pytest.mark.slow
 def test_what_sqlite_cannot_interrupt_is_left_behind(built):
     """In a process of its own, whose end is that of the query, too."""
     done = subprocess.run([sys.executable, "-c", UNINTERRUPTIBLE, built], capture_output=True, text=True)
@@ -371,6 +372,7 @@ def test_two_readers_and_a_writer_interleaved(own, fragments, seed):
         reader.close()
 
 
+@pytest.mark.slow
 def test_many_threads_share_a_database(own, fragments):
     """Each answer is that of one thread alone, while a source comes and goes."""
     asked = [("m16n8k16", "f16", "A"), ("m8n8k4", "f64", "C"), ("m16n8k8", "tf32", "B")]

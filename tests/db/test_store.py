@@ -504,6 +504,7 @@ def refresh(place):
         database.refresh()
 
 
+@pytest.mark.slow
 def test_a_database_can_be_read_while_it_is_replaced(file):
     """A reader sees the old source or the new one, never half of it."""
     counts = set()

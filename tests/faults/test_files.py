@@ -62,6 +62,7 @@ def test_a_file_is_the_old_or_the_new_one(tmp_path, fault, old):
     assert each_fault(fault, prepare, lambda: write(path, "new"), check) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [None, "old"])
 def test_a_folder_is_the_old_or_the_new_one(tmp_path, fault, old):
     """One of both is whole, and where it is not in its place the next command says so, and what to do."""

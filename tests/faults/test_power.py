@@ -234,6 +234,7 @@ def place(tmp_path):
     return tmp_path / "root" / "place"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["build", "load"])
 def test_a_database_is_the_old_or_the_new_one(place, work, seed):
     if work == "load":
@@ -262,6 +263,7 @@ def test_a_file_is_the_old_or_the_new_one(place, old, seed):
     assert found == {old, b"new" * 15000}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [False, True])
 def test_a_folder_is_the_old_or_the_new_one(place, old, seed):
     if old:

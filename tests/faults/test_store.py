@@ -80,6 +80,7 @@ def fault(monkeypatch):
     return fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imports", [False, True])
 def test_sqlite_holds_the_old_state_or_the_new_one(tmp_path, fragments, fault, imports):
     place, first = tmp_path / "layouts.db", tmp_path / "first"
@@ -115,6 +116,7 @@ def test_postgresql_holds_the_old_state_or_the_new_one(new_database, fragments, 
     assert each_fault(fault, prepare, lambda: load(place, fragments), check, every=5) > 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [False, True])
 @pytest.mark.parametrize("imports", [False, True])
 def test_a_disk_that_fills_or_fails_at_any_place(tmp_path, fragments, imports, kills):
@@ -150,6 +152,7 @@ def test_a_disk_that_fills_or_fails_at_any_place(tmp_path, fragments, imports, k
     assert len(codes) == 2
 
 
+@pytest.mark.slow
 def test_a_migration_is_done_or_not_begun(tmp_path, fragments, fault):
     place, folder = tmp_path / "layouts.db", Path(__file__).parent.parent / "compatibility"
     before = gzip.decompress((folder / "schema-5.db.gz").read_bytes())

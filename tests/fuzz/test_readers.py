@@ -81,6 +81,7 @@ def test_sound_inputs_are_read(reader, place, tmp_path):
     assert said is None or (reader == "page" and said.startswith("nothing to compare"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_any_change_is_read_or_refused_in_words(reader, place, tmp_path):
     seen, sound = set(), SOUND[reader].read_bytes()

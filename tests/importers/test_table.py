@@ -557,6 +557,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path):
     """Small files of large content, each read within 20 s of computing and 1 GB, in a process of its own.
 

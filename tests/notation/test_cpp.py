@@ -207,6 +207,7 @@ def compiled(compiler, file, *more):
     return subprocess.run([compiler, *WARNINGS, *more, file], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "more"), [("g++", []), ("clang++", ["-fconstexpr-steps=9999999"])], ids=["g++", "clang++"]
 )

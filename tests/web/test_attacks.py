@@ -95,6 +95,7 @@ def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, o
     assert {row["source"] for row in fleet} == {"h200-sm_90a", name}
 
 
+@pytest.mark.slow
 def test_a_capture_that_is_sent_several_times_at_once_is_new_once(own_client, recorded):
     with ThreadPoolExecutor(4) as pool:
         answers = [*pool.map(lambda _: own_client.post("/api/captures", content=recorded, headers=BEARER), range(4))]
@@ -213,6 +214,7 @@ def test_a_body_that_waits_for_a_place_is_not_called_slow(monkeypatch):
     assert answers == [200]
 
 
+@pytest.mark.slow
 def test_a_hundred_uploads_at_once_are_all_answered(client, database, monkeypatch):
     monkeypatch.setattr(work, "SECONDS", 300)
     sent = io.BytesIO()
@@ -230,6 +232,7 @@ def test_a_hundred_uploads_at_once_are_all_answered(client, database, monkeypatc
     assert [answer.json()["agree"] for answer in answers if answer.status_code == 200] == [True, False] * 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_slow_uploads_hold_up_neither_a_capture_nor_another_address(own_client, recorded, monkeypatch):
     monkeypatch.setattr(app, "BODY", 300)
@@ -268,6 +271,7 @@ def test_a_query_ends_by_its_limits(client, refused, query, words):
     assert "/" not in said
 
 
+@pytest.mark.slow
 def test_others_are_served_while_queries_run(client):
     """Every process is busy with a query that would never end."""
     busy = max(2, os.cpu_count() or 2)
@@ -279,6 +283,7 @@ def test_others_are_served_while_queries_run(client):
         assert {query.result().status_code for query in queries} == {400}
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_killed_and_told_when_to_come_again(client, refused, monkeypatch):
     """So is who waits for a process that long: more ask than there are processes."""
     many = 2 * max(2, os.cpu_count() or 2)
@@ -305,6 +310,7 @@ def children():
     return found
 
 
+@pytest.mark.slow
 def test_a_process_has_a_limit_of_memory():
     """In a process of its own, because the limit stays."""
     work = (
@@ -358,6 +364,7 @@ def names(client):
     return [each["name"] for each in client.get("/api/sources").json()][len(SHIPPED) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_a_database_that_another_took_the_place_of_is_the_other(own_client, own, recorded, tmp_path):
     """By rename, and written over, so that SQLite itself sees no difference in the header."""
@@ -395,6 +402,7 @@ def test_a_database_that_is_gone_takes_nothing_until_it_is_back(own_client, own,
     assert len(names(own_client)) == 1
 
 
+@pytest.mark.slow
 def test_killed_while_it_stores_a_capture(own, shipped, tmp_path):
     """The database has all of it or nothing, and serves on."""
     file = tmp_path / "token"

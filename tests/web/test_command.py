@@ -51,7 +51,7 @@ def children(number):
     return list(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_it_answers_until_it_is_stopped(start, ending):
     process, address = start()
     assert address.startswith("http://127.0.0.1:")
@@ -66,6 +66,7 @@ def test_it_answers_until_it_is_stopped(start, ending):
     assert not [each for each in workers if Path(f"/proc/{each}").exists()]
 
 
+@pytest.mark.slow
 def test_nothing_of_the_current_folder_is_run(built, small, tmp_path):
     """A ``copy.py`` there is not Python's, neither for a command nor for the processes that work for it."""
     ran = tmp_path / "ran"
@@ -163,6 +164,7 @@ def test_what_has_to_be_installed_is_said(run, monkeypatch):
     assert 'serve needs uvicorn: pip install ".[serve]"' in result.err
 
 
+@pytest.mark.slow
 def test_a_request_that_nobody_waits_for_ends(start):
     """As many as there are processes are given up; the next one does not wait for their ends."""
     _, address = start(limits="from lanemap.cli.web import work; work.SECONDS = 1000")
@@ -174,6 +176,7 @@ def test_a_request_that_nobody_waits_for_ends(start):
     assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_costs_nobody_an_answer(start):
     process, address = start()
     for _ in range(3):
@@ -182,6 +185,7 @@ def test_a_process_that_was_killed_costs_nobody_an_answer(start):
             os.kill(each, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_when_it_is_stopped_is_told_to_come_again(start):
     process, address = start()
     with ThreadPoolExecutor(2) as two:
@@ -196,6 +200,7 @@ def test_what_is_in_flight_when_it_is_stopped_is_told_to_come_again(start):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_page_that_takes_longer_than_the_grace_is_told_to_come_again(small, capsys):
     begun = threading.Event()
 
@@ -218,6 +223,7 @@ def test_a_page_that_takes_longer_than_the_grace_is_told_to_come_again(small, ca
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_full_temporary_folder_is_said_in_a_line(start):
     """A limit of the size of files stands for it."""
     process, address = start()
@@ -243,6 +249,7 @@ def connected(address, number, own="127.0.0.1"):
         ]
 
 
+@pytest.mark.slow
 def test_a_request_that_does_not_come_is_not_waited_for(start):
     _, address = start(limits="from lanemap.cli.web import app, server; server.HEAD = app.BODY = 3")
     began = time.monotonic()
@@ -260,6 +267,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(start):
     assert time.monotonic() - began > 3
 
 
+@pytest.mark.slow
 def test_half_sent_requests_keep_nobody_out(start):
     """More at once than the process may have descriptors, from one address: they never make it wait for others."""
     process, address = start(limits="from lanemap.cli.web import server; server.HEAD = 600; server.BACKLOG = 1024")
@@ -278,7 +286,7 @@ def test_half_sent_requests_keep_nobody_out(start):
     assert process.communicate() == ("", "")
 
 
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("named", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_named_proxy_asks_for_others(start, named):
     """It may have more connections, and says whose a request is; nobody else's word is taken."""
     process, address = start(*["--proxy", "127.0.0.1"] * named)
@@ -289,6 +297,7 @@ def test_a_named_proxy_asks_for_others(start, named):
         assert many[-1].recv(12) == (b"HTTP/1.1 200" if named else b"HTTP/1.1 503")
 
 
+@pytest.mark.slow
 def test_where_descriptors_run_out_it_waits_and_says_so_in_lines(start):
     """From many addresses: these requests do not come, and then others are answered again."""
     process, address = start(limits="from lanemap.cli.web import server; server.HEAD = 2")

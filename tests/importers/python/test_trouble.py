@@ -122,7 +122,11 @@ DEEDS = {
 }
 
 
-@pytest.mark.parametrize("deed", DEEDS)
+#: What another one does likewise, and takes longer.
+LONGER = {"trickles", "floods_stdout", "floods_stderr", "is_endless"}
+
+
+@pytest.mark.parametrize("deed", [pytest.param(deed, marks=[pytest.mark.slow] * (deed in LONGER)) for deed in DEEDS])
 def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right, limits, deed):
     limits(**({"memory_bytes": 1 << 28} if "memory" in DEEDS[deed] else {"processes": 30}))
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
@@ -180,6 +184,7 @@ def test_an_object_that_would_become_large_is_refused(imported, right, name, for
     assert [right(each) for each in found.source.fragments] == [True]
 
 
+@pytest.mark.slow
 def test_all_entries_together_have_a_limit_of_time(imported, limits):
     limits(message_seconds=1.5, seconds=2.5)
     with pytest.raises(LanemapError, match="gives nothing: hangs: its process took longer than 1.5 s"):
