@@ -4,6 +4,7 @@ Only the module of the command that is called is loaded: all of them take longer
 """
 
 import io
+import re
 import signal
 import sys
 from copy import copy
@@ -32,6 +33,13 @@ _MODULES = {name: module for module, names in _COMMANDS.items() for name in name
 #: What typer raises where the command line is used wrongly: an exception of its own, or before 0.29 one of click.
 _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 
+#: How typer says that the command line is wrong, and how Lanemap does.
+_WORDS = {
+    r"No such option: (\S+) \(Possible options: (.+)\)": r"no option \1: did you mean one of \2?",
+    r"Got unexpected extra arguments?\S* \((.+)\)": r"too many words: leave out \1",
+    r"\.$": "",
+}
+
 
 def main() -> None:
     """Run a command. Exit code 2 is bad input, with one line on stderr that says what would be right."""
@@ -50,7 +58,9 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "lanemap"
         words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
-        code = complain(f"{words} (see {command} --help)")
+        for theirs, ours in _WORDS.items():
+            words = re.sub(theirs, ours, words)
+        code = complain(f"{words[:1].lower()}{words[1:]} (see {command} --help)")
     except NoRowsError as error:
         from .. import importing
 

@@ -318,7 +318,7 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     'bf16'
 
     Args:
-        words: as somebody gave them. ``mma.sp m16n8k32 f16`` may be three words or one.
+        words: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three words or one.
         more: other fields of the query, where they are said apart from the words.
 
     Raises:
@@ -326,7 +326,10 @@ def operand(words: Sequence[str], **more: Any) -> Query:
     """
     if not words:
         raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
-    *rest, last = words = _unquoted(words)
+    words = sorted(_unquoted(words), key=lambda each: (is_role(each), plain(each) not in INSTRUCTIONS))
+    if types_named(words[0]):
+        words.sort(key=is_shape, reverse=True)
+    *rest, last = words
     if len(words) == 3 and (is_shape(words[0]) or not words[0]):
         return Query(words[0], words[1], words[2], **more)
     if len(words) == 2 and not last.strip():

@@ -353,7 +353,7 @@ def test_a_truncated_file_is_one_line(refused, run, tmp_path):
     ("arguments", "words"),
     [
         (("diff", PRINTED, "nobody"), ("nobody is neither a source nor a file", CARD)),
-        (("diff",), ("Missing argument", "LEFT")),
+        (("diff",), ("missing argument", "LEFT")),
         (("diff", PRINTED, CARD, "--shape", "m1n1k1"), ("nothing to compare", "of m1n1k1 in common")),
         (("diff", PRINTED, CARD, "--format", "xml"), ("xml", "junit")),
         (("diff", PRINTED, CARD, "--output", "/no/such/report"), ("/no/such/report",)),

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -152,6 +153,13 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
 def test_the_forms_of_a_name(name, mnemonics):
     """One type is that of A and B, words may come in any order, and an opcode says of block scales that there are."""
     assert [form.mnemonic.partition(".aligned.")[2] for form in operand([name]).forms] == mnemonics
+
+
+@pytest.mark.parametrize("name", ["m16n8k16 f16 B", "mma m16n8k16 half B", "mma.sp m16n8k32 e4m3 E", "m8n8 b16 r"])
+def test_words_come_in_any_order(name):
+    first, *more = ({**operand(words).asked} for words in permutations(name.split()))
+    assert {"shape", "type", "role"} <= first.keys()
+    assert all(each == first for each in more)
 
 
 @pytest.mark.parametrize(
