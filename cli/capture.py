@@ -169,6 +169,14 @@ def _progress(count: int) -> Iterator[Callable[[object], object] | None]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("capturing", total=count)
-        yield lambda _: bar.advance(task)
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task("capturing", total=count)
+
+    def advance(_: object) -> None:
+        bar.start()  # not before: there may be nothing to measure on
+        bar.advance(task)
+
+    try:
+        yield advance
+    finally:
+        bar.stop()

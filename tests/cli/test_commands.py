@@ -436,6 +436,13 @@ def test_building_is_announced_on_a_terminal_only(few, tmp_path, run):
     assert run("list", "sources", db=tmp_path / "other.db").err == ""
 
 
+def test_what_cannot_be_captured_is_said_without_a_bar(built):
+    code, written = on_a_terminal(["capture", "--device", "99"], built, CUDA_VISIBLE_DEVICES="")
+    assert code == 2
+    assert "capturing" not in written
+    assert "\x1b[?25l" not in written, "the cursor is hidden by what draws a bar"
+
+
 def test_bytes_are_not_for_a_terminal(built):
     code, drawn = on_a_terminal(["export", "--format", "parquet"], built)
     assert code == 2
