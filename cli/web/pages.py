@@ -51,9 +51,10 @@ def _products(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]
 
 
 def _operands(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-    for key, there in known.fragments.items():
-        for source in (None, *there):
-            yield operand_page(known, key, source), {"named": (key, source)}
+    """Those of one layout follow each other: what is made of it is found again."""
+    every = [(key, source) for key, there in known.fragments.items() for source in (None, *there)]
+    for key, source in sorted(every, key=lambda named: known.shown(*named).digest or ""):
+        yield operand_page(known, key, source), {"named": (key, source)}
 
 
 def _guide(_known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:

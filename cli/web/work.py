@@ -299,7 +299,14 @@ DIGEST = "lanemap.digest"
 #: How many characters are remembered, with so many more for each thing, and how many operands.
 _CHARACTERS, _MORE, _OPERANDS = 32 << 20, 4000, 256
 
-_made: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+class _Made(OrderedDict[Hashable, tuple[Any, int]]):
+    """What was made, and its size, which takes longer to add up each time than to make one more."""
+
+    size = 0
+
+
+_made = _Made()
 _making = threading.Lock()
 
 
@@ -315,9 +322,12 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
             return found
     made = function(*args, **kwargs)
     with _making:
+        _, before = _made.pop((function, key), (None, 0))
         _made[function, key] = made, len(repr(made)) + _MORE
-        while sum(size for _, size in _made.values()) > _CHARACTERS:
-            _made.popitem(last=False)
+        _made.size += _made[function, key][1] - before
+        while _made.size > _CHARACTERS:
+            _, (_, gone) = _made.popitem(last=False)
+            _made.size -= gone
     return made
 
 
