@@ -183,7 +183,9 @@ class Query:
             return False
         if {*self.words.values()} <= {"instruction", "shape"}:
             return True
-        if "scale_vec" in self.words.values() and key[:2] not in {(form.name, form.shape) for form in self.forms}:
+        if {"scale_vec", "kind"} & {*self.words.values()} and key[:2] not in {
+            (form.name, form.shape) for form in self.forms
+        }:
             return False
         layout = self.layout_of(key.role)
         held = key.qualifiers if instruction(key.instruction).layouts == "qualifiers" else key.major
@@ -391,13 +393,14 @@ def is_role(word: object) -> bool:
 
 
 def operands(words: Sequence[str]) -> list[list[str]]:
-    """The words of several operands, one after the other: a role ends each.
+    """The words of several operands, one after the other: a role ends each, or begins each.
 
     >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
     [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
     """
     words = _unquoted(words)
-    ends = [at + 1 for at, word in enumerate(words) if at and is_role(word)]
+    after = not is_role(words[0])
+    ends = [at + after for at, word in enumerate(words) if at and is_role(word)]
     cuts = sorted({0, *ends, len(words)})
     return [list(words[start:end]) for start, end in pairwise(cuts)]
 

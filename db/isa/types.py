@@ -76,6 +76,7 @@ _SEVERAL = {
 _SCALED = {
     **dict.fromkeys(("nvfp4", "nvf4"), ("e2m1", "scale_vec::4x")),
     **dict.fromkeys(("mxfp4", "mxf4"), ("e2m1", "scale_vec::2x")),
+    "mxf4nvf4": ("e2m1", "kind::mxf4nvf4"),
 }
 
 #: Of a matrix, with letters or crosses, and of Tensor Memory.

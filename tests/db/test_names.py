@@ -13,7 +13,7 @@ from lanemap.db import lookup
 from lanemap.db.isa import spelling
 from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_warpgroup
 from lanemap.db.isa.instructions import Key
-from lanemap.db.isa.names import Query, accumulators, operand
+from lanemap.db.isa.names import Query, accumulators, operand, operands
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
@@ -155,6 +155,17 @@ def test_the_forms_of_a_name(name, mnemonics):
     assert [form.mnemonic.partition(".aligned.")[2] for form in operand([name]).forms] == mnemonics
 
 
+def test_a_role_begins_or_ends_each_of_two_operands():
+    assert operands("D m16n8k16 f32 A mma m16n8k16 f16".split()) == [
+        "D m16n8k16 f32".split(),
+        "A mma m16n8k16 f16".split(),
+    ]
+    assert operands("m16n8k16 f32 D mma m16n8k16 f16 A".split()) == [
+        "m16n8k16 f32 D".split(),
+        "mma m16n8k16 f16 A".split(),
+    ]
+
+
 @pytest.mark.parametrize("name", ["m16n8k16 f16 B", "mma m16n8k16 half B", "mma.sp m16n8k32 e4m3 E", "m8n8 b16 r"])
 def test_words_come_in_any_order(name):
     first, *more = ({**operand(words).asked} for words in permutations(name.split()))
@@ -272,6 +283,7 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
         (["m16n8k64", "nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
         (["m8n8k4", "double", "D"], ("mma", "m8n8k4", "f64", "D")),
         (["nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
+        (["mxf4nvf4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
         (["mma.sp nvfp4", "A"], ("mma.sp", "m16n8k128", "e2m1", "A")),
         (["hmma 16816", "bf16", "A"], ("mma", "m16n8k16", "bf16", "A")),
         (["HMMA 16816 F32", "A"], ("mma", "m16n8k16", "f16", "A")),
@@ -294,6 +306,7 @@ def test_names_that_people_have(reader, words, asked):
         ("half", {"type": "f16"}),
         ("float8_e4m3fn", {"type": "e4m3"}),
         ("nvfp4", {"type": "e2m1", "scale_vec": "scale_vec::4x"}),
+        ("mxf4nvf4", {"type": "e2m1", "kind": "kind::mxf4nvf4"}),
         ("#ttg.nvidia_mma", {"instruction": "mma"}),
         ("#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, instrShape = [16, 8]}>", {"instruction": "mma"}),
         (
