@@ -494,7 +494,7 @@ class Database:
                 read; of what that only draws a notation has the most trusted one that has rows. Words, such as
                 ``"m16n8k16 bf16 B"``, mean the dense instruction where there is one.
         """
-        from .db.render.notation import GONE, NOTATIONS, Export, export
+        from .db.render.notation import NOTATIONS, Export, export
         from .db.store.export import write
 
         given = _listed(query) or [Query()]
@@ -503,7 +503,7 @@ class Database:
             for at in (at for at, words in enumerate(given) if isinstance(words, str)):
                 dense = lookup.densest(lookup.fragments(self.reader, replace(queries[at], source=None)))
                 queries[at] = replace(queries[at], instruction=dense[0].instruction)
-            if format not in (*NOTATIONS, *GONE):
+            if format not in NOTATIONS:
                 found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
                 write(self.reader, found, output, format, __version__)
                 return Export("", [])

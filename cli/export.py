@@ -60,7 +60,7 @@ def draw(
 
 
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *notation.NOTATIONS, *notation.GONE)}
+_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *notation.NOTATIONS)}
 _AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in notation.NOTATIONS.items())
 FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
 _FORMATS = f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv."
@@ -93,7 +93,7 @@ def export(
     with open_database(db) as database:
         if operand:
             named = names.operand(operand, **which)
-            role, best = named.parameters()["role"], format in (*notation.NOTATIONS, *notation.GONE)
+            role, best = named.parameters()["role"], format in notation.NOTATIONS
             if role and best:
                 found = database.operand(named, rows=False)
             else:
@@ -101,7 +101,7 @@ def export(
             query = [replace(named, instruction=found[0].instruction)]
             if role:
                 remark(lookup.remarks(named, found))
-        if format in (*notation.NOTATIONS, *notation.GONE):
+        if format in notation.NOTATIONS:
             made = database.export(None if output == "-" else output, format=format, query=query)
             sys.stdout.write(made.text if output == "-" else "")
             for error in made.refused:

@@ -96,7 +96,6 @@ def test_notations_take_one_source_by_default_the_one_of_look_ups(run):
             ("/no/such/folder/x.hpp", "the folder /no/such/folder does not exist"),
         ),
         (("-f", "cutee"), ("cutee", "cute", "ptx-formula")),
-        (("-f", "tikz", "--shape", "m16n8k8"), ("TikZ is no longer written", "SVG or PDF of lanemap draw")),
     ],
     ids=lambda value: " ".join(value)[:50],
 )

@@ -52,16 +52,11 @@ NOTATIONS: Mapping[str, Notation] = {
     "ptx-formula": Notation("a closed form in PTX's own notation", "reading"),
 }
 
-#: What is asked for instead of a notation that is no more.
-GONE = {
-    "tikz": "TikZ is no longer written: papers take the SVG or PDF of lanemap draw, as in lanemap draw ... -o a.pdf"
-}
-
 
 def _writer(name: str) -> Writer:
     """How a notation is written. Names alone need no numpy, so these modules are imported here."""
     if name not in NOTATIONS:
-        raise LanemapError(GONE.get(name, f"{name!r} is not a notation: choose {', '.join(NOTATIONS)}"))
+        raise LanemapError(f"{name!r} is not a notation: choose {', '.join(NOTATIONS)}")
     from . import closed_forms, cpp, cute, triton
 
     return {
