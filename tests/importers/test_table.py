@@ -154,6 +154,13 @@ def test_a_dataset_that_was_changed_is_refused(dataset, tmp_path, change, words)
         read_table(folder)
 
 
+def test_a_dataset_has_folders_for_what_its_files_do_not_say(dataset, tmp_path):
+    with files.folder_atomically(tmp_path / "flat", "dataset") as made:
+        shutil.copy(a_part(dataset), made / "part.parquet")
+    with pytest.raises(LanemapError, match="holds part.parquet: a dataset has folders for source and instruction"):
+        read_table(tmp_path / "flat")
+
+
 def test_rows_and_columns_in_any_order_and_case(exported, everything, tmp_path):
     frame = exported.to_pandas().sample(frac=1, random_state=3)
     names = list(frame.columns)
@@ -311,6 +318,14 @@ def test_a_type_keeps_its_name_and_width_where_the_instruction_is_unknown(table)
         ((UNKNOWN + ",bits", ROW + ",x,16", ROW.replace(",5,", ",6,") + ",x,8"), "bits 8, 16 is not one width of 1 to"),
         ((UNKNOWN + ",bits", ROW + ",x,33"), "bits 33 is not one width of 1 to 32"),
         ((UNKNOWN + ",bits", ROW + ",x,0"), "bits 0 is not one width of 1 to 32"),
+        (
+            (UNKNOWN, ROW.replace("m16n8k16", "m16n8k1025") + ",x"),
+            "invalid shape 'm16n8k1025': each dimension is 1 to 1024",
+        ),
+        (
+            (UNKNOWN + ",first_bit", ROW + ",mma,0", ROW.replace(",5,", ",6,") + ",mma,8"),
+            "first_bit 0 and 8: it is one",
+        ),
         ((HEADER, "m16n16k16,f16,A,5,1,0,9,2"), "mma has no m16n16k16: it has m8n8k4, m8n8k16, "),
         ((HEADER, "m16n8k8,s8,A,5,1,0,5,2"), "mma m16n8k8 has no A of s8: its types are bf16, f16, f64, tf32"),
         ((HEADER, "m16n8k16,f32,A,5,1,0,5,2"), "mma m16n8k16 has no A of f32: its types are "),
