@@ -5,7 +5,6 @@ driver does not survive a fork, nor does a connection: this process must not hav
 are forked do not use the other.
 """
 
-import os
 import signal
 from array import array
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from itertools import chain
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any, Generic, Self, TypeVar
 
@@ -40,10 +40,11 @@ class Processes(Generic[Opened, Result]):
     ) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
         self._do, self._count = do, tasks
-        # Reading a number takes a task, which nobody can do twice, and which a process that dies cannot block.
-        self._tasks, numbers = os.pipe()
-        os.write(numbers, array("I", range(tasks)))
-        os.close(numbers)
+        # Reading a number takes a task, which nobody can do twice, and which a process that dies cannot block: processes
+        # that are forked have one place in a file together.
+        self._tasks = TemporaryFile(buffering=0)
+        self._tasks.write(array("I", range(tasks)))
+        self._tasks.seek(0)
         self._processes, threads = [], []
         for _ in range(count if "fork" in get_all_start_methods() else 0):
             context = get_context("fork")
@@ -70,7 +71,7 @@ class Processes(Generic[Opened, Result]):
         for process in self._processes:
             process.kill()
             process.join()
-        os.close(self._tasks)
+        self._tasks.close()
 
     def results(self, opened: Opened) -> Iterator[tuple[int, Result]]:
         """Every task with its result, as they come.
@@ -90,7 +91,7 @@ class Processes(Generic[Opened, Result]):
 
     def _taken(self) -> Iterator[int]:
         """The tasks that nobody has taken yet; each is taken as it comes."""
-        while number := os.read(self._tasks, array("I").itemsize):
+        while number := self._tasks.read(array("I").itemsize):
             yield from array("I", number)
 
     def _work(self, begin: Callable[[], AbstractContextManager[Opened]], sender: Connection) -> None:
