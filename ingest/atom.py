@@ -10,7 +10,7 @@ an address for each bit instead.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ def thread_value(layout: Sum) -> NDArray[np.int64]:
     return layout.table()
 
 
-@cache
+@lru_cache(1 << 10)
 def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
     """The lanes of a warp, or of another group, that an atom's threads are: an array (computations, threads).
 
@@ -121,7 +121,7 @@ def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None],
     return Fragment.of(Key(of.name, of.shape, type_, role, qualifiers=qualifiers), made, "imported", said)
 
 
-@cache
+@lru_cache(1 << 10)
 def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) -> NDArray[Any]:
     """The elements of an operand: atoms that differ in nothing else share them."""
     index = thread_value(held.layout)
@@ -245,7 +245,7 @@ def _tile(key: Key) -> tuple[tuple[int, int], int]:
     return extents, computations(key.instruction, key.shape, key.type, key.qualifiers)
 
 
-@cache
+@lru_cache(1 << 10)
 def named_form(mnemonic: str) -> Form | None:
     """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
 
@@ -269,7 +269,7 @@ def named_form(mnemonic: str) -> Form | None:
     return Form(row.name, by_kind["shape"], of["A"], of["B"], of.get("C", of["D"]), of["D"], "", majors)
 
 
-@cache
+@lru_cache(1 << 10)
 def named_move(mnemonic: str) -> Key | None:
     """The registers of the move that a PTX mnemonic names, or None where it is another instruction.
 

@@ -6,7 +6,7 @@ Equal digests are equal layouts. Each pair of layouts that differ is looked at o
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from operator import eq
 from typing import NamedTuple
 
@@ -200,7 +200,7 @@ def axes_of(key: Key) -> Sequence[str]:
     return (*instruction(key.instruction).axes[key.role].replace("s", "k"), _COMPUTATION)
 
 
-@cache
+@lru_cache(1 << 10)
 def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
     """The operands in registers of each form that an instruction of a shape has."""
     makers = [make for family in FAMILIES for make, first in family.items() if name.partition(".")[0] in first]

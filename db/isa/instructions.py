@@ -8,7 +8,7 @@ ISA 9.7.14 (mma, mma.sp, wmma, matrix moves), 9.7.15 (wgmma), 9.7.16.8 (Tensor M
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
@@ -172,7 +172,7 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
 }
 
 
-@cache
+@lru_cache(1 << 10)
 def instruction(name: str) -> Instruction:
     """The row of an instruction. One that has none is taken for a product of a group of its vendor's."""
     vendor = vendor_of(name)
@@ -188,7 +188,7 @@ def axis_name(axis: str) -> str:
     return _MEMORY.get(axis, axis.upper())
 
 
-@cache
+@lru_cache(1 << 12)
 def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | None = None) -> tuple[int, int]:
     """Rows and columns of the matrix that a role holds; those of Tensor Memory are its lanes and 32-bit columns.
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -301,7 +301,7 @@ def _title(names: Sequence[str]) -> str:
     return " ".join(filter(None, names))
 
 
-@cache
+@lru_cache(1 << 10)
 def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
     """The types of D for a type of A, most exact first."""
     if not shape or not a:

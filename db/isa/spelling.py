@@ -182,7 +182,7 @@ def _move_atom(form: Form, head: str) -> str:
     return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
 
 
-@cache
+@lru_cache(1 << 6)
 def _forms(tier: int, head: str) -> Sequence[tuple[Form, Words]]:
     """The forms of a tier with their words, of all instructions or of those that begin with a word.
 

@@ -30,7 +30,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -212,7 +212,7 @@ def documented(key: Key) -> Fragment:
     raise LanemapError(f"no document has {key}")
 
 
-@cache
+@lru_cache(1 << 8)
 def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
     parsed = parse(formula)
     lane, element = (index.ravel() for index in np.indices((len(computation), registers * slots)))

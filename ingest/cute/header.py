@@ -10,7 +10,7 @@ from bisect import bisect
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -136,7 +136,7 @@ def parse_header(text: str, file: str = "") -> Header:
     return Header(file, structs, aliases, _INCLUDE.findall(text))
 
 
-@cache
+@lru_cache(1 << 12)
 def parse_type(text: str) -> TypeName:
     """A type.
 
@@ -147,7 +147,7 @@ def parse_type(text: str) -> TypeName:
     return parsed
 
 
-@cache
+@lru_cache(1 << 10)
 def parse_parameters(template: str) -> tuple[str, ...]:
     """The names of the parameters of ``template <...>``, or of nothing.
 

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -239,7 +239,7 @@ def _whole(columns: Iterable[tuple[str, NDArray[Any]]]) -> dict[str, Numbers]:
     return {name: np.ma.MaskedArray(values.astype(np.int32), mask=False) for name, values in columns}
 
 
-@cache
+@lru_cache(1 << 8)
 def _forms(instruction: str) -> dict[str, dict[str, set[str]]]:
     """The types of each role, by shape, in all forms of an instruction."""
     found: dict[str, dict[str, set[str]]] = {}

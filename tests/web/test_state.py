@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import shutil
+import sys
 import threading
 import weakref
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 
@@ -123,3 +125,36 @@ def test_what_two_make_at_once_counts_once(made):
         for each in both:
             each.join()
     assert [key for _, key in made] == [2, 3, 4]
+
+
+def unbounded():
+    """How much is in the caches of modules that have no bound."""
+    modules = [each for name, each in sys.modules.items() if name.partition(".")[0] == "lanemap"]
+    caches = {each for module in modules for each in vars(module).values() if isinstance(each, type(lru_cache(make)))}
+    return sum(each.cache_info().currsize for each in caches if each.cache_info().maxsize is None)
+
+
+def test_no_words_from_outside_fill_a_cache_without_bound(changing):
+    database, _ = changing
+    of = {each.role: each for each in database.source("ours").fragments if each.shape == "m16n8k16"}
+    wrong = of["D"].elements.copy()
+    wrong["row"] = wrong["row"][::-1]
+    sizes = []
+    with asking(database) as client:
+        for some in (range(5), range(5, 10)):
+            odd = [{"instruction": f"odd{number}", "shape": f"m16n8k{16 + number}"} for number in some]
+            for name, held in (("one", of["D"].elements), ("other", wrong)):
+                told = [replace(of["D"], source=name, elements=held, **each) for each in odd]
+                database.add([Source(name, "import", "odd", told)])
+            assert len(database.diff("one", "other").rows().records()) == 5
+            for each in odd:
+                asked = {**each, "type": of["D"].type, "role": "D", "source": "one"}
+                assert client.get("/api/find", params=asked).status_code == 200
+                for words in (" ".join(each.values()), f"mma.sync.{each['shape']}.f16"):
+                    client.get("/search", params={"q": words})
+                    client.get("/chain", params={"first": f"D {words}", "second": f"A {words}"})
+                    client.get(f"/{words.replace(' ', '/')}/f16/A")
+            database.remove("one")
+            database.remove("other")
+            sizes.append(unbounded())
+    assert sizes[0] == sizes[1]
