@@ -4,9 +4,12 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
+import sys
 import sysconfig
 import threading
+import time
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -328,6 +331,49 @@ def test_a_capture_that_is_not_taken_is_kept(refused, card, built, token, tmp_pa
         refused("capture", "--shape", "m8n8k16", "--send", address, "--token-file", token, words=said)
     (kept,) = tmp_path.glob("*/*.parquet")
     assert {each.shape for each in recording.read(kept).fragments} == {"m8n8k16"}
+
+
+_SLOW = """
+import sys, time; file = sys.argv.pop()
+from contextlib import contextmanager
+from lanemap.capture import cuda, recording
+from lanemap.capture.verify import SimulatedGroup
+
+class Slow(SimulatedGroup):
+    def run(self, kernel, probes):
+        time.sleep(0.2)
+        return super().run(kernel, probes)
+
+@contextmanager
+def gpu(number):
+    yield Slow({each.key: each for each in recording.read(file).fragments})
+
+cuda.Gpu = gpu
+sys.argv[0] = "lanemap"
+from lanemap.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow
+def test_a_signal_to_the_whole_group_ends_it_quietly(built, tmp_path, ending, code):
+    """As Ctrl-C and the end of a service send it: to the processes that measure, too."""
+    measured = next(Path(lanemap.capture.__file__).parent.glob("recordings/*.parquet"))
+    command = [sys.executable, "-c", _SLOW, "capture", "--db", str(built), "--output", "mine.parquet"]
+    pipes = {"stderr": subprocess.PIPE, "start_new_session": True, "cwd": tmp_path, "text": True}
+    with subprocess.Popen([*command, str(measured)], **pipes) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (beside := children.read_text().split()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.killpg(process.pid, ending)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert said.count("\n") <= 1, said
+    assert not [each for each in beside if Path(f"/proc/{each}").exists()]
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_token_is_sent_to_nobody_else(refused, card, token, tmp_path):

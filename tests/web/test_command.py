@@ -17,9 +17,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import lanemap
 from lanemap import Database
 from lanemap.cli.web.app import create_app
 from lanemap.cli.web.server import GRACE, Server
+from lanemap.db.store import store
 from lanemap.db.store.location import locate
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
@@ -34,7 +36,8 @@ def start(built):
     def start(*arguments, limits=""):
         code = f"{limits}\nfrom lanemap.cli import main\nmain()"
         command = [sys.executable, "-c", code, "serve", "--db", str(built), "--port", "0", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, start_new_session=True, **pipes)
         started.append(process)
         line = process.stdout.readline()
         assert line.startswith("Lanemap is at http://"), process.communicate()
@@ -51,8 +54,16 @@ def children(number):
     return list(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_it_answers_until_it_is_stopped(start, ending):
+@pytest.mark.parametrize(
+    ("ending", "send"),
+    [
+        (signal.SIGINT, os.killpg),
+        pytest.param(signal.SIGTERM, os.kill, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, os.killpg, marks=pytest.mark.slow),
+    ],
+)
+def test_it_answers_until_it_is_stopped(start, ending, send):
+    """Alone, or with all that works for it, as Ctrl-C and the end of a service do it."""
     process, address = start()
     assert address.startswith("http://127.0.0.1:")
     assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
@@ -60,7 +71,7 @@ def test_it_answers_until_it_is_stopped(start, ending):
     assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
     workers = children(process.pid)
     assert workers
-    process.send_signal(ending)
+    send(process.pid, ending)
     assert process.communicate() == ("", "")
     assert process.returncode == 0
     assert not [each for each in workers if Path(f"/proc/{each}").exists()]
@@ -236,6 +247,38 @@ def test_a_full_temporary_folder_is_said_in_a_line(start):
     said = process.communicate()[1]
     assert said.count("\n") == 1
     assert said.startswith("lanemap: ")
+
+
+@pytest.mark.slow
+def test_a_database_server_that_stops_is_said_in_a_line_and_found_again(start, small, tmp_path_factory):
+    pytest.importorskip("psycopg", reason="needs lanemap[test-server]")
+    pgserver = pytest.importorskip("pgserver", reason="needs lanemap[test-server]")
+    folder = tmp_path_factory.mktemp("stopping")
+    place = pgserver.get_server(folder).get_uri()
+    store.ship(locate(place), list, "nothing")
+    with lanemap.open(small) as held, lanemap.open(place) as database:
+        database.add([held.source("ours")])
+    process, address = start("--db", place, "--sql-as-superuser")
+    cell = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3&source=ours"
+    paths = (cell, cell.replace("row=9", "row=8"), "/", "/api/sources", "/api/sql?query=SELECT 1 AS one")
+
+    def answers():
+        return [httpx.get(f"{address}{path}", timeout=100) for path in paths]
+
+    try:
+        assert [each.status_code for each in answers()] == [200] * len(paths)
+        pgserver.get_server(folder).cleanup()
+        for each in answers():
+            assert (each.status_code, each.headers["retry-after"]) == (503, "60"), each.text
+        assert "\n" not in each.json()["detail"]
+        assert "postgres" not in each.json()["detail"]
+        pgserver.get_server(folder)
+        assert [each.status_code for each in answers()] == [200] * len(paths)
+    finally:
+        pgserver.get_server(folder).cleanup()
+    process.terminate()
+    said = process.communicate()[1].splitlines()
+    assert all(each.startswith("lanemap: ") for each in said), said
 
 
 @contextmanager
