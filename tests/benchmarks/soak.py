@@ -4,9 +4,11 @@ python tests/benchmarks/soak.py [SECONDS]
 
 One server has a database of SQLite, two share one of PostgreSQL, if pgserver is installed. At the end every source that
 a database answered for is there, whole, and every one that was removed is not. Servers are started again in the first
-third of the time, so that what they take later is that of a process that goes on; memory and open files of the servers
-and of their largest workers are printed for five moments, of half an hour those after 1, 5, 10, 20 and 30 minutes.
-Exits 1 where something is lost, torn, or answered wrong. Default: 60 seconds.
+third of the time, so that what they take later is that of a process that goes on. Their memory is what is theirs alone,
+without files that are mapped; it and open files are printed for five moments, of half an hour those after 1, 5, 10, 20
+and 30 minutes. Memory is flat where the median of the last third is at most a twentieth above that of the middle third.
+Exits 1 where something is lost, torn, or answered wrong, and in ten minutes or more where memory is not flat: caches
+take minutes to fill. Default: 60 seconds.
 """
 
 import os
@@ -45,6 +47,10 @@ PAGES = (
 SOURCES = 8
 #: When memory is printed, in parts of the time.
 MOMENTS = (1 / 30, 1 / 6, 1 / 3, 2 / 3, 1)
+#: By what part memory may grow from the middle third to the last, and in how many seconds that must hold.
+GROWTH, FULL = 0.05, 600
+#: How many seconds there are between two processes that are killed, at most. What they worked on comes to nothing.
+CALM = 20
 
 
 class Server:
@@ -75,7 +81,7 @@ class Server:
         return [int(each) for each in file.read_text().split()]
 
     def use(self) -> tuple[int, int, int]:
-        """Megabytes in memory and open files of the server itself, and megabytes of its largest worker."""
+        """Megabytes of memory and open files of the server itself, and megabytes of its largest worker."""
         workers = [0]
         for each in self.workers():
             with suppress(OSError):  # it has just ended
@@ -84,7 +90,9 @@ class Server:
 
 
 def _megabytes(process: int) -> int:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+    """What a process has in memory that is in no file."""
+    said = re.search(r"^Anonymous: +(\d+) kB$", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
+    return int(said[1]) >> 10 if said else 0
 
 
 class Soak:
@@ -158,7 +166,7 @@ class Soak:
                 self.answers["removal"] += 1
 
     def kill(self, chance: random.Random) -> None:
-        time.sleep(chance.random() * 4)
+        time.sleep(chance.random() * CALM)
         server = chance.choice(self.servers)
         if chance.random() < 0.8:
             for worker in chance.sample(server.workers(), k=min(1, len(server.workers()))):
@@ -204,6 +212,16 @@ class Soak:
                 near = [use for at, its, use in self.used if its is server and abs(at / self.seconds - part) < 1 / 60]
                 said = ", ".join(f"{statistics.median(each):.0f}" for each in zip(*near, strict=True))
                 print(f"  after {part * self.seconds:.0f} s: {said}")
+            thirds = [
+                [use[0] for at, its, use in self.used if its is server and at * 3 // self.seconds == n] for n in (1, 2)
+            ]
+            middle, last = map(statistics.median, thirds)
+            flat = last <= middle * (1 + GROWTH)
+            print(
+                f"  memory is {'' if flat else 'not '}flat: {middle:.0f} MB in the middle third, {last:.0f} in the last"
+            )
+            if not flat and self.seconds >= FULL:
+                self.wrong.append(f"server {number} takes more and more memory")
             server.errors.seek(0)
             if "Traceback" in (errors := server.errors.read()):
                 self.wrong.append(f"server {number} has a traceback: {errors[errors.index('Traceback') :][:6000]}")
