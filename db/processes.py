@@ -40,9 +40,9 @@ class Processes(Generic[Opened, Result]):
     ) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
         self._do, self._count = do, tasks
-        # Reading a number takes a task, which nobody can do twice, and which a process that dies cannot block: processes
-        # that are forked have one place in a file together.
-        self._tasks = TemporaryFile(buffering=0)
+        # Reading a number takes a task, which nobody does twice, and which a process that dies cannot block: those who
+        # are forked share one place in a file.
+        self._tasks = TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as they work
         self._tasks.write(array("I", range(tasks)))
         self._tasks.seek(0)
         self._processes, threads = [], []
