@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from hashlib import file_digest
@@ -246,6 +245,8 @@ def _manifest(folder: Path, kind: str) -> dict[str, str]:
 
 def _write_manifest(folder: Path, kind: str) -> None:
     """Write the manifest of a folder, and have everything in it on the disk."""
+    from concurrent.futures import ThreadPoolExecutor  # a look-up goes without
+
     folders = {Path(root): names for root, _, names in os.walk(folder, topdown=False, onerror=_fail)}
     files = [root / name for root, names in folders.items() for name in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
