@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ... import Database, LanemapError, __version__, program_digest
 from . import api, pages, work
 from .answers import LATER, handle_problems, problem
-from .render import STATIC
+from .render import STATIC, environment
 from .work import DIGEST, State, Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
@@ -57,6 +57,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    environment()  # a later version may take the place of the files
     app.state.token = token
     app.state.lanemap = State(database)
     place = database.location

@@ -25,7 +25,7 @@ STATIC = _FOLDER / "static"
 
 @cache
 def environment() -> Environment:
-    """The templates, as they are when they are first asked for, with everything escaped."""
+    """The templates, as they were when this was first called, with everything escaped."""
     made = Environment(
         loader=DictLoader({each.name: each.read_text("utf-8") for each in (_FOLDER / "templates").iterdir()}),
         autoescape=True,

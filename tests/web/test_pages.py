@@ -1,6 +1,7 @@
 """The pages: what they say is what Database says, whoever reads them, with scripts and without."""
 
 import re
+import shutil
 from collections import defaultdict
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.cli.web import guide
+from lanemap.cli.web import guide, render
 from lanemap.cli.web.links import aliases, find, operand_page
 from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _notations, _recipes
@@ -613,3 +614,18 @@ def test_links_of_the_guide_lead_to_pages(reader):
         assert "http" not in "".join(re.findall(r' href="([^"]*)"', text))
         for target, place in re.findall(r' href="(/guide[^"#]*)#?([^"]*)"', text):
             assert f'id="{place}"' in texts[target] or not place
+
+
+def test_a_server_goes_on_where_its_templates_are_replaced(small, tmp_path, monkeypatch):
+    """As by an upgrade in the folder that it runs from."""
+    shutil.copytree(render._FOLDER / "templates", tmp_path / "templates")
+    monkeypatch.setattr(render, "_FOLDER", tmp_path)
+    environment.cache_clear()
+    try:
+        with lanemap.open(small) as database, asking(database) as client:
+            shutil.rmtree(tmp_path / "templates")
+            for page in ("/", "/mma/m16n8k16/f16", "/sources", "/nothing"):
+                answer = client.get(page, follow_redirects=True, headers={"Accept": "text/html"})
+                assert answer.status_code == (404 if page == "/nothing" else 200), answer.text
+    finally:
+        environment.cache_clear()
