@@ -234,8 +234,7 @@ def place(tmp_path):
     return tmp_path / "root" / "place"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("work", ["build", "load"])
+@pytest.mark.parametrize("work", [pytest.param("build", marks=pytest.mark.slow), "load"])
 def test_a_database_is_the_old_or_the_new_one(place, work, seed):
     if work == "load":
         works.build(place)

@@ -23,6 +23,7 @@ from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
 from lanemap.db.render.notation.table import RefusedError, identifier
 
+from ..modes import one_of_each
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
@@ -208,11 +209,9 @@ def compiled(compiler, file, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("compiler", "more"), [("g++", []), ("clang++", ["-fconstexpr-steps=9999999"])], ids=["g++", "clang++"]
-)
+@pytest.mark.parametrize("compiler", ["g++", "clang++ -fconstexpr-steps=9999999"])
 def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions(
-    compiler, more, everything, distinct, by_hand, tmp_path
+    compiler, everything, distinct, by_hand, tmp_path
 ):
     """In the long mode of all widths of wgmma; else of the greatest width D of f32 alone."""
     assert len(distinct) > 170
@@ -221,9 +220,21 @@ def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions
     checked = {each.digest for _, each in everything if len(each.elements) < 8192 or str(each) == large}
     every = {name: named for name, named in distinct.items() if LONG or named[1].digest in checked}
     every |= {name: named for name, named in by_hand.items() if LONG or len(named[1].elements) < 8192}
-    lines = [line for name, (text, each) in every.items() for line in assertions(name, text, each)]
-    file = tmp_path / "every.cpp"
-    file.write_text("\n".join([header(text for text, _ in every.values()), CHECKS, *lines]) + "\n")
+    equal_to_their_rows(every, tmp_path / "every.cpp", *compiler.split())
+
+
+def test_gxx_finds_one_layout_of_each_kind_equal_to_its_rows(distinct, tmp_path):
+    def kind(name):
+        each = distinct[name][1]
+        return each.instruction, each.role, each.slots, each.windowed
+
+    names = one_of_each(kind, distinct, lambda name: len(distinct[name][1].elements))
+    equal_to_their_rows({name: distinct[name] for name in names}, tmp_path / "few.cpp", "g++")
+
+
+def equal_to_their_rows(layouts, file, compiler, *more):
+    lines = [line for name, (text, each) in layouts.items() for line in assertions(name, text, each)]
+    file.write_text("\n".join([header(text for text, _ in layouts.values()), CHECKS, *lines]) + "\n")
     done = compiled(compiler, file, *more)
     assert done.returncode == 0, done.stderr[:2000]
 
