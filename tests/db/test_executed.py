@@ -276,7 +276,7 @@ def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, da
 def test_what_is_kept_of_a_sparse_a_is_loaded_where_its_metadata_means_it(known, database, shape_type):
     """Memory holds what is kept in the order of columns: every slot has the value of the column that it stands for."""
     shape, type_ = shape_type.split()
-    a, e, _ = operands(database.reader, Query(shape, type_, selector=0, instruction="mma.sp"), ())
+    a, e, _ = operands(database.reader, Query(shape, type_, selector=0, instruction="mma.sp"))
     rule = next(form for form in FORMS if (form.name, form.shape, form.a) == ("mma.sp", shape, type_)).sparsity
     random = np.random.default_rng(4)
     vectors = random.choice(list(rule.indices), (32, 8)).astype(np.uint64)
