@@ -179,15 +179,21 @@ class FileReader(Reader):
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         def run() -> Rows:
-            cursor = connection.execute(query)
-            return Rows(tuple(column[0] for column in cursor.description or ()), collected(cursor, most))
+            try:
+                with closing(connection.execute(query)) as cursor:
+                    return Rows(tuple(column[0] for column in cursor.description or ()), collected(cursor, most))
+            except BaseException:
+                connection.close()
+                raise
 
         limits = {limit: connection.setlimit(limit, value) for limit, value in _LIMITS.items()}
         connection.set_authorizer(_authorize)
+        self._own.queried = True
         try:
             rows = _interruptible(run, connection.interrupt, seconds)
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             raise LanemapError(sql_words(str(error))) from None
+        self._own.queried = False
         connection.set_authorizer(None)
         for limit, value in limits.items():
             connection.setlimit(limit, value)

@@ -139,8 +139,8 @@ class Reader(ABC):
             yield
             self._give_back(self._own.connection)
         except LanemapError:
-            # After a user's query it is neither given back nor closed: one that cannot be interrupted may still run,
-            # and closing what it works on would end the process. It closes with the last that refers to it.
+            # A user's query that cannot be interrupted may still run, and closing what it works on would end the
+            # process: who runs it closes it.
             if not self._own.queried:
                 self._give_back(self._own.connection)
             raise
@@ -179,7 +179,6 @@ class Reader(ABC):
             raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
         with self.snapshot():
             self.verify(rows=True)
-            self._own.queried = True
             with self._in_words():
                 return self._sql(self._own.connection, query, seconds, rows)
 

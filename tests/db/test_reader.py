@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -516,6 +516,42 @@ def test_a_refused_look_up_holds_nothing(file):
         other.execute("BEGIN EXCLUSIVE")
         other.close()
         assert "nothing" in str(refused.value)
+
+
+#: Queries that are refused, and their limits.
+REFUSED = [
+    ("selct", {}),
+    ("SELECT lanes FROM layout", {}),
+    ("SELECT * FROM layout", {"rows": 20}),
+    (ENDLESS, {"seconds": 0.1}),
+    ("", {}),
+]
+
+
+def test_refused_queries_hold_nothing(file):
+    """As long as one is read nobody can write, and the process of a server is kept for other queries."""
+    with lanemap.open(str(file)) as database:
+        for query, limits in REFUSED:
+            with pytest.raises(lanemap.LanemapError) as refused:
+                database.reader.sql(query, **limits)
+            with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as other:
+                for _ in range(100):  # what was interrupted ends in a thread of its own
+                    with suppress(sqlite3.OperationalError):
+                        other.execute("BEGIN EXCLUSIVE")
+                        break
+                    time.sleep(0.01)
+                assert other.in_transaction, (query, refused.value)
+            assert database.reader.sql("SELECT 1").rows == [(1,)]
+
+
+def test_refused_queries_leave_no_transaction_on_a_server(new_database, built_on_server):
+    with lanemap.open(new_database(built_on_server)) as database:
+        for query, limits in REFUSED:
+            with pytest.raises(lanemap.LanemapError) as refused:
+                database.reader.sql(query, **limits)
+            own = "pid <> pg_backend_pid() AND datname = current_database() AND state LIKE 'idle in transaction%'"
+            found = database.reader.select(f"SELECT query FROM pg_stat_activity WHERE {own}", {})
+            assert not found.rows, (query, refused.value)
 
 
 #: What an administrator may have made.

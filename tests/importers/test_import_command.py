@@ -81,6 +81,7 @@ def test_without_the_package_the_error_says_how_to_get_it(refused, monkeypatch):
         (("import", "table"), ("a CSV, Parquet or Arrow file",)),
         (("import", "tensor-layouts", "here"), ("leave out here",)),
         (("import", "triton"), ("triton", "cute")),
+        (("import", "table", "mine.csv", "--python", "python3"), ("table takes no python: leave it out",)),
         (("import", "cute", "/nowhere"), ("does not exist",)),
         (("import", "table", "/nowhere"), ("cannot read",)),
         (("import", "table", ""), ("'' names no file",)),

@@ -439,6 +439,7 @@ def test_the_site_finds_in_the_guide_what_the_server_finds(visit, site, text):
     assert [each.stem for each in read if each.parent.name == "guide"] == [*guide.found(text)]
     assert all(each.is_file() for each in read)
     assert tab.locator("h1").text_content().endswith(f" found for {text}")
+    assert ("a PTX mnemonic" in tab.locator("main").text_content()) == (text == "xyzzy")
 
 
 def test_a_search_for_nothing_says_what_to_type(visit, site):

@@ -50,7 +50,8 @@ function results(area) {
   const left = but => every.filter(each => names.every(name => name === but || !asked.get(name) || each.facets[name].includes(asked.get(name))));
   const found = left(), read = localGuide(text);
   document.getElementById("q").value = text;
-  area.replaceChildren(make("h1", { textContent: `${(found.length ? found : read).length} found for ${text}` }));
+  area.querySelector("h1").textContent = `${(found.length ? found : read).length} found for ${text}`;
+  if (found.length || read.length) area.querySelector("p").remove();
   for (const name of names) {
     const counts = {};
     for (const value of left(name).flatMap(each => each.facets[name]).filter(Boolean)) counts[value] = (counts[value] ?? 0) + 1;
