@@ -89,7 +89,7 @@ class _Pages:
                     said.send(None)
                 except StopIteration as end:
                     said = end.value
-            target.write_text(text(template, links, said), "utf-8")
+            target.write_bytes(text(template, links, said).encode())
         return len(every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from ...errors import LanemapError
 from ...isa.instructions import instruction
@@ -100,8 +101,7 @@ def _named(fragment: Fragment, run: Run) -> set[tuple[int, str, int]]:
     return {(run.lane, fragment.role.lower(), at) for at in range(first, last + 1)}
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One entry of a grid: its label, and the elements that it stands for.
 
     ``opens`` and ``closes``: a window of columns, of which its slots can stand for any, begins or ends there.
@@ -164,12 +164,12 @@ class Grid:
     def compared(self, other: Grid) -> Grid:
         """The grid with what the other one, of the same rows and columns, has otherwise marked and all else faded."""
         theirs = other.cells
-        marked = self._changed(lambda cell: replace(cell, differs=cell.held != next(theirs).held))
+        marked = self._changed(lambda cell: cell._replace(differs=cell.held != next(theirs).held))
         return marked.only(lambda cell: cell.differs)
 
     def only(self, shows: Callable[[Cell], bool]) -> Grid:
         """The grid with all other cells faded."""
-        return self._changed(lambda cell: cell if shows(cell) else replace(cell, faded=True))
+        return self._changed(lambda cell: cell if shows(cell) else cell._replace(faded=True))
 
     def _changed(self, change: Callable[[Cell], Cell]) -> Grid:
         return replace(self, rows=[(name, [change(cell) for cell in line]) for name, line in self.rows])

@@ -132,8 +132,8 @@ def _extend(left: Run, right: Run) -> Run | None:
     down = left.cols == right.cols and right.rows[0] == left.rows[1] + 1
     if not (same or across or down):
         return None
-    slots, rows, cols = ((one[0], other[1]) for one, other in zip(left[2:], right[2:], strict=True))
-    return left._replace(slots=slots, rows=rows, cols=cols)
+    rows, cols = (left.rows[0], right.rows[1]), (left.cols[0], right.cols[1])
+    return Run(left.lane, left.reg, (left.slots[0], right.slots[1]), rows, cols)
 
 
 def join_slots(runs: Iterable[Run]) -> Cells:
