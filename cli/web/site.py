@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Location, Processes, files, lookup
+from ... import Database, Fragment, LanemapError, Processes, files, lookup
 from ... import survey as surveys
 from .guide import guide
 from .links import Page, aliases, facets_of, operand_page, page, product_page, site_links
@@ -45,7 +45,10 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         count, done = len(pages.every), 0
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, len(range(0, count, _PART))
-        begin = partial(_opened, database.location)
+
+        def begin() -> AbstractContextManager[_Pages]:
+            return nullcontext(_Pages(Database(database.location)))
+
         with Processes(begin, partial(_Pages.write, folder=made), parts, others) as processes:
             for _, written in processes.results(pages):
                 done += written
@@ -95,10 +98,6 @@ class _Pages:
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a server has done in another process."""
         return function(self.database, *args)
-
-
-def _opened(location: Location) -> AbstractContextManager[_Pages]:
-    return nullcontext(_Pages(Database(location)))
 
 
 def _same(known: surveys.Survey) -> dict[Page, Page]:
