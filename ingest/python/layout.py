@@ -52,7 +52,7 @@ def size(claim: Claim, type_: str) -> Operand:
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
     if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
-        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads")
+        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: mend the shape or repeat")
     return of
 
 
