@@ -4,9 +4,15 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
+
+#: The step through cases of which a few are tried quickly, and all by a slow test.
+SOME_AND_ALL = pytest.mark.parametrize(
+    "step", [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
 
 LONG = "LANEMAP_LONG" in os.environ
 

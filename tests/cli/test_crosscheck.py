@@ -35,6 +35,14 @@ def wrong(file, fragments) -> Path:
     return file
 
 
+@pytest.fixture
+def little(few, tmp_path):
+    """A database of a few fragments of each source."""
+    place = tmp_path / "little.db"
+    lanemap.open(place).close()
+    return place
+
+
 def test_check_on_what_ships(run):
     """One line for each source, what is known, and the verdict; the matrix only where it is asked for."""
     result = run("check")
@@ -95,9 +103,9 @@ def test_the_printed_document_is_known_under_any_name(run, file, sources):
         {"disagreements": ["it did not come back"]},
     ],
 )
-def test_a_capture_that_went_wrong_is_a_finding(run, file, provenance):
-    load(locate(str(file)), [Source("card", "capture", "a card", [], provenance)])
-    result = run("check", db=file)
+def test_a_capture_that_went_wrong_is_a_finding(run, little, provenance):
+    load(locate(str(little)), [Source("card", "capture", "a card", [], provenance)])
+    result = run("check", db=little)
     assert result.code == 1
     assert "it did not come back" in result.out
 
@@ -143,7 +151,7 @@ def test_html_needs_nothing_else_and_says_where_it_is_from(run):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_comes_from_outside_is_shown_and_not_obeyed(run, file, fragments, form):
+def test_what_comes_from_outside_is_shown_and_not_obeyed(run, little, fragments, form):
     """The reason of an erratum and the title of a source, with all that could steer a page, a table or a terminal."""
     bad = "<script>alert(1)</script> | [x](http://y) `z` *b* \x1b[31m \u202e\u009b & \\"
     wrong = [
@@ -155,8 +163,8 @@ def test_what_comes_from_outside_is_shown_and_not_obeyed(run, file, fragments, f
         Source("doc+errata", "document", "corrected", [*wrong, *fragments[1:3]]),
         Source("theirs", "import", "theirs", [*wrong, *fragments[1:3]]),
     ]
-    load(locate(str(file)), sources)
-    result = run("check", "--against", "theirs", "--format", form, db=file)
+    load(locate(str(little)), sources)
+    result = run("check", "--against", "theirs", "--format", form, db=little)
     text = result.out
     assert not {"\x1b", "\u202e", "\u009b"} & set(text)
     if form in ("markdown", "html", "junit"):
