@@ -301,9 +301,9 @@ _CHARACTERS, _MORE, _OPERANDS = 32 << 20, 4000, 256
 
 
 class _Made(OrderedDict[Hashable, tuple[Any, int]]):
-    """What was made, and its size, which takes longer to add up each time than to make one more."""
+    """What was made, with its size, and how much was added since all was added up, which takes long."""
 
-    size = 0
+    added = 0
 
 
 _made = _Made()
@@ -322,12 +322,12 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
             return found
     made = function(*args, **kwargs)
     with _making:
-        _, before = _made.pop((function, key), (None, 0))
         _made[function, key] = made, len(repr(made)) + _MORE
-        _made.size += _made[function, key][1] - before
-        while _made.size > _CHARACTERS:
-            _, (_, gone) = _made.popitem(last=False)
-            _made.size -= gone
+        _made.added += _made[function, key][1]
+        if _made.added > _CHARACTERS // 2:
+            _made.added, size = 0, sum(each for _, each in _made.values())
+            while size > _CHARACTERS // 2:
+                size -= _made.popitem(last=False)[1][1]
     return made
 
 

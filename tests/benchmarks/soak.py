@@ -7,8 +7,8 @@ a database answered for is there, whole, and every one that was removed is not. 
 third of the time, so that what they take later is that of a process that goes on. Their memory is what is theirs alone,
 without files that are mapped; it and open files are printed for five moments, of half an hour those after 1, 5, 10, 20
 and 30 minutes. Memory is flat where the median of the last third is at most a twentieth above that of the middle third.
-Exits 1 where something is lost, torn, or answered wrong, and in ten minutes or more where memory is not flat: caches
-take minutes to fill. Default: 60 seconds.
+Exits 1 where something is lost, torn, or answered wrong, and in half an hour or more where memory is not flat:
+caches take minutes to fill. Default: 60 seconds.
 """
 
 import os
@@ -48,9 +48,10 @@ SOURCES = 8
 #: When memory is printed, in parts of the time.
 MOMENTS = (1 / 30, 1 / 6, 1 / 3, 2 / 3, 1)
 #: By what part memory may grow from the middle third to the last, and in how many seconds that must hold.
-GROWTH, FULL = 0.05, 600
-#: How many seconds there are between two processes that are killed, at most. What they worked on comes to nothing.
-CALM = 20
+GROWTH, FULL = 0.05, 1800
+#: How many seconds there are between two processes that are killed, and after an import, at most: what a process worked
+#: on comes to nothing, and everything is looked through again after each change.
+CALM, REST = 20, 4
 
 
 class Server:
@@ -158,7 +159,7 @@ class Soak:
             database.add([Source(name, "import", "soaked", self.captured.fragments)])
             self.there[place].add(name)
             self.answers["import"] += 1
-            time.sleep(chance.random())
+            time.sleep(chance.random() * REST)
             for each in chance.sample(sorted(self.there[place]), k=max(0, len(self.there[place]) - SOURCES)):
                 self.there[place].discard(each)
                 database.remove(each)
