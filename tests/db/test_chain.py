@@ -88,8 +88,9 @@ def test_moving_as_told_makes_the_operand(database, instruction, role, step):
     which = {"instruction": instruction} if instruction else {}
     source = "h200-sm_90a" if instruction else SOURCE
     dense = [each for each in distinct(database, role, source, **which) if not each.windowed]
-    for first in [each for each in distinct(database, "D", source, **which) if each.dimensions[1] <= 32]:
-        for told in chains(first, dense[::step]):
+    narrow = [each for each in distinct(database, "D", source, **which) if each.dimensions[1] <= 32]
+    for number, first in enumerate(narrow):
+        for told in chains(first, dense[number % step :: step]):
             tried += 1
             moved, right, held = simulated(told)
             assert moved == right
@@ -103,6 +104,10 @@ def test_moving_as_told_makes_the_operand(database, instruction, role, step):
                 moved, right, _ = simulated(renumbered)
                 assert moved == right
     assert tried * step > 20
+
+
+def test_an_f32_is_taken_as_a_tf32(database):
+    assert relabelled(found(database, "m16n8k8 f32 D", "m16n8k8 tf32 A")).registers_stay
 
 
 @given(st.permutations(range(4)))
