@@ -73,6 +73,7 @@ def random_order(draw, size):
     return np.random.default_rng(draw(st.integers(0, 2**32 - 1))).permutation(size)
 
 
+@pytest.mark.slow
 def test_every_form_is_found_exactly(documented, complete):
     source = capture(SimulatedGroup(complete, "sm_120a"), documented, FORMS)
     assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(FORMS)

@@ -50,6 +50,7 @@ def shipped_once(monkeypatch):
     monkeypatch.setattr(lanemap, "program_digest", lambda: "shipped")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once, seed):
     """Any bit of the file, whatever it belongs to."""
     chance = random.Random(seed)

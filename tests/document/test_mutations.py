@@ -54,6 +54,7 @@ def changed(text: str, chance: random.Random) -> str:
     return text
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(which=st.sampled_from(range(len(TEXTS))), seed=st.integers(0, 2**32))
 def test_a_changed_page_is_reported_or_refused(which, seed, whole):

@@ -143,6 +143,7 @@ def unbounded():
     return sum(each.cache_info().currsize for each in caches if each.cache_info().maxsize is None)
 
 
+@pytest.mark.slow
 def test_no_words_from_outside_fill_a_cache_without_bound(changing):
     database, _ = changing
     of = {each.role: each for each in database.source("ours").fragments if each.shape == "m16n8k16"}
