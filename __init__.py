@@ -284,7 +284,7 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
-        queries = [Query(shape, each, role, instruction) for each in one_or_several(type)]
+        queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type)]
         lefts = self._side(left)
         if right is not None:
             return crosscheck.diff(lefts, self._side(right), *queries)
@@ -305,7 +305,7 @@ class Database:
 
         with self.reader.snapshot():
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(sources, findings, [text("source", each) for each in _listed(against)], shipped_names())
+        return crosscheck.check(sources, findings, [text("source", name) for name in _listed(against)], shipped_names())
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, with proof, effect and correction, for those who maintain them.
@@ -322,7 +322,7 @@ class Database:
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         query = None if fragment is None else replace(_query(fragment), source=None)
-        sources = tuple(text("source", each) for each in sources)
+        sources = tuple(text("source", source) for source in sources)
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
         return defect.Report(defect.defects(crosscheck.named(every, sources), every, findings, query), made)
 
@@ -406,7 +406,7 @@ class Database:
             named = Query() if others is None else _query(others)
             found = lookup.every_operand(self.reader, replace(named, source=known.source))
         if str(asked.source).lower() != DEFAULT_SOURCE:
-            found = [each for each in found if each.source == known.source]
+            found = [fragment for fragment in found if fragment.source == known.source]
         return chains(known, found, (False, True) if transposed is None else (transposed,))
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
@@ -432,7 +432,7 @@ class Database:
         """
         from .db.flow.recipe import recipes
 
-        named, number = [word("major", each) or "" for each in majors], whole("count", count) or 0
+        named, number = [word("major", major) or "" for major in majors], whole("count", count) or 0
         with self.reader.snapshot():
             return recipes(self.reader, _query(move), _query(operand), named, number)
 
@@ -465,9 +465,9 @@ class Database:
         from .db.render.picture.grid import View
 
         query = names.of_operand(shape, type, role, **which)
-        coloured = tuple(names.whole("lane", each) or 0 for each in _listed(lanes))
+        coloured = tuple(names.whole("lane", lane) or 0 for lane in _listed(lanes))
         view = View(coloured, values and text("values", values), ptx, whole, title)
-        sides = None if diff is None else [text("source", each) for each in _listed(diff)]
+        sides = None if diff is None else [text("source", name) for name in _listed(diff)]
         return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, sides)
 
     def export(
@@ -621,7 +621,7 @@ class Database:
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
             found = read(kind, file, name, python=None if python is None else text("python", python))
-        self.add([each.source for each in found], progress=progress)
+        self.add([imported.source for imported in found], progress=progress)
         return found
 
     def ingest(
@@ -731,9 +731,9 @@ def read_file(path: str | PathLike[str]) -> Source:
     file = named_file(path, "a capture, or a CSV, Parquet or Arrow file")
     if recording.is_capture(file):
         return recording.read(file)
-    found = [each.source for each in load(file)]
+    found = [imported.source for imported in load(file)]
     if len(found) > 1:
-        names = ", ".join(each.name for each in found)
+        names = ", ".join(source.name for source in found)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
     return found[0]
 
@@ -754,7 +754,7 @@ Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragmen
 
 def _listed(given: Any) -> list[Any]:
     """One or several as a list; none where nothing is given."""
-    return [each for each in one_or_several(given) if each is not None]
+    return [name for name in one_or_several(given) if name is not None]
 
 
 def _query(operand: Query | str) -> Query:
@@ -794,7 +794,7 @@ def measure(
     forms = names.select(instruction, shape, type)
     started = time.perf_counter()
     # The documented fragments name rows and columns, which no product can tell.
-    anchor = {each.key: each for each in document(DEFAULT_SOURCE).fragments}
+    anchor = {fragment.key: fragment for fragment in document(DEFAULT_SOURCE).fragments}
     if processes is None:
         processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(forms) >= _FEW else 0
     with measuring(lambda: Gpu(device), anchor, forms, processes) as beside, Gpu(device) as gpu:

@@ -95,7 +95,8 @@ class Gpu:
             text = module_text(kernels, target(self._capability)).encode() + b"\0"
             module = self._driver.module_from_buffer(text, options)
             found = {
-                each.entry: module.get_function(each.entry).prepare("P" * (len(each.inputs) + 2)) for each in kernels
+                kernel.entry: module.get_function(kernel.entry).prepare("P" * (len(kernel.inputs) + 2))
+                for kernel in kernels
             }
         except self._driver.Error as error:
             raise NotLoaded(f"the driver cannot load it: {in_one_line(error)}") from None

@@ -99,7 +99,7 @@ class Bench:
         """
         kernel = self.kernels[selector]
         given = {port.name: patterns.get(port.name, port.zeros(kernel.threads)) for port in kernel.inputs}
-        counts = [len(each) for each in given.values()]
+        counts = [len(values) for values in given.values()]
         picks = np.indices(counts).reshape(len(counts), -1)
         if in_turn:
             picks = np.tile(np.arange(counts[0]), (len(counts), 1))
@@ -143,7 +143,7 @@ def captured(
 
 def describe_slot(operand: Operand, slot: Any) -> str:
     """A slot number in words."""
-    lane, reg, place = (int(each) for each in coordinates(operand, np.asarray(slot)))
+    lane, reg, place = (int(coordinate) for coordinate in coordinates(operand, np.asarray(slot)))
     return f"{operand.role} lane {lane}, reg {reg}, slot {place}"
 
 

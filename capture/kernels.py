@@ -107,7 +107,7 @@ def ptx_version(forms: Iterable[Form]) -> str:
 
     A driver refuses a module of a later version than its own.
     """
-    major, minor = max((each.version for each in forms), default=VERSION)
+    major, minor = max((form.version for form in forms), default=VERSION)
     return f"{major}.{minor}"
 
 

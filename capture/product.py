@@ -239,10 +239,10 @@ def _depth_labels(
     if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
         raise Contradiction("slots of A and B that meet are in two computations of the documented D")
     base = np.empty(len(votes), np.int64)
-    for each in np.unique(computation):
-        chunks = depth.chunks[computation[depth.chunks[:, 0]] == each]
+    for number in np.unique(computation):
+        chunks = depth.chunks[computation[depth.chunks[:, 0]] == number]
         if len(chunks) != total:
-            raise Contradiction(f"computation {each} has {len(chunks)} chunks of K: the shape has {total}")
+            raise Contradiction(f"computation {number} has {len(chunks)} chunks of K: the shape has {total}")
         labels = np.arange(total)[:, None] * rule.width + np.arange(rule.group)
         base[_strands_of(labels, role, chunks, votes)] = labels
     agreed = int((inside & agrees & (base[strand] == chunk * rule.width + member)).sum())

@@ -107,10 +107,10 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
         raise LanemapError(
             f"{path} has columns {found}: a capture has {', '.join(export.PACKED.names)}, as lanemap writes them"
         )
-    if gaps := [each for each in export.PACKED.names if table[each].null_count]:
+    if gaps := [name for name in export.PACKED.names if table[name].null_count]:
         raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
     digest = "" if _EARLIER in metadata else metadata.get(export.DIGEST_KEY, b"none").decode("ascii", "replace")
-    return described, digest, {each: export.numbers(table[each]) for each in export.PACKED.names}
+    return described, digest, {name: export.numbers(table[name]) for name in export.PACKED.names}
 
 
 def _digest(header: bytes, columns: dict[str, Array]) -> str:

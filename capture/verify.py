@@ -106,7 +106,7 @@ class SimulatedGroup:
         if form.moves == "transpose":
             source = self.fragment(form.key("A"))
             both = [gather(lines[:, None], source), gather(lines[:, None].swapaxes(2, 3), held)]
-            return np.concatenate([write_registers(registers, each) for each in both], axis=1)
+            return np.concatenate([write_registers(registers, array) for array in both], axis=1)
         _, line, place = places(held)
         if form.layout == "col":
             line, place = place, line
@@ -143,7 +143,7 @@ def verify(bench: Bench, table: Mapping[Key, Fragment], seed: int = 0) -> Verifi
             return Verification(NOT_DOCUMENTED, f"no elements of {' and '.join(missing)}")
         rounds = _ROUNDS * WARP // kernel.threads
         try:
-            patterns = {each.name: _random(kernel, each, table, random, rounds) for each in kernel.inputs}
+            patterns = {port.name: _random(kernel, port, table, random, rounds) for port in kernel.inputs}
             expected = group.values(patterns, selector, in_turn=True)
         except LanemapError as error:
             return Verification(DISAGREES, str(error))

@@ -112,10 +112,10 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
         lines = wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         say.write("\n".join(lines) + "\n")
     rows = []
-    for each in source.provenance["instructions"]:
-        documented = each["documented"]["verdict"] if each["documented"] else None
-        message = each["message"] if each["status"] == "failed" else None
-        measured = each["instruction"], each["status"], each["probes"], round(each["seconds"], 3)
+    for record in source.provenance["instructions"]:
+        documented = record["documented"]["verdict"] if record["documented"] else None
+        message = record["message"] if record["status"] == "failed" else None
+        measured = record["instruction"], record["status"], record["probes"], round(record["seconds"], 3)
         rows.append((*measured, documented, message))
     if form is not Format.TABLE:
         write_rows(Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows), form)
@@ -136,10 +136,14 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
         yield f"{count['unsupported']} more are not on this card: --all lists them"
     if shipped is None:
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
-    elif any(each.key in {other.key for other in shipped.fragments} for each in source.fragments):
+    elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
         results = crosscheck.diff([source], [shipped]).comparisons[0].results
-        found = Counter(each.verdict for each in results)
-        said = [f"{found[each]} {each.value}" for each in Verdict if found[each] and each is not Verdict.RIGHT_ONLY]
+        found = Counter(result.verdict for result in results)
+        said = [
+            f"{found[verdict]} {verdict.value}"
+            for verdict in Verdict
+            if found[verdict] and verdict is not Verdict.RIGHT_ONLY
+        ]
         yield f"compared with {shipped.name}, which ships: {', '.join(said)}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
 

@@ -89,7 +89,7 @@ def export(
     """
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
-    query = [Query(shape, each, role, **which) for each in names.one_or_several(type)]
+    query = [Query(shape, type_, role, **which) for type_ in names.one_or_several(type)]
     with open_database(db) as database:
         if operand:
             named = names.operand(operand, **which)

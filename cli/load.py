@@ -97,9 +97,10 @@ def _rows(reading: Reading, *, slips: bool) -> Iterator[tuple[Any, ...]]:
     for place, count, elements in reading.counts:
         line, title = place.heading.line, place.heading.title
         yield "section", name, place.name, place.file, line, count, elements, title, None
-    for each in reading.remarks:
-        if slips or each.kind is not Kind.SLIP:
-            yield each.kind.value, name, each.section, each.file, each.line, None, None, each.text, each.reason or None
+    for remark in reading.remarks:
+        if slips or remark.kind is not Kind.SLIP:
+            kind, file, line, section, text, reason = remark
+            yield kind.value, name, section, file, line, None, None, text, reason or None
 
 
 _KINDS = ("capture", *importing.IMPORTERS)
@@ -138,7 +139,7 @@ def import_(
     with open_database(db) as database:
         found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
     _write_imported(found, format)
-    if any(each.failed for each in found):
+    if any(imported.failed for imported in found):
         raise typer.Exit(DISAGREES)
 
 
@@ -148,16 +149,16 @@ def _write_imported(found: Sequence[importing.Imported], form: Format) -> None:
     As a table it has one line for each reason, because a header has hundreds of atoms that share one.
     """
     stream = sys.stdout if form is Format.TABLE else sys.stderr
-    for each in found:
-        held = f"{listing.counted(len(each.source.fragments), 'fragment')}, {listing.counted(each.rows, 'row')}"
-        wrong = f", {listing.counted(len(each.findings), 'finding')}" if each.findings else ""
-        stream.write(f"{each.source.name}: {held}; {len(each.skipped)} {_LOST[each.failed]}{wrong}\n")
-    left_out = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.skipped]
-    findings = [(each.source.name, atom.name, atom.reason) for each in found for atom in each.findings]
+    for imported in found:
+        held = f"{listing.counted(len(imported.source.fragments), 'fragment')}, {listing.counted(imported.rows, 'row')}"
+        wrong = f", {listing.counted(len(imported.findings), 'finding')}" if imported.findings else ""
+        stream.write(f"{imported.source.name}: {held}; {len(imported.skipped)} {_LOST[imported.failed]}{wrong}\n")
+    left_out = [(imported.source.name, atom.name, atom.reason) for imported in found for atom in imported.skipped]
+    findings = [(imported.source.name, atom.name, atom.reason) for imported in found for atom in imported.findings]
     if form is not Format.TABLE:
         write_rows(Rows(("source", "name", "reason"), [*left_out, *findings]), form)
         return
-    failed = any(each.failed for each in found)
+    failed = any(imported.failed for imported in found)
     for count, named in (_LOST[failed].replace(" ", "_"), left_out), ("wrong_in", findings):
         groups = listing.grouped(named, itemgetter(2))
         rows = [(len(each), why, each[0][1] + (", ..." if len(each) > 1 else "")) for why, each in groups.items()]

@@ -115,7 +115,7 @@ def list_(
     qualifiers it is of. status is how the source knows it; a figure-only fragment is drawn and has no rows. Rows are
     elements: lane, reg, slot and the row and col that they hold. Findings are what is wrong in the rows of a fragment.
     """
-    queries = [names.Query(shape, each, role, instruction, source=source) for each in names.one_or_several(type)]
+    queries = [names.Query(shape, type_, role, instruction, source=source) for type_ in names.one_or_several(type)]
     filters = instruction, shape, type, role
     with open_database(db) as database:
         if what is What.FRAGMENTS and format is Format.TABLE and not any(filters):
@@ -139,26 +139,26 @@ def listed(database: Database, what: What, *queries: names.Query) -> Rows:
     if what is What.FRAGMENTS:
         return _by_operand(_matching(database, *queries))
     if what is What.ERRATA:
-        said = [vars(each) | each.citation._asdict() for each in _matching(database, *queries)]
-        return Rows(_ERRATUM, [tuple(each[name] for name in _ERRATUM) for each in said if each["erratum"]])
+        said = [vars(fragment) | fragment.citation._asdict() for fragment in _matching(database, *queries)]
+        return Rows(_ERRATUM, [tuple(record[name] for name in _ERRATUM) for record in said if record["erratum"]])
     (query,) = queries
     if named := [name for name in ("instruction", "shape", "type", "role") if getattr(query, name) is not None]:
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
-    there = None if query.source is None else {each.source for each in database.matching(query)}
-    records = [each for each in database.listing("sources").records() if there is None or each["name"] in there]
+    there = None if query.source is None else {fragment.source for fragment in database.matching(query)}
+    records = [record for record in database.listing("sources").records() if there is None or record["name"] in there]
     return Rows(_SOURCE, [tuple(record[name] for name in _SOURCE) for record in records])
 
 
 def _matching(database: Database, *queries: names.Query) -> list[Fragment]:
     """The fragments of the source that look-ups read, unless another is named, with block scales last."""
-    asked = [replace(each, source=names.DEFAULT_SOURCE) if each.source is None else each for each in queries]
+    asked = [replace(query, source=names.DEFAULT_SOURCE) if query.source is None else query for query in queries]
     return sorted(database.matching(*asked), key=lambda each: each.role.startswith("SF"))
 
 
 def _by_instruction(fragments: list[Fragment]) -> Rows:
     rows = []
-    for name, group in listing.grouped(fragments, lambda each: each.instruction).items():
-        shapes, drawn = {each.shape for each in group}, sum(not each.has_rows for each in group)
+    for name, group in listing.grouped(fragments, lambda fragment: fragment.instruction).items():
+        shapes, drawn = {fragment.shape for fragment in group}, sum(not fragment.has_rows for fragment in group)
         rows.append((name, _distinct(group, "role"), len(shapes), _distinct(group, "type"), len(group), drawn))
     return Rows(("instruction", "roles", "shapes", "types", "fragments", "without_rows"), rows)
 
@@ -173,14 +173,14 @@ def _by_operand(fragments: list[Fragment]) -> Rows:
     rows = []
     for (_, _, instruction, shape, major, *rest), group in listing.grouped(fragments, alike).items():
         roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
-        qualifiers = instructions.choices(each.qualifiers for each in group)
+        qualifiers = instructions.choices(fragment.qualifiers for fragment in group)
         rows.append((instruction, shape, roles, types, selectors, major, qualifiers, *rest))
     columns = "instruction shape roles types selectors major qualifiers regs slots status section"
     return Rows(tuple(columns.split()), rows)
 
 
 def _distinct(group: list[Fragment], name: str) -> str | None:
-    values = dict.fromkeys(str(getattr(each, name)) for each in group if getattr(each, name) is not None)
+    values = dict.fromkeys(str(getattr(fragment, name)) for fragment in group if getattr(fragment, name) is not None)
     return " ".join(values) or None
 
 

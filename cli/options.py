@@ -183,7 +183,7 @@ def described(function: Callable[..., Any], describe: Callable[[str, Any, str], 
             words = ", as in ".join(filter(None, (says.help, says.example)))
             kind = describe(name, base, words + "." * (words[-1] not in ".]"))
         found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    found.sort(key=lambda each: each.name in _LAST)
+    found.sort(key=lambda parameter: parameter.name in _LAST)
     vars(function).update(__signature__=inspect.Signature(found))
     function.__annotations__.clear()
 

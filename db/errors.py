@@ -96,5 +96,6 @@ def masked(text: str) -> str:
 def printable(text: str) -> str:
     """A line in which what would act on a terminal, or change the order of what is read, is spelled out."""
     return "".join(
-        each if each.isprintable() else " " if category(each) == "Zs" else ascii(each)[1:-1] for each in text
+        character if character.isprintable() else " " if category(character) == "Zs" else ascii(character)[1:-1]
+        for character in text
     )

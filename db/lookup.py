@@ -54,7 +54,7 @@ def apart(where: Where) -> tuple[Place, Which]:
     return cast(Place, place), cast(Which, which)
 
 
-_OWN = [each.name for each in fields(Fragment) if each.name not in ("elements", "citation")]
+_OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation")]
 
 _LISTED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
@@ -145,7 +145,9 @@ def findings(reader: Reader, *queries: Query) -> Rows:
         found = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
     columns = ("source", *Key._fields, "section", "finding")
     known = [(_fragment(there[number], bytes), words) for number, words in found if number in there]
-    return Rows(columns, [(each.source, *each.key, each.citation.section, words) for each, words in known])
+    return Rows(
+        columns, [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in known]
+    )
 
 
 def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -167,7 +169,9 @@ def listed(reader: Reader, *queries: Query) -> Rows:
         LanemapError: see ``fragments``.
     """
     found = fragments(reader, *queries)
-    records = [(*(getattr(each, name) for name in _LISTED), *each.citation, *each.dimensions) for each in found]
+    records = [
+        (*(getattr(fragment, name) for name in _LISTED), *fragment.citation, *fragment.dimensions) for fragment in found
+    ]
     return Rows((*_LISTED, *Citation._fields, "rows", "cols"), records)
 
 
@@ -193,18 +197,18 @@ def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
         LanemapError: see ``fragments`` and ``with_rows``.
     """
     with reader.snapshot():
-        asked = [replace(each, source=None) for each in queries if str(each.source).lower() == DEFAULT_SOURCE]
+        asked = [replace(query, source=None) for query in queries if str(query.source).lower() == DEFAULT_SOURCE]
         try:
             found = read_fragments(reader, *queries)
         except AbsentError:  # the default source does not know it
             if len(asked) < len(queries):
                 raise
             found = densest(read_fragments(reader, *asked))
-            found = list({each.key: each for each in sorted(found, key=lambda each: each.has_rows)}.values())
-        if asked and not all(each.has_rows for each in found):
-            having = {each.key: each for each in every_operand(reader, *asked)}
-            found = [each if each.has_rows else having.get(each.key, each) for each in found]
-        return found if any(each.has_rows for each in found) else with_rows(reader, found)
+            found = merge(sorted(found, key=lambda fragment: not fragment.has_rows))[0]
+        if asked and not all(fragment.has_rows for fragment in found):
+            having = {fragment.key: fragment for fragment in every_operand(reader, *asked)}
+            found = [fragment if fragment.has_rows else having.get(fragment.key, fragment) for fragment in found]
+        return found if any(fragment.has_rows for fragment in found) else with_rows(reader, found)
 
 
 def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -215,9 +219,10 @@ def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
     Raises:
         LanemapError: no source has them.
     """
-    order = by_trust(reader, *(each.source for each in queries if each.source))
-    every = read_fragments(reader, *(replace(each, source=None) for each in queries))
-    return merge(sorted((each for each in every if each.has_rows), key=lambda each: order.index(str(each.source))))[0]
+    order = by_trust(reader, *(query.source for query in queries if query.source))
+    every = read_fragments(reader, *(replace(query, source=None) for query in queries))
+    every.sort(key=lambda fragment: order.index(str(fragment.source)))
+    return merge(fragment for fragment in every if fragment.has_rows)[0]
 
 
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
@@ -289,13 +294,15 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     if query.parameters()["role"] is None:
         there = densest(fragments(reader, replace(query, source=None)))
         axes = [*instruction(there[0].instruction).axes]
-        roles = sorted({each.role for each in there}, key=lambda role: (axes.index(role) if role in axes else -1, role))
+        roles = sorted(
+            {fragment.role for fragment in there}, key=lambda role: (axes.index(role) if role in axes else -1, role)
+        )
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
     found = densest(_lazy(reader, _records(reader, query)))
-    if str(query.source).lower() == DEFAULT_SOURCE and not any(each.has_rows for each in found):
+    if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in found):
         everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
-        first = _first(reader, {each.source for each in everywhere if each.has_rows})
-        found = [each for each in everywhere if each.source == first] if first else found
+        first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
+        found = [fragment for fragment in everywhere if fragment.source == first] if first else found
         query = query if found else replace(query, source=None)
     return found or fragments(reader, query)
 
@@ -330,8 +337,8 @@ def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
 
 def densest(found: Sequence[Fragment]) -> list[Fragment]:
     """Those of one instruction: of a sparse one only where all are."""
-    names = sorted({each.instruction for each in found}, key=lambda name: (instruction(name).sparse, name))
-    return [each for each in found if each.instruction == names[0]]
+    names = sorted({fragment.instruction for fragment in found}, key=lambda name: (instruction(name).sparse, name))
+    return [fragment for fragment in found if fragment.instruction == names[0]]
 
 
 def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
@@ -344,7 +351,7 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
         there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
         others = [each for each in there if each != first.type]
         choice = f"; it may be {' or '.join(others)}" if others else ""
-        types = " or ".join(dict.fromkeys(each.type for each in found))
+        types = " or ".join(dict.fromkeys(fragment.type for fragment in found))
         lines.append(f"{what} {asked['type']} has the type {types}{choice}")
     if asked["instruction"] is None and row.sparse:
         lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
@@ -379,13 +386,13 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
         LanemapError: none has; says what the source has instead, and which other source has rows.
         NoRowsError: no other source has any, either.
     """
-    if rows := [each for each in found if each.has_rows]:
+    if rows := [fragment for fragment in found if fragment.has_rows]:
         return rows
     first = found[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
-    keys = {each.key for each in found}
-    better = _first(reader, {each.source for each in others if each.has_rows and each.key in keys})
-    figures = [each.split()[0] for each in (first.citation.figures or "").split(", ") if each]
+    keys = {fragment.key for fragment in found}
+    better = _first(reader, {fragment.source for fragment in others if fragment.has_rows and fragment.key in keys})
+    figures = [figure.split()[0] for figure in (first.citation.figures or "").split(", ") if figure]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
     why = f"{first}: {first.status}{drawn}"
     if better is None:
@@ -415,8 +422,8 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     types: Sequence[str] = accumulators(first.instruction, first.shape, first.type)
     if not row.known:
         there = fragments(reader, Query(first.shape, instruction=first.instruction))
-        roles = [role for role in roles if role in {each.role for each in there}]
-        types = [*dict.fromkeys(each.type for each in there if each.role == "D")]
+        roles = [role for role in roles if role in {fragment.role for fragment in there}]
+        types = [*dict.fromkeys(fragment.type for fragment in there if fragment.role == "D")]
     asked = accumulator or query.type_named("D")
     result = next(iter(types), "") if asked is None else type_name(text("accumulator", asked))[0]
     if result not in types:
@@ -430,8 +437,8 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         result_of = Query(first.shape, result, role, first.instruction)
         whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
         found = a if role == "A" else fragments(reader, whose)
-        known = [each for each in found if each.has_rows] or with_rows(reader, found)
-        return min(known, key=lambda each: (order.index(str(each.source)), each.major != major))
+        known = [fragment for fragment in found if fragment.has_rows] or with_rows(reader, found)
+        return min(known, key=lambda fragment: (order.index(str(fragment.source)), fragment.major != major))
 
     return [only(role) for role in roles]
 
@@ -448,12 +455,12 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
         return []
     found = fragments(reader, query)
     if asked["shape"] is None:
-        return sorted({each.shape for each in found}, key=naturally)
+        return sorted({fragment.shape for fragment in found}, key=naturally)
     if not query.word("type") and not query.spells_types:
-        return sorted({each.type for each in found})
+        return sorted({fragment.type for fragment in found})
     results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
-    axes = {role for each in found for role in instruction(each.instruction).axes if results}
-    return sorted({each.role for each in found} | axes & {"C", "D"})
+    axes = {role for fragment in found for role in instruction(fragment.instruction).axes if results}
+    return sorted({fragment.role for fragment in found} | axes & {"C", "D"})
 
 
 def elements(fragment: Fragment, **where: int | None) -> list[Element]:
@@ -495,10 +502,10 @@ def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
     """
     records, outside = [], []
     found = list(found)
-    for each in found:
-        known = {name: getattr(each, name, None) for name in COLUMNS}
+    for fragment in found:
+        known = {name: getattr(fragment, name, None) for name in COLUMNS}
         try:
-            records += [tuple((known | element._asdict()).values()) for element in elements(each, **where)]
+            records += [tuple((known | element._asdict()).values()) for element in elements(fragment, **where)]
         except OutsideError as error:
             outside.append(error)
     if outside and len(outside) == len(found):
@@ -510,7 +517,7 @@ def _stored(value: Value) -> Value:
     """What was asked, as a value that every database takes and that matches no more than it would."""
     if isinstance(value, int):
         return max(-_FAR, min(value, _FAR))
-    return value and "".join(each if each.isprintable() else "\ufffd" for each in value)
+    return value and "".join(character if character.isprintable() else "\ufffd" for character in value)
 
 
 #: No selector is so far from 0. What a database cannot hold is not in it.

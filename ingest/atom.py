@@ -113,7 +113,7 @@ def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None],
     if index.shape != (WARP, depth) or (line != line[:, :1]).any() or (index // lines != np.arange(depth)).any():
         raise LanemapError(f"{layout} does not give each of {WARP} threads one row or column of {depth} elements")
     supplied = np.arange(WARP) % 4 // 2 == thread if role == "SFA" else np.arange(WARP) % 4 == thread
-    lane, chunk = (each.ravel() for each in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
+    lane, chunk = (axis.ravel() for axis in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
     row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
     qualifiers = f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}"
     made = elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col})
@@ -141,7 +141,7 @@ def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) 
     apart = (col[:, chunks] - np.arange(held.chunk) != col[:, start, None]) | (row[:, chunks] != row[:, start, None])
     if apart.any():
         raise LanemapError(f"{held.layout} does not keep the {held.chunk} columns of a chunk together")
-    computation, thread, element = (each.ravel() for each in np.indices((*where.shape, count)))
+    computation, thread, element = (axis.ravel() for axis in np.indices((*where.shape, count)))
     columns = {
         "lane": where[computation, thread],
         "reg": element // held.slots,

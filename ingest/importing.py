@@ -77,7 +77,9 @@ class Imported:
 def wrong(found: Iterable[Skipped]) -> list[dict[str, Any]]:
     """Wrong claims, as the provenance of a source keeps them."""
     return [
-        {"operand": list(each.operand), "origin": each.origin, "words": each.reason} for each in found if each.operand
+        {"operand": list(skipped.operand), "origin": skipped.origin, "words": skipped.reason}
+        for skipped in found
+        if skipped.operand
     ]
 
 
@@ -96,10 +98,10 @@ def claim_sets(
     """
     groups: list[tuple[str, dict[Key, Fragment]]] = [(source.name, {})]
     for name, fragments in units:
-        own = {each.key: each for each in fragments}
+        own = {fragment.key: fragment for fragment in fragments}
         for _, group in groups:
-            if all(key not in group or group[key].same_layout(each) for key, each in own.items()):
-                group.update({key: each for key, each in own.items() if key not in group})
+            if all(key not in group or group[key].same_layout(fragment) for key, fragment in own.items()):
+                group.update({key: fragment for key, fragment in own.items() if key not in group})
                 break
         else:
             groups.append((f"{source.name}:{name}", own))
@@ -135,12 +137,13 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
     if name is None:
         return found
-    names = [each.source.name for each in found]
+    names = [imported.source.name for imported in found]
     if len({each.partition(":")[0] for each in names}) > 1:
         raise LanemapError(f"{path} holds the sources {', '.join(names)}: a name of its own is for one source")
     parts = ["".join(each.partition(":")[1:]) for each in names] if len(names) > 1 else [""]
     return [
-        replace(each, source=replace(each.source, name=name + part)) for each, part in zip(found, parts, strict=True)
+        replace(imported, source=replace(imported.source, name=name + part))
+        for imported, part in zip(found, parts, strict=True)
     ]
 
 

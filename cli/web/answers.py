@@ -23,7 +23,7 @@ from ..options import ReportFormat as Report
 
 Form = TypeVar("Form", bound=StrEnum)
 
-ReportForm = StrEnum("ReportForm", {each.upper(): each for each in map(str, (*Report, *Format))})  # type: ignore[misc]
+ReportForm = StrEnum("ReportForm", {name.upper(): name for name in map(str, (*Report, *Format))})  # type: ignore[misc]
 ExportForm = StrEnum("ExportForm", {each.upper(): each for each in FileFormat if each != "dataset"})  # type: ignore[misc]
 
 #: The formats of rows and what they are called in HTTP. The first one is for who accepts anything.

@@ -42,7 +42,7 @@ def explained(route: Route) -> Route:
 async def _known(request: Request) -> None:
     """Refuse a parameter that the route does not have: a name that is misspelt would leave out a condition."""
     dependant = request.scope["route"].dependant
-    known = {each.alias: each for of in (dependant, *dependant.dependencies) for each in of.query_params}
+    known = {name.alias: name for of in (dependant, *dependant.dependencies) for name in of.query_params}
     for name in request.query_params:
         if name not in known:
             choice = f": choose from {', '.join(known)}" if known else ""

@@ -215,7 +215,7 @@ def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
     targets = {form.target for form in every}
     runs = {
         (form.instruction.vendor, form.target): {
-            each for each in targets if form.instruction.vendor.supports(form.target, each)
+            target for target in targets if form.instruction.vendor.supports(form.target, target)
         }
         for form in every
     }
@@ -249,7 +249,7 @@ def suggested(asked: str, words: str) -> list[str]:
 def near(survey: surveys.Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
     addresses = {page.address.lower(): page for page in _every(survey)}
-    return [addresses[each] for each in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
+    return [addresses[address] for address in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 
 def _named(survey: surveys.Survey, query: Query) -> Iterator[Page]:

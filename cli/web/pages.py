@@ -80,7 +80,7 @@ PAGES = (
 
 def text(name: str, links: Links, facts: Facts) -> str:
     """A page of a kind, or another one of a template."""
-    navigation = [(each.path[1:], each.navigation) for each in PAGES if each.navigation]
+    navigation = [(page_kind.path[1:], page_kind.navigation) for page_kind in PAGES if page_kind.navigation]
     return render(name, links, {"navigation": navigation} | facts)
 
 

@@ -27,7 +27,7 @@ STATIC = _FOLDER / "static"
 def environment() -> Environment:
     """The templates, as they were when this was first called, with everything escaped."""
     made = Environment(
-        loader=DictLoader({each.name: each.read_text("utf-8") for each in (_FOLDER / "templates").iterdir()}),
+        loader=DictLoader({path.name: path.read_text("utf-8") for path in (_FOLDER / "templates").iterdir()}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -170,7 +170,7 @@ def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str
     The style sheet fits ``wide`` and ``high``, the classes of all that meet, and ``beside``, those of E and scales,
     into the page.
     """
-    fragments = {each.role: each for each in drawn}
+    fragments = {fragment.role: fragment for fragment in drawn}
     pictures = []
     for together in drawing.by_element([*fragments.values()], drawing.View()):
         grids = dict(zip(fragments, together, strict=True))

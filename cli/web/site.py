@@ -103,7 +103,11 @@ class _Pages:
 def _same(known: surveys.Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
     accumulators = {product: next((form.d for form in surveys.forms_of(product)), None) for product in known.products}
-    same = {product_page(product, each): product_page(product) for product, each in accumulators.items() if each}
+    same = {
+        product_page(product, accumulator): product_page(product)
+        for product, accumulator in accumulators.items()
+        if accumulator
+    }
     return same | {
         operand_page(known, key, source): operand_page(known, key)
         for key, there in known.fragments.items()

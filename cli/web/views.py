@@ -105,7 +105,7 @@ def _operand(
     """
     names, apart = (instruction, shape, type, role), {"major": major, "selector": selector, "qualifiers": qualifiers}
     of_operand = survey.operands.get(Key(*names), ())
-    alike = (key for key in of_operand if all(value in (None, getattr(key, each)) for each, value in apart.items()))
+    alike = (key for key in of_operand if all(value in (None, getattr(key, name)) for name, value in apart.items()))
     if (key := next(alike, None)) is None:
         raise HTTPException(404, not_there(database, *names, **apart))
     if source is None:
@@ -169,11 +169,11 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
-    shown = [_best(survey, each) for each in operands if each.role not in ("C", "D") or chosen in (None, each.type)]
-    there = [each for each in shown if each.has_rows]
-    of = {each.role: each for each in there}
+    shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
+    there = [fragment for fragment in shown if fragment.has_rows]
+    of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
-    drawn = [each for each in there if each.role in _DRAWN and not (each.role == "C" and both)]
+    drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
     return {
         "title": str(named),
         "product": named,
@@ -183,7 +183,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "pictures": remembered(product, (*map(alike, drawn), lane), drawn, lane) if drawn else [],
         "both": both,
         "said": said_of(survey, operands),
-        "missing": [each for each in shown if not each.has_rows],
+        "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
         "lane": _expect_lane(named, there, lane),
         "lane_page": lambda number: at.links.product(named, accumulator, number),
@@ -194,7 +194,7 @@ _DRAWN = ("A", "B", "C", "D", "E", "SFA", "SFB")
 
 
 def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) -> int | None:
-    threads = max((each.threads for each in fragments), default=0)
+    threads = max((fragment.threads for fragment in fragments), default=0)
     if lane is not None and not 0 <= lane < threads:
         raise LanemapError(f"lane {lane} is outside {of}: it goes from 0 to {threads - 1}")
     return lane
@@ -396,9 +396,9 @@ async def sql(at: At, query: str = "") -> Facts:
 
 def defects(at: At) -> Facts:
     """Every listed error in a document, and what was found in released libraries."""
-    every = [each for there in at.survey.fragments.values() for each in there.values()]
-    said = [(each, each.citation) for each in every]
-    errata = [each for each, its in said if its.erratum or (its.slip and each.source == DEFAULT_SOURCE)]
+    every = [fragment for there in at.survey.fragments.values() for fragment in there.values()]
+    said = [(fragment, fragment.citation) for fragment in every]
+    errata = [fragment for fragment, its in said if its.erratum or (its.slip and fragment.source == DEFAULT_SOURCE)]
     _, _, libraries = guide.content((_ROOT / "DEFECTS.md").read_text("utf-8"), at.links).partition("</h1>")
     return {"title": "Defects", "errata": errata, "libraries": libraries}
 
@@ -422,8 +422,8 @@ def guide_page(at: At, name: str) -> Facts:
 def fleet(at: At) -> Facts:
     """What became of each form in each capture, and where captures differ. Forms that fared alike stand together."""
     found = at.database.fleet()
-    alike = listing.grouped(found.forms, lambda form: tuple(each.forms.get(form) for each in found.captures))
-    differ = [each for each in found.disagreements if each.key in at.survey.fragments]
+    alike = listing.grouped(found.forms, lambda form: tuple(capture.forms.get(form) for capture in found.captures))
+    differ = [disagreement for disagreement in found.disagreements if disagreement.key in at.survey.fragments]
     return {"title": "Fleet", "captures": found.captures, "alike": alike, "differ": differ}
 
 

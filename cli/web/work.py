@@ -218,7 +218,9 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
         return _passed(encoded(found.rows(), form))
     first, second = found.tiles
     ends = {"first": found.first, "second": found.second}
-    said: dict[str, Any] = {end: {**each.key._asdict(), "source": each.source} for end, each in ends.items()}
+    said: dict[str, Any] = {
+        end: {**fragment.key._asdict(), "source": fragment.source} for end, fragment in ends.items()
+    }
     said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
     said |= {"tiles": {"first": first, "second": second}, "moves": found.rows().records()}
     return _passed(json.dumps(said) + "\n")
@@ -248,14 +250,14 @@ def shown(
         asked = {"move": move, "operand": operand, "major": majors[0] if len(majors) == 1 else None}
         return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], None, asked
     made = database.chain(ends[0], ends[1], **options)
-    layouts = [(each.key, str(each.source)) for each in (made.first, made.second)]
+    layouts = [(fragment.key, str(fragment.source)) for fragment in (made.first, made.second)]
     return made.verdict, made.text(), layouts, made.order, {}
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:
     """``Database.export`` to a file; what the notation cannot express, in words."""
     made = database.export(file, format=form, query=query)
-    return [str(each) for each in made.refused]
+    return [str(error) for error in made.refused]
 
 
 def store(database: Database, file: Path) -> tuple[str, bool]:
@@ -269,7 +271,7 @@ def store(database: Database, file: Path) -> tuple[str, bool]:
         name = f"{sent.name}-{file_digest(stream, 'sha256').hexdigest()[:8]}"
     database.listing("sources")  # where the file is gone none is made
     new = bool(database.add([replace(sent, name=name)], replacing=False))
-    if name not in {each["name"] for each in database.listing("sources").records()}:
+    if name not in {record["name"] for record in database.listing("sources").records()}:
         raise UnavailableError(f"{database.location}: another file took its place")
     return name, new
 
@@ -386,8 +388,8 @@ class State:
     def _operand(self, query: Query) -> Sequence[Fragment]:
         with self.database.reader.snapshot():
             found = self.database.operand(query)
-            for each in found:
-                each.tuples()  # reads them
+            for fragment in found:
+                fragment.tuples()  # reads them
             return found
 
 

@@ -40,7 +40,7 @@ class Comparison:
     @property
     def compared(self) -> int:
         """How many fragments both sides have elements of."""
-        return sum(each.compared for each in self.results)
+        return sum(result.compared for result in self.results)
 
 
 @dataclass(frozen=True)
@@ -79,28 +79,30 @@ class Check(Tabular):
     @property
     def results(self) -> list[Result]:
         """Those of all comparisons."""
-        return [each for comparison in self.comparisons for each in comparison.results]
+        return [result for comparison in self.comparisons for result in comparison.results]
 
     @property
     def compared(self) -> int:
         """How many fragments were compared, in all comparisons together."""
-        return sum(each.compared for each in self.results)
+        return sum(result.compared for result in self.results)
 
     @cached_property
     def unplaced(self) -> Collection[tuple[str, Key]]:
         """What was compared, but not in the bits that elements have of their slots, which a source does not claim."""
         return dict.fromkeys(
             (source.name, result.key)
-            for each in self.comparisons
-            for result in each.results
-            for source, fragment in ((each.left, result.left), (each.right, result.right))
+            for comparison in self.comparisons
+            for result in comparison.results
+            for source, fragment in ((comparison.left, result.left), (comparison.right, result.right))
             if result.compared and fragment and fragment.first_bit is None
         )
 
     @property
     def unexplained(self) -> int:
         """How many fragments and findings no erratum explains."""
-        return sum(each.disagrees for each in self.results) + sum(each.known is None for each in self.findings)
+        return sum(result.disagrees for result in self.results) + sum(
+            finding.known is None for finding in self.findings
+        )
 
     @property
     def known(self) -> int:
@@ -114,29 +116,31 @@ class Check(Tabular):
         In a check those are fragments of imports alone: documents and captures are what imports are judged by, and an
         import judges none.
         """
-        claimed = [each for each in self.sources if each.name in self.claiming]
+        claimed = [source for source in self.sources if source.name in self.claiming]
         asked = [
-            (each.left.name, result)
-            for each in self.comparisons
-            if not self.sources or (each.left.name in self.claiming and each.right.kind != "import")
-            for result in each.results
+            (comparison.left.name, result)
+            for comparison in self.comparisons
+            if not self.sources or (comparison.left.name in self.claiming and comparison.right.kind != "import")
+            for result in comparison.results
         ]
         judged = {(name, result.key) for name, result in asked if result.compared}
         lacking = [
-            (one.name, Result(each.key, Verdict.LEFT_ONLY, each, None)) for one in claimed for each in one.with_rows
+            (one.name, Result(fragment.key, Verdict.LEFT_ONLY, fragment, None))
+            for one in claimed
+            for fragment in one.with_rows
         ]
         lacking += [pair for pair in asked if pair[1].verdict is Verdict.LEFT_ONLY]
         found = {(name, result.key): result for name, result in lacking if (name, result.key) not in judged}
-        return {name: [found[each] for each in keys] for name, keys in grouped(found, lambda pair: pair[0]).items()}
+        return {name: [found[key] for key in keys] for name, keys in grouped(found, lambda pair: pair[0]).items()}
 
     def rows(self) -> Rows:
         """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
         return Rows(
             ("left", "right", *Key._fields, "verdict", "words", "known"),
             [
-                (one.left.name, one.right.name, *each.key, str(each.verdict), each.words, each.known)
+                (one.left.name, one.right.name, *result.key, str(result.verdict), result.words, result.known)
                 for one in self.comparisons
-                for each in one.results
+                for result in one.results
             ],
         )
 
@@ -154,12 +158,12 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     namesakes = [(one, other) for one, other in pairs if one.name.partition(":")[2] == other.name.partition(":")[2]]
     found = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
     for query in queries or [Query()]:
-        if not any(each.compared and query.matches(each.key) for one in found for each in one.results):
+        if not any(result.compared and query.matches(result.key) for one in found for result in one.results):
             asked = " ".join(map(str, query.asked.values()))
-            sides = " and ".join(" ".join(each.name for each in side) for side in (lefts, rights))
+            sides = " and ".join(" ".join(source.name for source in side) for side in (lefts, rights))
             there = "; ".join(
-                f"{each.name} has " + (f"{each.with_rows[0]}, ..." if each.with_rows else "no elements")
-                for each in (lefts[0], rights[0])
+                f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
+                for source in (lefts[0], rights[0])
             )
             which = f"of {asked}" if asked else f"({there})"
             raise AbsentError(f"nothing to compare: {sides} have no fragment {which} in common")
@@ -176,13 +180,15 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -
         LanemapError: a query matches no fragment that has elements.
     """
     for query in queries:
-        if not any(query.matches(each.key) for left in lefts for each in left.with_rows):
+        if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
             asked = " ".join(map(str, query.asked.values()))
             raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {asked}")
     found = []
     for left in lefts:
         truth = evidence(left, sources)
-        results = [each for each in compare(left.fragments, truth.fragments) if each.verdict is not Verdict.RIGHT_ONLY]
+        results = [
+            result for result in compare(left.fragments, truth.fragments) if result.verdict is not Verdict.RIGHT_ONLY
+        ]
         found.append(Comparison(left, truth, results))
     return _only(found, queries)
 
@@ -192,27 +198,27 @@ def judges(sources: Iterable[Source], left: Source) -> list[Source]:
 
     A source does not judge itself, and a document as printed not its correction.
     """
-    known = {each.name: each for each in sources}
+    known = {source.name: source for source in sources}
     found = [
-        each
-        for each in known.values()
-        if each.kind in ("document", "capture") and each.name + ERRATA not in known and each.name != left.name
+        source
+        for source in known.values()
+        if source.kind in ("document", "capture") and source.name + ERRATA not in known and source.name != left.name
     ]
-    return sorted(found, key=lambda each: each.kind, reverse=True)
+    return sorted(found, key=lambda source: source.kind, reverse=True)
 
 
 def evidence(left: Source, sources: Sequence[Source]) -> Source:
     """The best evidence of each fragment: of those that a judge of a source has elements of, the first one."""
     truth: dict[Key, Fragment] = {}
-    mine = {each.key: each.digest for each in left.fragments}
+    mine = {fragment.key: fragment.digest for fragment in left.fragments}
     for source in judges(sources, left):
-        for each in source.with_rows:
+        for fragment in source.with_rows:
             # Each architecture has a layout of its own (9.7.14.4.1): an import is of any of them, a capture of one.
-            alone = instruction(each.instruction).per_architecture
+            alone = instruction(fragment.instruction).per_architecture
             if alone and left.kind == source.kind == "capture" and _target(source) != _target(left):
                 continue
-            if each.key not in truth or (alone and each.digest == mine.get(each.key)):
-                truth[each.key] = each
+            if fragment.key not in truth or (alone and fragment.digest == mine.get(fragment.key)):
+                truth[fragment.key] = fragment
     return Source("the best evidence", "evidence", "documents, corrected, and captures", list(truth.values()))
 
 
@@ -220,7 +226,7 @@ def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
     """The comparisons with those fragments alone that match one of the queries, if there are any."""
 
     def wanted(results: Sequence[Result]) -> list[Result]:
-        return [each for each in results if not queries or any(query.matches(each.key) for query in queries)]
+        return [result for result in results if not queries or any(query.matches(result.key) for query in queries)]
 
     return Check([replace(one, results=wanted(one.results)) for one in comparisons])
 
@@ -243,14 +249,14 @@ def check(
     Raises:
         LanemapError: a source in ``against`` is not there, or there is nothing to compare and nothing was found.
     """
-    chosen = {each.name for each in named(sources, against)} if against else set()
-    trust = sorted(sources, key=lambda each: _TRUST.index(each.kind) if each.kind in _TRUST else 0)
+    chosen = {source.name for source in named(sources, against)} if against else set()
+    trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
     pairs = [
         (left, right)
         for left, right in combinations(trust, 2)
         if ({left.name, right.name} & chosen if chosen else (left.kind, right.kind) in _COMPARED)
     ]
-    instructions = {each.name: {fragment.instruction for fragment in each.with_rows} for each in sources}
+    instructions = {source.name: {fragment.instruction for fragment in source.with_rows} for source in sources}
     comparisons = {
         (left.name, right.name): _compared(left, right)
         for left, right in pairs
@@ -272,37 +278,40 @@ def check(
         return None
 
     explained = [
-        replace(one, results=[replace(each, known=reason(one, each)) for each in one.results])
+        replace(one, results=[replace(result, known=reason(one, result)) for result in one.results])
         for one in comparisons.values()
     ]
     documents = [source for source in sources if source.kind == "document"]
     printed: dict[tuple[str, Key | None], str | None] = {
-        (source.name, each.key): each.digest for source in documents for each in source.fragments
+        (source.name, fragment.key): fragment.digest for source in documents for fragment in source.fragments
     }
     listed = list(findings)
-    unsound = {(each.source, each.key) for each in listed}
+    unsound = {(finding.source, finding.key) for finding in listed}
     found = []
-    for each in listed:
+    for finding in listed:
         corrected = (
             erratum.reason
-            for erratum in errata.get(each.key, [])
-            if printed.get((each.source, each.key), "") == erratum.printed and (erratum.source, each.key) not in unsound
+            for erratum in errata.get(finding.key, [])
+            if printed.get((finding.source, finding.key), "") == erratum.printed
+            and (erratum.source, finding.key) not in unsound
         )
-        found.append(replace(each, known=next(corrected, None)))
-    found += [each for source in sources for each in failures(source)]
-    shared = {side.name for each in explained if each.compared for side in (each.left, each.right)}
+        found.append(replace(finding, known=next(corrected, None)))
+    found += [finding for source in sources for finding in failures(source)]
+    shared = {
+        side.name for comparison in explained if comparison.compared for side in (comparison.left, comparison.right)
+    }
     # What a document only draws is not misspelt.
-    named_there = {each.key for source in documents for each in source.fragments}
-    imported = [each for each in sources if each.kind == "import"]
-    shared |= {each.name for each in imported if any(one.key in named_there for one in each.fragments)}
+    named_there = {fragment.key for source in documents for fragment in source.fragments}
+    imported = [source for source in sources if source.kind == "import"]
+    shared |= {source.name for source in imported if any(one.key in named_there for one in source.fragments)}
     wanted = chosen or {side.name for pair in pairs for side in pair}
     # That nobody else knows an instruction is no fault where it is not one that Lanemap knows.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
     found += [Finding(name, None, _ALONE) for name in alone]
-    if not chosen and not found and not any(each.compared for each in explained):
-        there = ", ".join(each.name for each in sources)
+    if not chosen and not found and not any(comparison.compared for comparison in explained):
+        there = ", ".join(source.name for source in sources)
         raise AbsentError(f"nothing to compare: no two of the sources {there} have a fragment in common")
-    imports = {each.name for each in imported}
+    imports = {source.name for source in imported}
     return Check(explained, sources, found, imports & chosen or imports.difference(given))
 
 
@@ -311,11 +320,11 @@ def read_sources(reader: Reader, *names: str) -> list[Source]:
     with reader.snapshot():
         fragments = read_fragments(reader, *([Query(source=name) for name in names] or [Query()]))
         records = lookup.sources(reader).records()
-    of_source = grouped(fragments, lambda each: each.source)
+    of_source = grouped(fragments, lambda fragment: fragment.source)
     return [
-        Source(name, each["kind"], each["title"], of_source.get(name, []), json.loads(each["provenance"]))
-        for each in records
-        for name in [each["name"]]
+        Source(name, record["kind"], record["title"], of_source.get(name, []), json.loads(record["provenance"]))
+        for record in records
+        for name in [record["name"]]
         if not names or name in names
     ]
 
@@ -335,7 +344,7 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
     Raises:
         LanemapError: no name is given, or there is none of a name.
     """
-    known = {each.name: each for each in sources}
+    known = {source.name: source for source in sources}
     found: dict[str, Source] = {}
     for name in names:
         if not (there := with_name(known, name)):
@@ -350,7 +359,9 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
 def read_findings(reader: Reader) -> list[Finding]:
     """What the structural checks found when the sources were loaded."""
     records = lookup.findings(reader, Query()).records()
-    return [Finding(each["source"], Key(*(each[name] for name in Key._fields)), each["finding"]) for each in records]
+    return [
+        Finding(record["source"], Key(*(record[name] for name in Key._fields)), record["finding"]) for record in records
+    ]
 
 
 def _target(source: Source) -> str | None:
@@ -365,7 +376,7 @@ def _compared(left: Source, right: Source) -> Comparison:
     """
     apart = len({_target(side) for side in (left, right) if side.kind == "capture"}) > 1
     sides = (
-        [each for each in side.fragments if not (apart and instruction(each.instruction).per_architecture)]
+        [fragment for fragment in side.fragments if not (apart and instruction(fragment.instruction).per_architecture)]
         for side in (left, right)
     )
     return Comparison(left, right, compare(*sides))
@@ -382,14 +393,16 @@ class _Erratum(NamedTuple):
 
 def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
     """The corrections of every fragment that a document and its errata have."""
-    printed = {(source.name + ERRATA, each.key): each.digest for source in sources for each in source.fragments}
+    printed = {
+        (source.name + ERRATA, fragment.key): fragment.digest for source in sources for fragment in source.fragments
+    }
     errata: dict[Key | None, list[_Erratum]] = {}
     for source in sources:
-        for each in source.fragments:
-            reason, before = each.citation.erratum, (source.name, each.key)
+        for fragment in source.fragments:
+            reason, before = fragment.citation.erratum, (source.name, fragment.key)
             if reason is not None and before in printed:
-                erratum = _Erratum(reason, printed[before], each, source.name)
-                errata.setdefault(each.key, []).append(erratum)
+                erratum = _Erratum(reason, printed[before], fragment, source.name)
+                errata.setdefault(fragment.key, []).append(erratum)
     return errata
 
 
@@ -405,5 +418,5 @@ def failures(source: Source) -> Iterator[Finding]:
             words = f"{result['instruction']}: products by the documented layout: {documented['detail']}"
             yield Finding(source.name, None, words)
     yield from (Finding(source.name, None, words) for words in source.provenance.get("disagreements", []))
-    for each in source.provenance.get("wrong", []):
-        yield Finding(source.name, Key(*each["operand"]), each["words"], origin=each["origin"])
+    for record in source.provenance.get("wrong", []):
+        yield Finding(source.name, Key(*record["operand"]), record["words"], origin=record["origin"])

@@ -90,7 +90,7 @@ class Defect:
     @cached_property
     def first(self) -> WrongOperand:
         """The one that stands for all: one whose elements can be compared, if there is any."""
-        return next((each for each in self.wrong if each.result.difference), self.wrong[0])
+        return next((operand for operand in self.wrong if operand.result.difference), self.wrong[0])
 
     @property
     def source(self) -> Source:
@@ -105,7 +105,7 @@ class Defect:
     @cached_property
     def keys(self) -> Sequence[Key]:
         """The operands."""
-        return list(dict.fromkeys(each.key for each in self.wrong))
+        return list(dict.fromkeys(operand.key for operand in self.wrong))
 
     @property
     def name(self) -> str:
@@ -135,8 +135,10 @@ class Defect:
     @property
     def words(self) -> str:
         """What is wrong, of operands of the same type once."""
-        alike = [each for each in self.wrong if each.key.type == self.first.key.type or each.result.right is None]
-        return self.evidence.words or "; ".join(dict.fromkeys(each.words for each in alike))
+        alike = [
+            operand for operand in self.wrong if operand.key.type == self.first.key.type or operand.result.right is None
+        ]
+        return self.evidence.words or "; ".join(dict.fromkeys(operand.words for operand in alike))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -144,7 +146,7 @@ class Defect:
         known, said = self.evidence, self.source.provenance
         made_by = said.get("package") or said.get("library")
         place = f"{made_by} {said.get('version') or ''}".strip() if made_by else self.source.name
-        remarks = list(dict.fromkeys(words for each in self.wrong for words in each.remarks))
+        remarks = list(dict.fromkeys(words for operand in self.wrong for words in operand.remarks))
         more = [f"and {len(remarks) - _FEW} more"] if len(remarks) > _FEW else []
         found = {
             "fixed": known.until and f"in {known.fixed}",
@@ -172,9 +174,11 @@ class Defect:
     @property
     def _shown(self) -> list[str]:
         """The operands in which it shows, those of one place together."""
-        places = grouped(self.wrong, lambda each: (each.origin, each.library[2], each.key._replace(type="")))
+        places = grouped(
+            self.wrong, lambda operand: (operand.origin, operand.library[2], operand.key._replace(type=""))
+        )
         return [
-            f"{name_of(dict.fromkeys(each.key for each in alike))} ({f'{claim_set}, ' if claim_set else ''}{origin})"
+            f"{name_of({operand.key: None for operand in alike})} ({f'{claim_set}, ' if claim_set else ''}{origin})"
             for (origin, claim_set, _), alike in places.items()
         ]
 
@@ -222,11 +226,11 @@ class Defect:
         said = []
         for axis in axes_of(self.first.key)[:2]:
             alone = common_permutations(axis, [self.result], difference)
-            sharing = [each for each in self.first.others if axis in axes_of(each.key)]
+            sharing = [result for result in self.first.others if axis in axes_of(result.key)]
             if not alone or all(map(is_identity, alone)):
                 continue
-            alike = [each for each in sharing if common_permutations(axis, [self.result, each], difference)]
-            apart = [str(each.key) for each in sharing if each not in alike]
+            alike = [result for result in sharing if common_permutations(axis, [self.result, result], difference)]
+            apart = [str(result.key) for result in sharing if result not in alike]
             words = f"and not alike in {', '.join(apart)}" if apart else "and alike in the others"
             said.append(f"{axis.upper()} is renumbered, {words if sharing else 'and no other operand is claimed'}")
         return "; ".join(said)
@@ -280,8 +284,8 @@ class Report(Tabular):
     def summary(self) -> Rows:
         """One row for each: what claims it, the operands, how far it reaches, and what is wrong."""
         rows = [
-            (each.library, each.name, f"{'fixed: ' * each.fixed}{each.evidence.reach}", each.words)
-            for each in self.defects
+            (defect.library, defect.name, f"{'fixed: ' * defect.fixed}{defect.evidence.reach}", defect.words)
+            for defect in self.defects
         ]
         found = Rows(("source", "operand", "reach", "wrong"), rows)
         return found.only(lambda name, values: name != "reach" or any(values))
@@ -309,13 +313,13 @@ def defects(
         LanemapError: no operand matches.
     """
     shipped = evidence or facts()
-    there = [one.key for each in asked for one in each.fragments]
-    there += [one.key for each in asked for one in failures(each) if one.key]
+    there = [one.key for source in asked for one in source.fragments]
+    there += [one.key for source in asked for one in failures(source) if one.key]
     if query and not any(map(query.matches, there)):
         words = " ".join(map(str, query.asked.values()))
-        names = ", ".join(each.name for each in asked)
+        names = ", ".join(source.name for source in asked)
         raise LanemapError(f"{names} has no such operand: {words}", "fragment")
-    wrong = [each for source in asked for each in _wrong(source, sources, [*findings, *failures(source)])]
+    wrong = [operand for source in asked for operand in _wrong(source, sources, [*findings, *failures(source)])]
 
     def cause(each: WrongOperand) -> tuple[object, ...]:
         library, version, claim_set = each.library
@@ -326,20 +330,20 @@ def defects(
         return library, version, claim_set, same
 
     causes = {each.name: each for each in shipped.defect}
-    groups = grouped((each for each in wrong if query is None or query.matches(each.key)), cause)
+    groups = grouped((operand for operand in wrong if query is None or query.matches(operand.key)), cause)
     found = [
         Defect(group, _versions(group, sources), causes.get(str(cause[2]), NOTHING)) for cause, group in groups.items()
     ]
     order = [*REACHES, ""]
-    return sorted(found, key=lambda each: (each.fixed, order.index(each.evidence.reach)))
+    return sorted(found, key=lambda defect: (defect.fixed, order.index(defect.evidence.reach)))
 
 
 def _wrong(source: Source, sources: Sequence[Source], findings: Iterable[Finding]) -> Iterator[WrongOperand]:
     """What a source says wrongly."""
-    truth = {each.key: each for each in crosscheck.evidence(source, sources).fragments}
-    trusted = [(judge, each) for judge in judges(sources, source) for each in judge.with_rows]
+    truth = {fragment.key: fragment for fragment in crosscheck.evidence(source, sources).fragments}
+    trusted = [(judge, fragment) for judge in judges(sources, source) for fragment in judge.with_rows]
     having = grouped(trusted, lambda pair: pair[1].key)
-    own = grouped((each for each in findings if each.source == source.name), lambda each: each.key)
+    own = grouped((finding for finding in findings if finding.source == source.name), lambda finding: finding.key)
     results = compare(source.fragments, list(truth.values()))
     there: dict[Key | None, Result] = {each.key: each for each in results if each.left is not None}
     for key in filter(None, dict.fromkeys([*there, *own])):
@@ -360,8 +364,8 @@ def _wrong(source: Source, sources: Sequence[Source], findings: Iterable[Finding
         agreeing = [pair for pair in having.get(key, ()) if true and compare([pair[1]], [true])[0].verdict in _AGREE]
         cited = left.citation if left else NOT_CITED
         section = f"section {cited.section} (#{cited.anchor})" if cited.section else ""
-        origins = [*(each.origin for each in found), cited.origin, section]
-        remarks = list(dict.fromkeys(each.words for each in found))
+        origins = [*(finding.origin for finding in found), cited.origin, section]
+        remarks = list(dict.fromkeys(finding.words for finding in found))
         yield WrongOperand(source, result, next(filter(None, origins), ""), remarks, shared, agreeing)
 
 
@@ -405,11 +409,11 @@ def _versions(group: Sequence[WrongOperand], sources: Sequence[Source]) -> Mappi
     """Of each version of the library in the database whether its claim set has the same, something else, or neither."""
     library, _, claim_set = group[0].library
     found: dict[str, str] = {}
-    for each in sources:
-        said = each.provenance
+    for source in sources:
+        said = source.provenance
         version = str(said.get("version") or "")
-        if each.kind == "import" and version and (said.get("library"), said.get("set")) == (library, claim_set):
-            known = [found.get(version, "not there"), *(_said(each, claim) for claim in group)]
+        if source.kind == "import" and version and (said.get("library"), said.get("set")) == (library, claim_set):
+            known = [found.get(version, "not there"), *(_said(source, claim) for claim in group)]
             found[version] = min(known, key=_SAID.index)
     return dict(sorted(found.items(), key=lambda item: naturally(item[0]))) if len(found) > 1 else {}
 
@@ -417,9 +421,9 @@ def _versions(group: Sequence[WrongOperand], sources: Sequence[Source]) -> Mappi
 def _said(source: Source, claim: WrongOperand) -> str:
     """What another version says of a claim."""
     key, left, right = claim.key, claim.result.left, claim.result.right
-    there = next((each for each in source.fragments if each.key == key), None)
+    there = next((fragment for fragment in source.fragments if fragment.key == key), None)
     if claim.result.difference is None and right is not None:
-        if {each.words for each in failures(source) if each.key == key} & set(claim.remarks):
+        if {finding.words for finding in failures(source) if finding.key == key} & set(claim.remarks):
             return "the same"
     elif there and left and there.same_layout(left):
         return "the same"

@@ -74,9 +74,9 @@ class Difference:
         Then, under 1, the computations that do, counted from 0.
         """
         computation = self.left["computation"]
-        parts = {int(each): computation == each for each in np.unique(computation)}
-        rows = {each: self._pairs("row", "row", at) for each, at in parts.items()}
-        cols = {each: self._pairs("col", "col_last", at) for each, at in parts.items()}
+        parts = {int(number): computation == number for number in np.unique(computation)}
+        rows = {part: self._pairs("row", "row", at) for part, at in parts.items()}
+        cols = {part: self._pairs("col", "col_last", at) for part, at in parts.items()}
         counted = self._pairs("computation", "computation", slice(None))
         return rows, cols, {1: {((a - 1, b - 1), (c - 1, d - 1)) for (a, b), (c, d) in counted}}
 
@@ -213,7 +213,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> Array:
     Returns:
         An array (computations, rows, columns) of the elements of D, or of the matrix that is moved, of bool.
     """
-    said, so = ({row[:3]: row[3:] for row in each.tuples()} for each in (claimed, true))
+    said, so = ({row[:3]: row[3:] for row in fragment.tuples()} for fragment in (claimed, true))
     said = {} if claimed.displaced(true) else said
     if instruction(true.instruction).multiplies and true.role not in "CD":
         return _wrong_products(said, so, true)

@@ -125,11 +125,11 @@ class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of(self, library: str, version: str, key: Key, origin: str, claim_set: object) -> Evidence:
         """The defect that an operand of a release of a library shows, ``NOTHING`` where none is known."""
         found = (
-            each
-            for each in self.defect
-            if library.removesuffix("+errata") in (each.library, f"{each.library}-{version}")
-            and each.is_in(version)
-            and any(place.matches(key, origin, claim_set) for place in each.shows)
+            evidence
+            for evidence in self.defect
+            if library.removesuffix("+errata") in (evidence.library, f"{evidence.library}-{version}")
+            and evidence.is_in(version)
+            and any(place.matches(key, origin, claim_set) for place in evidence.shows)
         )
         return next(found, NOTHING)
 

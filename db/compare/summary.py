@@ -36,7 +36,7 @@ class Summary(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """Every source that has one of the operands."""
-        return tuple(dict.fromkeys(name for each in self.operands for name in each.verdicts))
+        return tuple(dict.fromkeys(name for operand in self.operands for name in operand.verdicts))
 
     @property
     def title(self) -> str:
@@ -45,16 +45,16 @@ class Summary(NamedTuple):
 
     @property
     def _shapes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each.fragment.shape for each in self.operands))
+        return tuple(dict.fromkeys(operand.fragment.shape for operand in self.operands))
 
     @property
     def mnemonics(self) -> tuple[tuple[str, str], ...]:
         """The mnemonic and the targets of each form; none where there are several shapes."""
-        return tuple((each.mnemonic, each.targets) for each in self.forms if len(self._shapes) == 1)
+        return tuple((form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1)
 
     def rows(self) -> Rows:
         """A row for each operand, with a column for each source."""
-        rows = [(*_row(each), *map(each.verdicts.get, self.sources)) for each in self.operands]
+        rows = [(*_row(operand), *map(operand.verdicts.get, self.sources)) for operand in self.operands]
         return Rows((*_OPERAND, *self.sources), rows)
 
     def tables(self) -> tuple[Rows, Rows]:
@@ -62,11 +62,11 @@ class Summary(NamedTuple):
 
         The operands have a column for the shape where there are several.
         """
-        said = [(source, each.verdicts.get(source), each) for source in self.sources for each in self.operands]
+        said = [(source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands]
         alike = grouped((each for each in said if each[1] is not None), lambda each: each[:2])
         first = 1 if len(self._shapes) > 1 else 2
         return (
-            Rows(_OPERAND[first:], [_row(each)[first:] for each in self.operands]),
+            Rows(_OPERAND[first:], [_row(operand)[first:] for operand in self.operands]),
             Rows(
                 ("source", "verdict", "operands"),
                 [(*which, self._names([operand for *_, operand in found])) for which, found in alike.items()],
@@ -107,11 +107,14 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
         LanemapError: there is none; see ``lookup.fragments``.
     """
     found = densest(fragments(reader, replace(query, source=None)))
-    by_source = grouped(found, lambda each: str(each.source))
-    there = grouped(sorted(found, key=lambda each: each.source != DEFAULT_SOURCE), lambda each: each.key)
-    shown = {key: min(alike, key=lambda each: not each.has_rows) for key, alike in there.items()}
+    by_source = grouped(found, lambda fragment: str(fragment.source))
+    there = grouped(
+        sorted(found, key=lambda fragment: fragment.source != DEFAULT_SOURCE), lambda fragment: fragment.key
+    )
+    shown = {key: min(alike, key=lambda fragment: not fragment.has_rows) for key, alike in there.items()}
     said = {
-        source: verdicts(shown, {each.key: each for each in theirs}, source) for source, theirs in by_source.items()
+        source: verdicts(shown, {fragment.key: fragment for fragment in theirs}, source)
+        for source, theirs in by_source.items()
     }
     roles = instruction(found[0].instruction).axes
     keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))
@@ -119,7 +122,7 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     for alike in grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers))).values():
         selectors = tuple(key.selector for key in alike if key.selector is not None)
         told = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in said.items()}
-        words = {source: ", ".join(each) for source, each in told.items() if each}
+        words = {source: ", ".join(verdicts) for source, verdicts in told.items() if verdicts}
         operands.append(OperandSummary(shown[alike[0]], selectors, choices(key.qualifiers for key in alike), words))
     forms = tuple(form for form in query.forms if form.name == found[0].instruction)
     return Summary(forms, tuple(operands))
@@ -134,11 +137,13 @@ class Said(NamedTuple):
 
 def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
     """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
-    said = {key: Said(each.status if not each.has_rows else "identical") for key, each in theirs.items()}
-    differs = [key for key, each in theirs.items() if each.has_rows and not each.same_layout(shown[key])]
+    said = {key: Said(fragment.status if not fragment.has_rows else "identical") for key, fragment in theirs.items()}
+    differs = [key for key, fragment in theirs.items() if fragment.has_rows and not fragment.same_layout(shown[key])]
     if differs:
         from .verdict import compare
 
         results = compare(list(shown.values()), list(theirs.values()))
-        said |= {each.key: Said(each.verdict.value, each.words) for each in results if each.key in differs}
-    return said | {key: Said("rows") for key, each in theirs.items() if each.has_rows and shown[key].source == source}
+        said |= {result.key: Said(result.verdict.value, result.words) for result in results if result.key in differs}
+    return said | {
+        key: Said("rows") for key, fragment in theirs.items() if fragment.has_rows and shown[key].source == source
+    }

@@ -59,7 +59,7 @@ class Survey:
         there = self.fragments[key]
         if source is not None:
             return there[source]
-        return min(there.values(), key=lambda each: (not each.has_rows, self.trust.index(str(each.source))))
+        return min(there.values(), key=lambda fragment: (not fragment.has_rows, self.trust.index(str(fragment.source))))
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:
@@ -77,15 +77,17 @@ class Survey:
         found: dict[Product, dict[Key, None]] = {}
         for product, its in _forms().items():
             named = (operand_of(form.key(role)) for form in its for role in form.types)
-            if operands := dict.fromkeys(each for each in named if each in self.operands):
+            if operands := dict.fromkeys(key for key in named if key in self.operands):
                 found[product] = operands
         covered = {operand for operands in found.values() for operand in operands}
         for operand in self.operands.keys() - covered:
             found.setdefault(Product(*operand[:3]), {})[operand] = None
-        roles = list(dict.fromkeys(role for each in ("mma.sp", *INSTRUCTIONS) for role in INSTRUCTIONS[each].axes))
-        names = [*INSTRUCTIONS, *(each.instruction for each in found)]
-        order = sorted(found, key=lambda each: (names.index(each.instruction), naturally(each.shape), each.type))
-        return {each: sorted(found[each], key=lambda key: (roles.index(key.role), key.type)) for each in order}
+        roles = list(dict.fromkeys(role for name in ("mma.sp", *INSTRUCTIONS) for role in INSTRUCTIONS[name].axes))
+        names = [*INSTRUCTIONS, *(product.instruction for product in found)]
+        order = sorted(
+            found, key=lambda product: (names.index(product.instruction), naturally(product.shape), product.type)
+        )
+        return {product: sorted(found[product], key=lambda key: (roles.index(key.role), key.type)) for product in order}
 
     def of_operand(self, operand: Key) -> Known:
         """What is known of all fragments of an operand together: the first of ``Known`` that is true of one."""
@@ -116,19 +118,19 @@ def survey(reader: Reader) -> Survey:
         documents = [name for name, record in sources.items() if record["kind"] == "document"]
         try:
             check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), documents)
-            differ = [each for each in check.results if each.verdict is Verdict.DIFFERENT]
+            differ = [result for result in check.results if result.verdict is Verdict.DIFFERENT]
         except AbsentError:  # there are no two sources to compare
             differ = []
         trust = lookup.by_trust(reader)
-    by_key = grouped(found, lambda each: each.key)
-    fragments = {key: {str(each.source): each for each in alike} for key, alike in by_key.items()}
-    contradicted, errors = ({each.key for each in differ if bool(each.known) is known} for known in (False, True))
+    by_key = grouped(found, lambda fragment: fragment.key)
+    fragments = {key: {str(fragment.source): fragment for fragment in alike} for key, alike in by_key.items()}
+    contradicted, errors = ({result.key for result in differ if bool(result.known) is known} for known in (False, True))
 
     def known(key: Key, there: Iterable[Fragment]) -> Known:
-        having = {sources[str(each.source)]["kind"] for each in there if each.has_rows}
+        having = {sources[str(fragment.source)]["kind"] for fragment in there if fragment.has_rows}
         states = {
             Known.CONTRADICTED: key in contradicted,
-            Known.ERROR: key in errors or any(each.citation.erratum for each in there),
+            Known.ERROR: key in errors or any(fragment.citation.erratum for fragment in there),
             Known.AGREED: {"document", "capture"} <= having,
             Known.MEASURED: "capture" in having,
             Known.DOCUMENTED: "document" in having,
@@ -172,12 +174,14 @@ class Fleet(Tabular):
     @property
     def forms(self) -> list[str]:
         """The mnemonic of every form that a capture was asked for, in the order of the captures."""
-        return list(dict.fromkeys(form for each in self.captures for form in each.forms))
+        return list(dict.fromkeys(form for capture in self.captures for form in capture.forms))
 
     def rows(self) -> Rows:
         """One row for each form of each capture, with the card, the driver and the status."""
         rows = [
-            (form, status, each.source, *each[2:-1]) for each in self.captures for form, status in each.forms.items()
+            (form, status, capture.source, *capture[2:-1])
+            for capture in self.captures
+            for form, status in capture.forms.items()
         ]
         return Rows(("instruction", "status", "source", *Capture._fields[2:-1]), rows)
 
@@ -199,8 +203,8 @@ def fleet(reader: Reader) -> Fleet:
     for name, title, provenance in captured:
         said: dict[str, Any] = json.loads(provenance)
         device = said["device"] if isinstance(said.get("device"), dict) else {}
-        card, capability, driver, cuda = (str(device.get(each, "")) for each in ("name", *Capture._fields[3:6]))
-        status = {each["instruction"]: each["status"] for each in said.get("instructions", [])}
+        card, capability, driver, cuda = (str(device.get(field, "")) for field in ("name", *Capture._fields[3:6]))
+        status = {record["instruction"]: record["status"] for record in said.get("instructions", [])}
         captures.append(Capture(name, title, card, capability, driver, cuda, str(said.get("time", "")), status))
     # Equal layouts are stored once, so that their numbers tell whether they are.
     found: dict[Key, dict[int, list[str]]] = {}

@@ -96,8 +96,8 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
 
     The operands of an instruction have a say in each other's verdicts: give all of them, and choose from the results.
     """
-    mine, theirs = ({each.key: each for each in side} for side in (left, right))
-    there = {each.key for each in (*left, *right) if each.has_rows}
+    mine, theirs = ({fragment.key: fragment for fragment in side} for side in (left, right))
+    there = {fragment.key for fragment in (*left, *right) if fragment.has_rows}
     differences: dict[tuple[str | int | None, ...], Difference] = {}
 
     def looked_at(one: Fragment, other: Fragment) -> Difference:
@@ -109,16 +109,18 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
     results = {
         key: _result(key, mine.get(key), theirs.get(key), looked_at) for key in {**mine, **theirs} if key in there
     }
-    for group in grouped((each for each in results.values() if each.compared), lambda each: each.key[:2]).values():
-        if any(each.verdict is Verdict.DIFFERENT for each in group):
-            results |= {each.key: each for each in _rename(group, looked_at)}
+    for group in grouped(
+        (result for result in results.values() if result.compared), lambda result: result.key[:2]
+    ).values():
+        if any(result.verdict is Verdict.DIFFERENT for result in group):
+            results |= {result.key: result for result in _rename(group, looked_at)}
     # What differs may be another fragment of the right: the one with the most alike key.
-    layouts = grouped(right, lambda each: each.digest)
-    for key, each in results.items():
-        alike = layouts.get(each.left.digest, []) if each.left and each.verdict is Verdict.DIFFERENT else []
-        if alike and each.right not in alike:
+    layouts = grouped(right, lambda fragment: fragment.digest)
+    for key, result in results.items():
+        alike = layouts.get(result.left.digest, []) if result.left and result.verdict is Verdict.DIFFERENT else []
+        if alike and result.right not in alike:
             likeness = [sum(map(eq, key, other.key)) for other in alike]
-            results[key] = replace(each, same_as=alike[likeness.index(max(likeness))])
+            results[key] = replace(result, same_as=alike[likeness.index(max(likeness))])
     return [*results.values()]
 
 
@@ -211,7 +213,7 @@ def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
         if form.shape == shape and not (form.role and form.instruction.multiplies):
             scales = int(form.kind[-2]) if form.scale is not None else 0
             types = [(role, type_) for role, type_ in form.types.items() if role in form.instruction.axes]
-            found.append(frozenset(Term(*each, scales * each[0].startswith("SF")) for each in types))
+            found.append(frozenset(Term(*pair, scales * pair[0].startswith("SF")) for pair in types))
     return tuple(dict.fromkeys(found))
 
 
@@ -225,32 +227,32 @@ def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
     and D: a sum may start from nothing, and what it starts from may be its last result.
     """
     name, shape = group[0].key[:2]
-    members = grouped(group, lambda each: _part(each.key))
+    members = grouped(group, lambda result: _part(result.key))
     forms = _forms(name, shape)
     if not instruction(name).known and len({part.role for part in members}) == len(members):
         forms = (frozenset(members),) if {"A", "B"} <= {part.role for part in members} else ()
     found: dict[tuple[str, Key], Sequence[Permutation]] = {}
-    for axis in dict.fromkeys(axis for each in group for axis in axes_of(each.key)):
+    for axis in dict.fromkeys(axis for result in group for axis in axes_of(result.key)):
         counting = [part for part, results in members.items() if axis in axes_of(results[0].key)]
         for parts in _together(counting, forms):
-            sharing = [each for part in parts for each in members[part]]
-            if all(each.verdict is not Verdict.DIFFERENT for each in sharing):
+            sharing = [result for part in parts for result in members[part]]
+            if all(result.verdict is not Verdict.DIFFERENT for result in sharing):
                 continue
             permutations = common_permutations(axis, sharing, looked_at)
             free = axis not in instruction(name).fixed and any(_complete(axis, form, parts, name) for form in forms)
             if permutations and (free or all(map(is_identity, permutations))):
-                found |= {(axis, each.key): permutations for each in sharing}
+                found |= {(axis, result.key): permutations for result in sharing}
                 continue
-            for each in sharing:  # what is not renumbered is as it is, whatever the others are
-                alone = common_permutations(axis, [each], looked_at)
+            for result in sharing:  # what is not renumbered is as it is, whatever the others are
+                alone = common_permutations(axis, [result], looked_at)
                 if alone and all(map(is_identity, alone)):
-                    found[axis, each.key] = alone
-    return [_renamed(each, {axis: found.get((axis, each.key)) for axis in axes_of(each.key)}) for each in group]
+                    found[axis, result.key] = alone
+    return [_renamed(result, {axis: found.get((axis, result.key)) for axis in axes_of(result.key)}) for result in group]
 
 
 def _together(parts: Iterable[Term], forms: Iterable[frozenset[Term]]) -> list[set[Term]]:
     """The operands that share an axis: those of one form, and those of forms that have an operand in common."""
-    groups = [{each} for each in parts]
+    groups = [{term} for term in parts]
     for form in forms:
         joined = set().union(*(group for group in groups if group & form))
         groups = [*(group for group in groups if not group & form), *([joined] if joined else [])]
@@ -274,32 +276,32 @@ def common_permutations(axis: str, members: Sequence[Result], looked_at: LookedA
     loose: list[set[Pair]] = []
     blocks: list[tuple[int, set[Pair]]] = []
     size = count = 1
-    for each in members:
-        assert each.left is not None
-        assert each.right is not None
-        found = each.difference or looked_at(each.left, each.right)
-        at = axes_of(each.key).index(axis)
+    for result in members:
+        assert result.left is not None
+        assert result.right is not None
+        found = result.difference or looked_at(result.left, result.right)
+        at = axes_of(result.key).index(axis)
         pairs = found.pairs[at]
         count = max([count, *pairs])
-        if count > each.left.computations:  # there is no such product
+        if count > result.left.computations:  # there is no such product
             return None
-        extent = (*each.left.dimensions, each.left.computations)[at]
-        if scales := _part(each.key).scales if axis == "k" else 0:
+        extent = (*result.left.dimensions, result.left.computations)[at]
+        if scales := _part(result.key).scales if axis == "k" else 0:
             blocks += [(scales, some) for some in pairs.values()]
             continue
         size = max(size, extent)
         for computation, some in pairs.items():
-            if at == 1 and _loose(each.left, some):
+            if at == 1 and _loose(result.left, some):
                 loose.append(some)
             else:
                 exact.setdefault(computation, set()).update(some)
     if size == 1 and blocks:  # scales alone
         size = max(scales for scales, _ in blocks)
     permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
-    whole = [each for each in permutations if each is not None]
+    whole = [order for order in permutations if order is not None]
     if len(whole) < count or not all(keeps(whole[0], pairs) for pairs in loose):
         return None
-    return whole if all(_keeps_blocks(whole[0], *each) for each in blocks) else None
+    return whole if all(_keeps_blocks(whole[0], *block) for block in blocks) else None
 
 
 def _keeps_blocks(permutation: Permutation, count: int, pairs: Iterable[Pair]) -> bool:
@@ -320,7 +322,7 @@ def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | 
     found = result.difference
     if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots or found.bits:
         return result
-    known = {axis: each for axis, each in permutations.items() if each is not None}
+    known = {axis: order for axis, order in permutations.items() if order is not None}
     if len(known) < len(permutations):
         return result
     assert result.left is not None
@@ -329,10 +331,10 @@ def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | 
     if narrower and not _selectable(result.left, getattr(found, narrower)):
         return replace(result, impossible=narrower)
     moved: dict[str, Permutation] = {}
-    for axis, each in known.items():
-        if len(set(each)) == 1:
-            moved[axis] = each[0]
+    for axis, order in known.items():
+        if len(set(order)) == 1:
+            moved[axis] = order[0]
         else:
-            moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(each, 1)}
+            moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(order, 1)}
     moved = {axis: permutation for axis, permutation in moved.items() if not is_identity(permutation)}
     return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower)

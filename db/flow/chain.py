@@ -355,7 +355,7 @@ def operand(reader: Reader, query: Query) -> Fragment:
         other = f"name what it {row.moves}s, too, such as m16n8k16 f16 A" if "p" in row.axes else other
         raise LanemapError(f"{row.name} computes no D and takes no A or B: {other}")
     expect_one(query, found, "source", "shape", "type")
-    of = {each.major or each.qualifiers: each for each in found}
+    of = {fragment.major or fragment.qualifiers: fragment for fragment in found}
     if major and major not in of:
         known = " or ".join(filter(None, of))
         raise LanemapError(f"{first} has no major {major}" + (f": it has {known}" if known else ""), "major")
@@ -372,7 +372,9 @@ def common_to_majors(found: Sequence[Fragment]) -> Fragment | None:
     first = found[0]
     if len(found) == 1:
         return first
-    return replace(first, major=None, qualifiers=None) if all(each.same_layout(first) for each in found) else None
+    return (
+        replace(first, major=None, qualifiers=None) if all(fragment.same_layout(first) for fragment in found) else None
+    )
 
 
 def chains(end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> Chains:
@@ -386,7 +388,7 @@ def chains(end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (
     _elements(end)
     made: dict[tuple[object, ...], Chain | None] = {}
     found = []
-    for other, transposed in product((each for each in others if each.role != "C"), turned):
+    for other, transposed in product((fragment for fragment in others if fragment.role != "C"), turned):
         first, second = (end, other) if end.role == "D" else (other, end)
         layout = other.role, other.dimensions, other.threads, other.computations, other.digest, transposed
         if layout not in made:
@@ -461,16 +463,16 @@ def through_movmatrix(moved: Chain) -> list[Transposed] | None:
     given, taken = moved.movmatrix or (None, None)
     if given is None or taken is None or instruction(given.instruction).vendor is not moved.vendor:
         return None
-    place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
-    origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
+    place = {(element.row, element.col): (element.lane, element.slot) for element in given.records()}
+    origin = {(element.lane, element.slot): place[element.col, element.row] for element in taken.records()}
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for each in chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
-        group, lane = divmod(each.lane, given.threads)
-        from_lane, from_slot = origin.get((lane, each.slot), (-1, -1))
-        if (each.from_lane, each.from_slot) != (group * given.threads + from_lane, from_slot):
+    for transfer in chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
+        group, lane = divmod(transfer.lane, given.threads)
+        from_lane, from_slot = origin.get((lane, transfer.slot), (-1, -1))
+        if (transfer.from_lane, transfer.from_slot) != (group * given.threads + from_lane, from_slot):
             return None
-        source = each.from_tile_row, each.from_tile_col, each.from_reg
-        if found.setdefault((each.tile_row, each.tile_col, each.reg), source) != source:
+        source = transfer.from_tile_row, transfer.from_tile_col, transfer.from_reg
+        if found.setdefault((transfer.tile_row, transfer.tile_col, transfer.reg), source) != source:
             return None
     return [Transposed(*to, *source) for to, source in sorted(found.items())]
 

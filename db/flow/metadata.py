@@ -91,20 +91,20 @@ def operands(reader: Reader, query: Query) -> tuple[Fragment, Fragment, list[str
         LanemapError: the selector must be said, or no source has the elements of both.
     """
     every = read_fragments(reader, replace(query, role="E", selector=None))
-    metadata = [each for each in every if instruction(each.instruction).sparse]
+    metadata = [fragment for fragment in every if instruction(fragment.instruction).sparse]
     first, selector = metadata[0], query.parameters()["selector"]
-    selectors = sorted({each.selector for each in metadata if each.selector is not None})
+    selectors = sorted({fragment.selector for fragment in metadata if fragment.selector is not None})
     name, valid = f"E of {first.instruction} {first.shape} {first.type}", " or ".join(map(str, selectors))
     if selector is None and len(selectors) > 1:
         raise LanemapError(f"{name} depends on the sparsity selector: say selector {valid}", "selector")
     if selector not in (None, *selectors):
         raise LanemapError(f"{name} has selector {valid}, not {selector}", "selector")
     of_a = replace(query, role="A", instruction=first.instruction, selector=None)
-    stored = {each.source: each for each in read_fragments(reader, of_a) if each.has_rows}
+    stored = {fragment.source: fragment for fragment in read_fragments(reader, of_a) if fragment.has_rows}
     found = {
-        str(each.source): (stored[each.source], each)
-        for each in metadata
-        if each.has_rows and each.source in stored and selector in (None, each.selector)
+        str(fragment.source): (stored[fragment.source], fragment)
+        for fragment in metadata
+        if fragment.has_rows and fragment.source in stored and selector in (None, fragment.selector)
     }
     if not found:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
@@ -167,9 +167,9 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     _require(whole, runs, slots, "must be followed by its neighbour: 4-bit types are stored in pairs of columns")
     vectors = list(map(tuple, index.reshape(-1, rule.fields).tolist()))
     codes = {indices: value for value, indices in rule.indices.items()}
-    valid = np.repeat([each in codes for each in vectors], rule.fields)
+    valid = np.repeat([vector in codes for vector in vectors], rule.fields)
     _require(valid, runs, slots, "must be less than the next column of its chunk")
-    values = np.array([codes[each] for each in vectors], np.uint32)
+    values = np.array([codes[vector] for vector in vectors], np.uint32)
     words = np.zeros(a.threads, np.uint32)
     low = fields.reshape(-1, rule.fields)[:, 0]
     np.bitwise_or.at(words, low["lane"], values << _shifts(low, rule))

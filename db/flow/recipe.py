@@ -99,7 +99,9 @@ class Recipe(Told):
 
     def rows(self) -> Rows:
         """Every address as a row, with how the tile lies in memory, and by how many bits each register is shifted."""
-        return Rows(("major", *Address._fields, "shift"), [(self.major, *each, self.shift) for each in self.addresses])
+        return Rows(
+            ("major", *Address._fields, "shift"), [(self.major, *address, self.shift) for address in self.addresses]
+        )
 
     def parts(self) -> Iterator[str | Rows]:
         """Each move with its addresses and registers, then a table of the matrices."""
@@ -107,7 +109,7 @@ class Recipe(Told):
         named = f"what is kept of {operand}" if operand.windowed else str(operand)
         way = "from" if _loads(self.moves[0]) else "to"
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
-        yield f"source:  {', '.join(dict.fromkeys(str(each.source) for each in (operand, *self.moves)))}"
+        yield f"source:  {', '.join(dict.fromkeys(str(fragment.source) for fragment in (operand, *self.moves)))}"
         if self.count > 1:
             along = "along M" if operand.role == "A" else "along N"
             yield f"count:   {self.count} neighbours {along}; registers of each follow those of the one before"
@@ -119,8 +121,8 @@ class Recipe(Told):
         elif len(occupied) < operand.slot_bits:
             yield f"memory:  {operand.type} in bits {spans(occupied)} of each byte, as in the registers"
         matrices = []
-        for step, addresses in grouped(self.addresses, lambda each: each.step).items():
-            regs = sorted({each.reg for each in addresses})
+        for step, addresses in grouped(self.addresses, lambda address: address.step).items():
+            regs = sorted({address.reg for address in addresses})
             move = self.moves[step]
             several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
             taken = f"packed {several}" if self.packed else f"{several} of {operand.role}"
@@ -129,8 +131,8 @@ class Recipe(Told):
             yield f"byte:    {formula(addresses, 'byte')}"
             length = move.dimensions[1] * move.slot_bits // 8
             for (matrix, reg), held in grouped(addresses, lambda each: (each.matrix, each.reg)).items():
-                bytes_ = spans(first + byte for first in {each.byte for each in held} for byte in range(length))
-                matrices.append((step, matrix, reg, spans(each.line for each in held), bytes_))
+                bytes_ = spans(first + byte for first in {address.byte for address in held} for byte in range(length))
+                matrices.append((step, matrix, reg, spans(address.line for address in held), bytes_))
         if self.shift:
             yield (
                 f"then:    shift each register left by {self.shift}: {operand.type} has bits {spans(occupied)} of each "
@@ -165,7 +167,7 @@ def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: I
     found, failed = [], []
     for major in majors:
         # Where two majors have layouts of their own, it is that of the tile.
-        same = [each for each in given if major in (each.major, each.qualifiers)]
+        same = [fragment for fragment in given if major in (fragment.major, fragment.qualifiers)]
         try:
             found.append(recipe(moves, common or [*same, *given][0], major, count))
         except LanemapError as error:
@@ -184,8 +186,8 @@ def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
         LanemapError: no source has them.
     """
     every = lookup.every_operand(reader, replace(query, role=None))
-    addresses = {each.key._replace(role="r"): each for each in every if each.role == "p"}
-    found = [Pair(each, addresses[each.key]) for each in every if each.key in addresses]
+    addresses = {fragment.key._replace(role="r"): fragment for fragment in every if fragment.role == "p"}
+    found = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
     found = [pair for pair in found if pair.r.shape == (query.word("shape") or "m8n8")]
     if not found:
         said = "".join([_addresses_said(form) for form in query.forms if form in later_moves()][:1])
@@ -216,13 +218,13 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         del whole[1:]
     ways = grouped(known, lambda pair: _transposes(pair.r))
     reasons = []
-    for each, transposing in product(whole, sorted(ways)):
+    for fragment, transposing in product(whole, sorted(ways)):
         try:
-            used, addresses = _addresses(ways[transposing], neighbours(each, count), major)
+            used, addresses = _addresses(ways[transposing], neighbours(fragment, count), major)
         except _ReasonError as error:
             reasons.append(str(error))
             continue
-        return Recipe(operand, major, used, addresses, each is not dense, count)
+        return Recipe(operand, major, used, addresses, fragment is not dense, count)
     move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
     why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
     bits, mover = operand.slot_bits, known[0].r
@@ -247,7 +249,7 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
         raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
     move.expect_rows()
     operand.expect_rows()
-    mover, user = (instruction(each.instruction).vendor for each in (move, operand))
+    mover, user = (instruction(fragment.instruction).vendor for fragment in (move, operand))
     if (user.name and user is not mover) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"
         raise LanemapError(
@@ -290,17 +292,21 @@ def kept(operand: Fragment) -> Fragment:
         LanemapError: a window of columns is not in one chunk, or lanes share what is kept of one.
     """
     records, width = operand.records(), operand.chunk
-    chunks = grouped(records, lambda each: (each.row, each.col // width))
-    apart = any(each.col // width != each.col_last // width for each in records)
-    if apart or any(len({each.lane for each in held}) > 1 or 2 * len(held) > max(width, 2) for held in chunks.values()):
+    chunks = grouped(records, lambda element: (element.row, element.col // width))
+    apart = any(element.col // width != element.col_last // width for element in records)
+    if apart or any(
+        len({element.lane for element in held}) > 1 or 2 * len(held) > max(width, 2) for held in chunks.values()
+    ):
         raise LanemapError(
             f"{operand} of {operand.source} does not say which chunk of {width} columns an element is of: "
             "ask a source that measured it",
             "source",
         )
-    places = {each: chunk * width // 2 + at for (_, chunk), held in chunks.items() for at, each in enumerate(held)}
+    places = {
+        element: chunk * width // 2 + at for (_, chunk), held in chunks.items() for at, element in enumerate(held)
+    }
     table = operand.table.copy()
-    table["col"] = table["col_last"] = [places[each] for each in records]
+    table["col"] = table["col_last"] = [places[element] for element in records]
     return replace(operand, elements=table)
 
 
@@ -350,14 +356,14 @@ def _step(
     starts: dict[tuple[int, int, int], tuple[int, int]] = {}
     registers: dict[int, int] = {}
     for group in range(operand.threads // r.threads):
-        for each in r.records():
-            place = group * r.threads + each.lane, (reg + each.reg) * r.slots + each.slot
+        for element in r.records():
+            place = group * r.threads + element.lane, (reg + element.reg) * r.slots + element.slot
             if place not in held:
                 raise _ReasonError(f"it moves whole registers, and in some of {operand.role} a slot holds nothing")
             line, bit = held[place]
-            start = line, bit - each.col * r.slot_bits
-            registers.setdefault(each.computation, reg + each.reg)
-            known = starts.setdefault((group, each.computation, each.row), start)
+            start = line, bit - element.col * r.slot_bits
+            registers.setdefault(element.computation, reg + element.reg)
+            known = starts.setdefault((group, element.computation, element.row), start)
             if known != start or start[1] % row_bits:
                 width = operand.slot_bits
                 if width > _WORD:
@@ -368,7 +374,7 @@ def _step(
                     f"the lanes that share the {row_bits // 8} bytes of one address hold elements that are not side by "
                     "side in memory"
                 )
-    passing = {each.lane: each for each in p.records()}
+    passing = {element.lane: element for element in p.records()}
     found = []
     for lane in range(operand.threads):
         each = passing[lane % r.threads % len(passing)]
@@ -414,7 +420,7 @@ def formula(addresses: Sequence[Address], name: str) -> str:
     >>> formula([Address(0, "x2", lane // 8 + 1, 0, lane, lane % 8, lane // 8 * 16) for lane in range(16)], "byte")
     '(lane >> 3) * 16'
     """
-    values = np.array([getattr(each, name) for each in addresses])
+    values = np.array([getattr(address, name) for address in addresses])
     try:
         return bits(Case(as_sum(values), (range(len(values)),)), ("lane",))
     except NotASumError:

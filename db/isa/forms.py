@@ -244,7 +244,7 @@ def _with_another_b(forms: Sequence[Form]) -> tuple[Form, ...]:
 def mixed() -> tuple[Form, ...]:
     """Forms of mma and mma.sp whose A and B, or C and D, have different types."""
     accumulators = (
-        Form("mma", "m8n8k4", "f16", "f16", "f16", "f32", "sm_70", each) for each in product(_ROW_COL, _ROW_COL)
+        Form("mma", "m8n8k4", "f16", "f16", "f16", "f32", "sm_70", majors) for majors in product(_ROW_COL, _ROW_COL)
     )
     return (*accumulators, *_with_another_b(FORMS))
 
@@ -310,13 +310,13 @@ def moves() -> tuple[Form, ...]:
     found = [move_form(name, "m8n8", "b16", "r", least, qualifiers=each) for (name, least), each in matrices]
     found.append(move_form("movmatrix", "m8n8", "b16", "D", "sm_75", qualifiers="trans"))
     for a, shapes, of_a, of_b, accumulators, target in _WMMA:
-        operands = [("A", a, each) for each in of_a] + [("B", a, each) for each in of_b]
+        operands = [("A", a, type_) for type_ in of_a] + [("B", a, type_) for type_ in of_b]
         operands += [(role, type_, each) for type_, role, each in product(accumulators, "CD", _ROW_COL)]
         for shape, (role, type_, layout) in product(shapes, operands):
             qualifiers = layout if role in "AB" else None
             found.append(move_form("wmma", shape, type_, role, target, qualifiers=qualifiers, layout=layout))
     # Several types of A and B share C and D: the first of them has the least target.
-    return tuple({each.mnemonic: each for each in reversed(found)}.values())[::-1]
+    return tuple({form.mnemonic: form for form in reversed(found)}.values())[::-1]
 
 
 @cache

@@ -313,11 +313,11 @@ def choices(qualifiers: Iterable[str | None]) -> str | None:
     >>> choices([f"scale_vec::1X.byte_id::{byte}" for byte in range(4)])
     'scale_vec::1X byte_id::0-3'
     """
-    known = [each for each in dict.fromkeys(qualifiers) if each]
+    known = [qualifier for qualifier in dict.fromkeys(qualifiers) if qualifier]
     if not known or "_id::" not in known[0]:
         return next(iter(known), None)
     merged = []
-    for words in zip(*(each.split(".") for each in known), strict=True):
+    for words in zip(*(qualifier.split(".") for qualifier in known), strict=True):
         numbers = spans(int(word[-1]) for word in words if "_id::" in word)
         merged.append(words[0][:-1] + numbers.replace(" ", "") if numbers else words[0])
     return " ".join(merged)

@@ -15,8 +15,8 @@ def grouped(items: Iterable[Item], common: Callable[[Item], Common]) -> dict[Com
     {'m': ['mma', 'mma.sp'], 'w': ['wgmma']}
     """
     found: dict[Common, list[Item]] = {}
-    for each in items:
-        found.setdefault(common(each), []).append(each)
+    for item in items:
+        found.setdefault(common(item), []).append(item)
     return found
 
 
@@ -27,8 +27,8 @@ def but_for_n(items: Iterable[Item]) -> list[list[Item]]:
     [32, 1]
     """
     items = [*items]
-    groups = grouped(items, lambda each: re.sub(r"n\d+", "n", str(each))).values()
-    lines = [line for group in groups for line in ([group] if len(group) > 4 else [[each] for each in group])]
+    groups = grouped(items, lambda item: re.sub(r"n\d+", "n", str(item))).values()
+    lines = [line for group in groups for line in ([group] if len(group) > 4 else [[item] for item in group])]
     return sorted(lines, key=lambda line: items.index(line[0]))
 
 

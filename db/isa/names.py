@@ -34,7 +34,7 @@ EVERY_SOURCE = "all"
 _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
 _FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
-_ROLES = {role.lower(): role for each in INSTRUCTIONS.values() for role in each.axes}
+_ROLES = {role.lower(): role for row in INSTRUCTIONS.values() for role in row.axes}
 
 _EXAMPLES = {
     "shape": "m16n8k16",
@@ -297,7 +297,7 @@ def _title(names: Sequence[str]) -> str:
     if not all(map(_PLAIN.fullmatch, names)):
         from .parse import title
 
-        names = [each if _PLAIN.fullmatch(each) else title(each) for each in names]
+        names = [name if _PLAIN.fullmatch(name) else title(name) for name in names]
     return " ".join(filter(None, names))
 
 
@@ -420,7 +420,7 @@ def moved(first: Query, second: Query) -> tuple[Query, Query] | None:
     Raises:
         LanemapError: both are, or one is not where it belongs.
     """
-    roles = [each.parameters()["role"] for each in (first, second)]
+    roles = [query.parameters()["role"] for query in (first, second)]
     if "r" not in roles:
         return None
     if roles == ["r", "r"]:
@@ -488,7 +488,7 @@ def select(pattern: str | None = None, shape: str | None = None, type: str | Seq
     if pattern is not None:
         found = [form for form in found if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
     there = {form.a for form in found}
-    types = {each: type_name(each)[0] for each in one_or_several(type) if each is not None}
+    types = {type_: type_name(type_)[0] for type_ in one_or_several(type) if type_ is not None}
     lacking = next((each for each, name in types.items() if name not in there), None)
     if lacking is not None or not found:
         asked = {"instruction": pattern, "shape": shape, "type": lacking}

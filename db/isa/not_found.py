@@ -193,7 +193,7 @@ def _folded(shapes: Sequence[str]) -> list[str]:
     """
     found = []
     for first, *others in but_for_n(shapes):
-        widths = [int(re.findall(r"n(\d+)", each)[0]) for each in (first, *others)] if others else []
+        widths = [int(re.findall(r"n(\d+)", shape)[0]) for shape in (first, *others)] if others else []
         found.append(re.sub(r"n\d+", "nN", first) + f" with N {_series(widths)}" if others else first)
     return found
 

@@ -183,7 +183,7 @@ def _of_atom(product: re.Match[str]) -> list[str]:
     """The words of the mnemonic that an atom of CuTe stands for."""
     shape, its = shape_name(product["shape"]), product["words"].split("_")[1:]
     types = [type_name(each)[0] for word in its for each in _ATOM_TYPE.findall(word)]
-    if any(each.endswith("c64") for each in types):
+    if any(type_.endswith("c64") for type_ in types):
         raise LanemapError(f"{product[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
     more = [each for word in its for each in _ATOM_WORDS.get(word, "").split()]
     if not types and product["arguments"]:

@@ -80,7 +80,7 @@ def words(form: Form) -> Words:
 
     One type stands for A and B of it, or for what is moved.
     """
-    named = [(each, kind_of(each) or "types" * (each in TYPES)) for each in form.mnemonic.lower().split(".")[1:]]
+    named = [(word, kind_of(word) or "types" * (word in TYPES)) for word in form.mnemonic.lower().split(".")[1:]]
     found = {form.name: "instruction", **joined(each for each in named if each[1])}
     if form.layout:
         found[form.role.lower()] = "role"
@@ -156,13 +156,13 @@ def atom(form: Form) -> str:
     sparse = "SPARSE_" * form.sparse
     layouts = "".join("T" if major == "row" else "N" for major in form.majors)
     if form.kind:
-        arguments = [TYPES[each].cute for each in (form.a, form.b, form.c)]
+        arguments = [TYPES[type_].cute for type_ in (form.a, form.b, form.c)]
         if form.scale is not None:
             size = form.dimensions[2] // int(form.kind[-2])
             arguments += [f"float_{form.suffix[1:]}_t", str(size)]
         scaled = "_VS" * (form.scale is not None)
         return f"SM{number}_{sparse}{shape}_{layouts}{scaled}<{', '.join(arguments)}>"
-    types = "".join("U1" if each == "b1" else each.upper() for each in form.named_types)
+    types = "".join("U1" if type_ == "b1" else type_.upper() for type_ in form.named_types)
     ends = [layouts] if form.instruction.layouts else ["SS"]
     ends += [form.suffix.upper().replace(".", "")] if form.suffix else []
     return f"SM{number}_{sparse}{shape}_{types}_{'_'.join(ends)}"

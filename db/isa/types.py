@@ -138,8 +138,8 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     from difflib import get_close_matches
 
     bare = plain(word)
-    close = [each for each in others if bare.startswith(each)]
-    close += [each for each in get_close_matches(bare, (*TYPES, *others), 3) if each[0] == bare[0]]
+    close = [name for name in others if bare.startswith(name)]
+    close += [name for name in get_close_matches(bare, (*TYPES, *others), 3) if name[0] == bare[0]]
     what, otherwise = (
         ("neither a type nor a qualifier", "leave it out") if others else ("not a type", "write it like f16")
     )
@@ -157,13 +157,13 @@ def shape_name(word: str) -> str:
     """
     word = plain(word)
     matched = _SHAPE.fullmatch(word)
-    numbers = [each for each in matched.groups() if each] if matched else []
+    numbers = [number for number in matched.groups() if number] if matched else []
     if not numbers:
         return word
-    if any(len(each) > 5 or int(each) > LARGEST for each in numbers):
+    if any(len(number) > 5 or int(number) > LARGEST for number in numbers):
         shown = word if len(word) <= 40 else f"{word[:40]}..."
         raise LanemapError(f"invalid shape {shown}: each dimension is 1 to {LARGEST}")
-    return "".join(f"{axis}{each}" for axis, each in zip("mnk", numbers, strict=False))
+    return "".join(f"{axis}{number}" for axis, number in zip("mnk", numbers, strict=False))
 
 
 def is_shape(word: str) -> bool:

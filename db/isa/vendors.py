@@ -45,7 +45,7 @@ AMD = Vendor(
 
 UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane", "lane")
 
-VENDORS: Mapping[str, Vendor] = {each.name: each for each in (NVIDIA, AMD)}
+VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in (NVIDIA, AMD)}
 
 
 def vendor_of(instruction: str) -> Vendor:
@@ -54,7 +54,7 @@ def vendor_of(instruction: str) -> Vendor:
     >>> vendor_of("v_mfma_f32_32x32x8_f16").title
     'AMD'
     """
-    return next((each for each in VENDORS.values() if instruction.startswith(each.prefixes or "?")), UNKNOWN)
+    return next((vendor for vendor in VENDORS.values() if instruction.startswith(vendor.prefixes or "?")), UNKNOWN)
 
 
 def onwards(target: str) -> str:

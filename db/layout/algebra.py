@@ -250,7 +250,7 @@ def quotients(total: Sum, names: Sequence[str]) -> str:
     'lane // 4 + value // 2 * 8'
     """
     terms = [
-        _quotient(digit, name, math.prod(each.size for each in digits), "//") + _factor(digit.weight)
+        _quotient(digit, name, math.prod(digit.size for digit in digits), "//") + _factor(digit.weight)
         for name, digits in zip(names, total.axes, strict=True)
         for digit in digits
         if digit.weight

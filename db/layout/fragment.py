@@ -297,7 +297,9 @@ class Fragment:
 
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""
-        mine, theirs = ((each.digest, each.registers, each.slots, each.first_bit) for each in (self, other))
+        mine, theirs = (
+            (fragment.digest, fragment.registers, fragment.slots, fragment.first_bit) for fragment in (self, other)
+        )
         return mine == theirs
 
     def displaced(self, other: Fragment) -> bool:
@@ -353,22 +355,22 @@ class Source:
     @property
     def with_rows(self) -> list[Fragment]:
         """The fragments that it gives the elements of."""
-        return [each for each in self.fragments if each.has_rows]
+        return [fragment for fragment in self.fragments if fragment.has_rows]
 
 
 def count_elements(fragments: Iterable[Fragment]) -> int:
     """How many elements fragments have together."""
-    return sum(len(each.elements) for each in fragments if each.elements is not None)
+    return sum(len(fragment.elements) for fragment in fragments if fragment.elements is not None)
 
 
 def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fragment, Fragment]]]:
     """The first fragment of each key, and every later one of the same key after the first."""
     first: dict[Key, Fragment] = {}
     repeated = []
-    for each in fragments:
-        known = first.setdefault(each.key, each)
-        if known is not each:
-            repeated.append((known, each))
+    for fragment in fragments:
+        known = first.setdefault(fragment.key, fragment)
+        if known is not fragment:
+            repeated.append((known, fragment))
     return list(first.values()), repeated
 
 
@@ -474,17 +476,19 @@ def check_names(source: Source) -> None:
         raise LanemapError(f"{source!r} is not a source: read_file and import_layouts return sources")
     check_name(source.name)
     check_name(source.title, f"title of {source.name}")
-    for each in source.fragments:
+    for fragment in source.fragments:
         for name in ("instruction", "type", "major", "qualifiers"):
-            word = getattr(each, name)
+            word = getattr(fragment, name)
             optional = word is None and name in ("major", "qualifiers")
             if not optional and not (isinstance(word, str) and _WORD.fullmatch(word)):
                 raise LanemapError(f"{source.name}: invalid {name} {word!r}: use letters, digits and _ . : only")
-        if each.selector is not None and each.selector not in range(4):
-            raise LanemapError(f"{source.name}: invalid selector {each.selector!r}: it is 0 to 3")
-        if not isinstance(each.shape, str):
-            raise LanemapError(f"{source.name}: shape {each.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16")
+        if fragment.selector is not None and fragment.selector not in range(4):
+            raise LanemapError(f"{source.name}: invalid selector {fragment.selector!r}: it is 0 to 3")
+        if not isinstance(fragment.shape, str):
+            raise LanemapError(
+                f"{source.name}: shape {fragment.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16"
+            )
         try:
-            _ = each.dimensions
+            _ = fragment.dimensions
         except LanemapError as error:
             raise LanemapError(f"{source.name}: {error}") from None

@@ -39,10 +39,10 @@ class Index:
 
     def __init__(self, elements: NDArray[Any], ranges: Mapping[str, range], fragment: object) -> None:
         self.ranges, self.fragment = ranges, fragment
-        inside = np.all([(elements[each] >= at.start) & (elements[each] < at.stop) for each, at in ranges.items()], 0)
+        inside = np.all([(elements[name] >= at.start) & (elements[name] < at.stop) for name, at in ranges.items()], 0)
         # Number -1 is that of an element which is not there.
         self.columns: dict[str, Numbers] = {
-            each: np.append(elements[each][inside].astype(np.int64), 0) for each in ranges
+            name: np.append(elements[name][inside].astype(np.int64), 0) for name in ranges
         }
         self._grouped = cache(self._numbered)
 
@@ -65,9 +65,9 @@ class Index:
     @cached_property
     def _by_place(self) -> Numbers:
         """The number of the element of each lane, reg and slot, or -1."""
-        numbers = np.full([self.ranges[each].stop for each in RegisterPlace._fields], -1)
+        numbers = np.full([self.ranges[field].stop for field in RegisterPlace._fields], -1)
         backwards = np.arange(len(self.columns["lane"]) - 1)[::-1]
-        numbers[tuple(self.columns[each][backwards] for each in RegisterPlace._fields)] = backwards
+        numbers[tuple(self.columns[field][backwards] for field in RegisterPlace._fields)] = backwards
         return numbers
 
     def _numbered(self, *names: str) -> Numbers:
@@ -75,9 +75,9 @@ class Index:
         widths = (self.columns["col_last"] - self.columns["col"] + 1)[:-1]
         number = np.repeat(np.arange(len(widths)), widths)
         steps = np.arange(len(number)) - np.repeat(np.cumsum(widths) - widths, widths)
-        held = {each: self.columns[each][number] for each in names}
+        held = {name: self.columns[name][number] for name in names}
         held["col"] = held["col"] + steps
-        sizes = [self.ranges[each].stop for each in names]
+        sizes = [self.ranges[name].stop for name in names]
         cell = np.ravel_multi_index(tuple(held.values()), sizes)
         order = np.argsort(cell, kind="stable")
         counts = np.bincount(cell, minlength=math.prod(sizes))
@@ -109,6 +109,6 @@ class Index:
         """The columns of numbered elements: integers for one, masked or None where there is none."""
         missing = number < 0 if lacking is None else (number < 0) | lacking
         if number.ndim == 0:
-            return [None if missing else int(self.columns[each][number]) for each in fields]
-        found = [self.columns[each][number] for each in fields]
+            return [None if missing else int(self.columns[field][number]) for field in fields]
+        found = [self.columns[field][number] for field in fields]
         return [np.ma.MaskedArray(each, missing) for each in found] if missing.any() else found

@@ -69,9 +69,9 @@ def clean(text: object) -> str:
 def as_text(blocks: Iterable[Block], *, everything: bool = False) -> str:
     """A report 80 columns wide: details that are not open only where ``everything`` is asked for, the verdict last."""
     blocks = list(blocks)
-    verdicts = [each for each in blocks if isinstance(each, Passage) and each.kind in _VERDICTS]
-    rest = [each for each in blocks if each not in verdicts]
-    lines = [*_lines(rest, everything), "", *(line for each in verdicts for line in _wrapped(each.text))]
+    verdicts = [block for block in blocks if isinstance(block, Passage) and block.kind in _VERDICTS]
+    rest = [block for block in blocks if block not in verdicts]
+    lines = [*_lines(rest, everything), "", *(line for block in verdicts for line in _wrapped(block.text))]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines).lstrip("\n")) + "\n"
 
 
@@ -152,7 +152,7 @@ def as_html(blocks: Iterable[Block]) -> str:
 def as_page(blocks: Iterable[Block]) -> str:
     """A report as one HTML page that needs nothing else. Its title is the first heading, with the verdict."""
     blocks = list(blocks)
-    title = ": ".join(clean(each.text) for each in blocks[:2] if isinstance(each, Title | Passage))
+    title = ": ".join(clean(block.text) for block in blocks[:2] if isinstance(block, Title | Passage))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     page = "body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }"
     return (
@@ -186,7 +186,7 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
             case Listing(rows) if rows.columns:
                 head = "".join(f"<th>{safe(column)}</th>" for column in rows.columns)
                 body = "".join(
-                    f"<tr>{''.join(f'<td{_NUMBER * isinstance(each, int)}>{safe(each)}</td>' for each in row)}</tr>"
+                    f"<tr>{''.join(f'<td{_NUMBER * isinstance(value, int)}>{safe(value)}</td>' for value in row)}</tr>"
                     for row in rows.rows
                 )
                 whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -59,11 +59,15 @@ def provenance(fragments: Sequence[Fragment]) -> Iterator[str]:
     sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
     for source in sources:
         mine = [fragment for fragment in fragments if fragment.source == source]
-        roles = ", ".join(dict.fromkeys(each.role for each in mine))
-        what = f"Source of {roles}" if len(sources) > 1 and len({each.role for each in fragments}) > 1 else "Source"
-        cited = [each.citation for each in mine]
-        sections = ", ".join(dict.fromkeys(f"section {each.section}" for each in cited if each.section))
-        corrected = "corrected: see lanemap list errata" if any(each.erratum for each in cited) else ""
+        roles = ", ".join(dict.fromkeys(fragment.role for fragment in mine))
+        what = (
+            f"Source of {roles}"
+            if len(sources) > 1 and len({fragment.role for fragment in fragments}) > 1
+            else "Source"
+        )
+        cited = [fragment.citation for fragment in mine]
+        sections = ", ".join(dict.fromkeys(f"section {citation.section}" for citation in cited if citation.section))
+        corrected = "corrected: see lanemap list errata" if any(citation.erratum for citation in cited) else ""
         alone = "true of its architecture alone" if any(map(true_of, mine)) else ""
         yield ", ".join(filter(None, (f"{what}: {source}", sections, corrected, alone)))
 

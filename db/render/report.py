@@ -47,7 +47,7 @@ class Group(NamedTuple):
     @property
     def name(self) -> str:
         """The fragments."""
-        return name_of([each.key for each in self.results])
+        return name_of([result.key for result in self.results])
 
     @property
     def sides(self) -> str:
@@ -116,7 +116,7 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
         yield Details("Not judged", list(_unjudged(check, everything)), open=not whole)
     if (matrix or not whole) and (only := list(_one_sided(check))):
         yield Details("On one side only", only, open=not whole)
-    sides = {side.name: side for each in check.comparisons for side in (each.left, each.right)}
+    sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
     yield Details("Provenance", [facts(check.made.items()), *map(facts, map(provenance, sides.values()))])
 
 
@@ -140,21 +140,26 @@ def _standing(check: Check) -> Rows:
     A fragment that differs from any is different. It is known where an erratum explains each difference.
     """
     of_left = grouped(
-        ((each.left.name, result) for each in check.comparisons for result in each.results if result.compared),
+        (
+            (comparison.left.name, result)
+            for comparison in check.comparisons
+            for result in comparison.results
+            if result.compared
+        ),
         lambda pair: (pair[0], pair[1].key),
     )
     rows = []
     for name, sets in grouped(check.sources, lambda source: source.name.partition(":")[0]).items():
-        names = {each.name for each in sets}
-        results = [[each for _, each in pairs] for (left, _), pairs in of_left.items() if left in names]
-        different = sum(any(each.disagrees for each in found) for found in results)
-        known = sum(all(each.known is not None for each in found) for found in results)
-        findings = [each for each in check.findings if each.source in names]
-        unsound = sum(each.known is None for each in findings)
+        names = {source.name for source in sets}
+        results = [[result for _, result in pairs] for (left, _), pairs in of_left.items() if left in names]
+        different = sum(any(result.disagrees for result in found) for found in results)
+        known = sum(all(result.known is not None for result in found) for found in results)
+        findings = [finding for finding in check.findings if finding.source in names]
+        unsound = sum(finding.known is None for finding in findings)
         rows.append(
             (
                 f"{name} ({len(sets)} sets)" if len(sets) > 1 else name,
-                sum(len(each.with_rows) for each in sets),
+                sum(len(source.with_rows) for source in sets),
                 *((len(results) - known - different, known, different) if results else (None, None, None)),
                 sum(len(check.unjudged.get(each, ())) for each in names),
                 unsound,
@@ -167,13 +172,14 @@ def _standing(check: Check) -> Rows:
 
 def _findings(found: Iterable[Finding], *, known: bool) -> Iterator[Block]:
     """What is wrong in each source by itself, of operands that differ in type alone once."""
-    wanted = (each for each in found if (each.known is not None) is known)
-    alike = grouped(
-        wanted, lambda each: (each.source, each.key and each.key._replace(type=""), each.words, each.known, each.origin)
-    )
+    wanted = (finding for finding in found if (finding.known is not None) is known)
+
+    def alike(one: Finding) -> tuple[str, Key | None, str, str | None, str | None]:
+        return one.source, one.key and one.key._replace(type=""), one.words, one.known, one.origin
+
     items: list[Block] = []
-    for (source, _, words, why, origin), group in alike.items():
-        keys = [each.key for each in group if each.key]
+    for (source, _, words, why, origin), group in grouped(wanted, alike).items():
+        keys = [finding.key for finding in group if finding.key]
         subject = ", ".join(filter(None, (source, name_of(keys) if keys else "as a whole", origin)))
         items.append(Passage(f"{subject}: {words}" + (f" (known: {why})" if known else ""), "item"))
     if items and known:
@@ -189,7 +195,7 @@ def _matrix(comparisons: Sequence[Comparison]) -> Rows:
     """One row for two sources: how many fragments have each verdict."""
     rows = []
     for one in comparisons:
-        verdicts = Counter("known" if each.known is not None else str(each.verdict) for each in one.results)
+        verdicts = Counter("known" if result.known is not None else str(result.verdict) for result in one.results)
         rows.append((one.left.name, one.right.name, *map(verdicts.__getitem__, _VERDICTS)))
     found = Rows(("left", "right", *_VERDICTS), rows)
     return found.only(lambda name, values: name in ("identical", "different") or any(values))
@@ -258,19 +264,19 @@ def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
         ((fragment.key, source.name) for source in check.sources for fragment in source.with_rows), lambda pair: pair[0]
     )
     for name, results in check.unjudged.items():
-        for found in grouped(results, lambda each: (each.key.instruction, each.key.role, each.words)).values():
+        for found in grouped(results, lambda result: (result.key.instruction, result.key.role, result.words)).values():
             first = found[0]
             lacking = "" if first.words == "not there" else f" ({first.words})"
             several = list(_but_for_type(found))
             if len(several) > _FEW and not everything:
-                shapes = counted(len({each.key.shape for each in found}), "shape")
+                shapes = counted(len({result.key.shape for result in found}), "shape")
                 operand = f"{first.key.role} of {first.key.instruction}"
                 yield Passage(f"{name}: {operand}, {len(found)} fragments of {shapes}{lacking}", "item")
                 continue
             for alike in several:
                 others = [other for _, other in having.get(alike[0].key, ()) if other != name]
                 also = f"; {', '.join(others)} has it, too, and judges nothing" if others else ""
-                yield Passage(f"{name}: {name_of([each.key for each in alike])}{lacking}{also}", "item")
+                yield Passage(f"{name}: {name_of([result.key for result in alike])}{lacking}{also}", "item")
 
 
 def _one_sided(check: Check) -> Iterator[Block]:
@@ -279,16 +285,16 @@ def _one_sided(check: Check) -> Iterator[Block]:
         verdicts = [Verdict.RIGHT_ONLY] + [Verdict.LEFT_ONLY] * bool(check.sources)
         for kind in verdicts:
             lacking = (comparison.left if kind is Verdict.RIGHT_ONLY else comparison.right).name
-            only = [each for each in comparison.results if each.verdict is kind]
-            for words, results in grouped(only, lambda each: each.words).items():
-                names = [name_of([each.key for each in some]) for some in _but_for_type(results)]
+            only = [result for result in comparison.results if result.verdict is kind]
+            for words, results in grouped(only, lambda result: result.words).items():
+                names = [name_of([result.key for result in some]) for some in _but_for_type(results)]
                 place = f"{'not' if words == 'not there' else words} in {lacking}"
                 count = f"{counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
                 yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
 
 
 def _but_for_type(results: Iterable[Result]) -> Iterable[list[Result]]:
-    return grouped(results, lambda each: (each.key._replace(type=""), each.words)).values()
+    return grouped(results, lambda result: (result.key._replace(type=""), result.words)).values()
 
 
 def provenance(source: Source) -> list[tuple[str, str]]:
@@ -308,19 +314,19 @@ def defect_blocks(report: Report) -> Iterator[Block]:
     yield Title("Defects", 1)
     yield facts(report.made.items())
     yield Listing(report.summary()) if report.defects else Passage("Nothing wrong was found.")
-    for fixed, found in grouped(report.defects, lambda each: each.fixed).items():
+    for fixed, found in grouped(report.defects, lambda defect: defect.fixed).items():
         if fixed:
             yield Title("Fixed")
-        for each in found:
-            yield Title(each.title, 2 + fixed)
-            yield facts(each.facts)
-            if (wrong := each.result.difference) and wrong.drawable:
-                judge = each.first.agreeing[0][0].name if each.first.agreeing else ""
-                yield _picture(each.result, each.source.name, judge)
-            yield from _correction(each)
+        for defect in found:
+            yield Title(defect.title, 2 + fixed)
+            yield facts(defect.facts)
+            if (wrong := defect.result.difference) and wrong.drawable:
+                judge = defect.first.agreeing[0][0].name if defect.first.agreeing else ""
+                yield _picture(defect.result, defect.source.name, judge)
+            yield from _correction(defect)
     if report.looked:
         yield Title("What was looked at")
-        rows = [(each.name, each.version, each.looked, each.found) for each in report.looked]
+        rows = [(library.name, library.version, library.looked, library.found) for library in report.looked]
         yield Listing(Rows(("library", "version", "looked at by", "found"), rows))
 
 
@@ -340,8 +346,8 @@ def issue_blocks(defect: Defect) -> Iterator[Block]:
     known, said = defect.evidence, dict(defect.facts)
     yield Title(known.title or defect.title, 1)
     yield facts((label, said[label]) for label in ("fixed", "where", "releases", "confirmed") if label in said)
-    parts = (each.strip(". ") for each in (defect.words, known.reason, said.get("effect", "")))
-    yield Passage(" ".join(f"{each[0].upper()}{each[1:]}." for each in parts if each))
+    parts = (text.strip(". ") for text in (defect.words, known.reason, said.get("effect", "")))
+    yield Passage(" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part))
     if shown := defect.examples[:_FEW]:
         columns = ("lane", "register", "slot", "as claimed", "as it is true")
         rows = [(*place, cell_words(one), cell_words(other)) for place, one, other in shown]
@@ -407,18 +413,18 @@ def check_json(check: Check) -> str:
         "made": dict(check.made),
         "sources": {each.name: len(each.with_rows) for each in check.sources},
         "findings": [
-            {"source": each.source, **key(each.key), "words": each.words, "known": each.known}
-            for each in check.findings
+            {"source": finding.source, **key(finding.key), "words": finding.words, "known": finding.known}
+            for finding in check.findings
         ],
         "comparisons": [
             {
-                "left": each.left.name,
-                "right": each.right.name,
-                "provenance": {"left": told(each.left), "right": told(each.right)},
-                "compared": each.compared,
-                "fragments": [result(one) for one in each.results],
+                "left": comparison.left.name,
+                "right": comparison.right.name,
+                "provenance": {"left": told(comparison.left), "right": told(comparison.right)},
+                "compared": comparison.compared,
+                "fragments": [result(one) for one in comparison.results],
             }
-            for each in check.comparisons
+            for comparison in check.comparisons
         ],
     }
     return json.dumps(report, indent=1) + "\n"
@@ -427,9 +433,9 @@ def check_json(check: Check) -> str:
 def defects_json(report: Report) -> str:
     """One object with ``made`` and a list ``defects``, each with its facts, the true layout and all its elements."""
     found = []
-    for each in report.defects:
-        name, text = corrected(each) or (None, None)
-        found.append({**each.record(), "corrected": {"notation": name, "text": text} if text else None})
+    for defect in report.defects:
+        name, text = corrected(defect) or (None, None)
+        found.append({**defect.record(), "corrected": {"notation": name, "text": text} if text else None})
     return json.dumps({"made": dict(report.made), "defects": found}, indent=1) + "\n"
 
 
@@ -451,8 +457,8 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
         return SubElement(suite, "testcase", classname=clean(classname), name=clean(name), time="0")
 
     for source in check.sources:
-        found = [each for each in check.findings if each.source == source.name]
-        wrong = sum(each.known is None for each in found)
+        found = [finding for finding in check.findings if finding.source == source.name]
+        wrong = sum(finding.known is None for finding in found)
         part = suite(f"structure of {source.name}", max(1, len(found)), wrong, 0)
         if not found:
             case(part, source.name, "every fragment")
@@ -462,19 +468,20 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
             if finding.known is None:
                 SubElement(shown, "failure", message=clean(finding.words), type="structure")
     for comparison in check.comparisons:
-        results = [each for each in comparison.results if check.sources or each.left]
-        failed, skipped = sum(each.disagrees for each in results), sum(not each.compared for each in results)
+        results = [result for result in comparison.results if check.sources or result.left]
+        failed, skipped = sum(result.disagrees for result in results), sum(not result.compared for result in results)
         part = suite(f"{comparison.left.name} against {comparison.right.name}", len(results), failed, skipped)
-        for each in results:
-            shown, words = case(part, f"{each.key.instruction} {each.key.shape}", str(each.key)), clean(each.words)
-            if not each.compared:
-                SubElement(shown, "skipped", message=f"{each.verdict}: {words}")
-            elif each.disagrees:
-                rows, more = _elements(each, everything=everything)
+        for result in results:
+            shown = case(part, f"{result.key.instruction} {result.key.shape}", str(result.key))
+            words = clean(result.words)
+            if not result.compared:
+                SubElement(shown, "skipped", message=f"{result.verdict}: {words}")
+            elif result.disagrees:
+                rows, more = _elements(result, everything=everything)
                 failure = SubElement(shown, "failure", message=words, type="different")
                 failure.text = "\n" + table(rows) + (f"and {more} more elements\n" if more else "")
-            elif each.verdict is not Verdict.IDENTICAL:
-                SubElement(shown, "system-out").text = f"{each.verdict}: {words}"
+            elif result.verdict is not Verdict.IDENTICAL:
+                SubElement(shown, "system-out").text = f"{result.verdict}: {words}"
     indent(root)
     return tostring(root, "unicode", xml_declaration=True) + "\n"
 
@@ -489,18 +496,18 @@ def check_annotations(check: Check) -> str:
         return f"::{kind} {told}::{_escaped(words)}\n"
 
     lines = [
-        annotation("error", each.first.left, each.name, f"{each.sides}: {each.first.words}")
-        for each in groups(check.comparisons, Verdict.DIFFERENT)
-        if each.first.known is None
+        annotation("error", group.first.left, group.name, f"{group.sides}: {group.first.words}")
+        for group in groups(check.comparisons, Verdict.DIFFERENT)
+        if group.first.known is None
     ]
     for name, found in check.unjudged.items():
         words = f"nothing that {name} was compared with has rows of it"
-        lines += [annotation("warning", each.left, str(each.key), words) for each in found]
+        lines += [annotation("warning", result.left, str(result.key), words) for result in found]
     return "".join(lines)
 
 
 def _escaped(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{more}" else character for character in text)
 
 
 #: The formats of a check.
@@ -531,7 +538,7 @@ def _reported(report: Report, form: str = "markdown") -> str:
     if form == "json":
         return defects_json(report)
     if form == "issue":
-        return "\n---\n\n".join(blocks.as_markdown(issue_blocks(each)) for each in report.defects)
+        return "\n---\n\n".join(blocks.as_markdown(issue_blocks(defect)) for defect in report.defects)
     if form not in _WRITERS:
         raise LanemapError(f"defects are reported as {', '.join(_WRITERS)}, json, issue, not as {form!r}", "format")
     return _WRITERS[form](defect_blocks(report))

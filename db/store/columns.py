@@ -40,23 +40,24 @@ def table(rows: Rows, room: int | None = None) -> str:
         )
         for name, values in zip(rows.columns, rows.by_column(), strict=True)
     ]
-    if room is None or _width([each.width for each in columns]) <= room:
-        return "".join(_lines(columns, [each.width for each in columns]))
+    if room is None or _width([column.width for column in columns]) <= room:
+        return "".join(_lines(columns, [column.width for column in columns]))
     above: list[str] = []
     below = list(columns)
     alike = sorted(
-        (each for each in columns if len(each.texts) > 1 and len(set(each.texts)) == 1), key=lambda each: each.width
+        (column for column in columns if len(column.texts) > 1 and len(set(column.texts)) == 1),
+        key=lambda column: column.width,
     )
-    while alike and len(below) > 1 and _width([each.least for each in below]) > room:
+    while alike and len(below) > 1 and _width([column.least for column in below]) > room:
         constant = alike.pop()
         above.append(f"{constant.name}: {constant.texts[0]}")
         below.remove(constant)
-    if _width([each.least for each in below]) > room:
+    if _width([column.least for column in below]) > room:
         return "\n".join("".join(_paragraph(columns, at, room)) for at in range(len(rows.rows)))
     said = [line + "\n" for each in above for line in _broken(each, room)]
-    widths = [each.width for each in below]
+    widths = [column.width for column in below]
     while _width(widths) > room:  # the widest is narrowed first
-        wide = [at for at, each in enumerate(below) if widths[at] > each.least]
+        wide = [at for at, column in enumerate(below) if widths[at] > column.least]
         widths[max(wide, key=widths.__getitem__)] -= 1
     return "".join([*said, "\n" * bool(said), *_lines(below, widths)])
 
@@ -123,19 +124,21 @@ def _width(widths: Sequence[int]) -> int:
 
 
 def _lines(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[str]:
-    for texts in zip(*([each.name, *each.texts] for each in columns), strict=True):
+    for texts in zip(*([column.name, *column.texts] for column in columns), strict=True):
         parts = (_broken(text, width) for text, width in zip(texts, widths, strict=True))
         for part in zip_longest(*parts, fillvalue=""):
             cells = zip(part, widths, columns, strict=True)
-            line = "  ".join(text.rjust(width) if each.to_right else text.ljust(width) for text, width, each in cells)
+            line = "  ".join(
+                text.rjust(width) if column.to_right else text.ljust(width) for text, width, column in cells
+            )
             yield line.rstrip() + "\n"
 
 
 def _paragraph(columns: Sequence[_Column], at: int, room: int) -> Iterator[str]:
-    margin = 2 + max(len(each.name) for each in columns)
-    for each in columns:
-        for number, text in enumerate(_broken(each.texts[at], max(room - margin, margin))):
-            yield f"{'' if number else each.name:<{margin}}{text}".rstrip() + "\n"
+    margin = 2 + max(len(column.name) for column in columns)
+    for column in columns:
+        for number, text in enumerate(_broken(column.texts[at], max(room - margin, margin))):
+            yield f"{'' if number else column.name:<{margin}}{text}".rstrip() + "\n"
 
 
 def _broken(text: str, width: int) -> list[str]:

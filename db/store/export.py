@@ -51,18 +51,22 @@ def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
-    fragments = [each for each in fragments if each.has_rows]
-    parts = [each.elements.view("<i2").reshape(-1, len(_NUMBERS)) for each in fragments if each.elements is not None]
+    fragments = [fragment for fragment in fragments if fragment.has_rows]
+    parts = [
+        fragment.elements.view("<i2").reshape(-1, len(_NUMBERS))
+        for fragment in fragments
+        if fragment.elements is not None
+    ]
     counts = list(map(len, parts))
     numbers = np.empty((len(_NUMBERS), sum(counts)), np.int32)
     np.concatenate(parts, out=numbers.T)
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
     of_row = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
     for name in _TEXT:
-        text = pa.array([getattr(each, name) for each in fragments], pa.string()).dictionary_encode()
+        text = pa.array([getattr(fragment, name) for fragment in fragments], pa.string()).dictionary_encode()
         columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)
     for name in ("selector", "first_bit"):
-        columns[name] = pa.array([getattr(each, name) for each in fragments], pa.int32()).take(of_row)
+        columns[name] = pa.array([getattr(fragment, name) for fragment in fragments], pa.int32()).take(of_row)
     return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
 
 
@@ -70,9 +74,9 @@ def packed_table(source: Source) -> pa.Table:
     """A source with each distinct layout once, numbered: which fragments have it stands in the metadata."""
     layouts: dict[str | None, tuple[int, Any]] = {}
     fragments = []
-    for each in source.with_rows:
-        number, _ = layouts.setdefault(each.digest, (len(layouts), each.elements))
-        fragments.append((each.key, each.registers, each.slots, number, each.first_bit))
+    for fragment in source.with_rows:
+        number, _ = layouts.setdefault(fragment.digest, (len(layouts), fragment.elements))
+        fragments.append((fragment.key, fragment.registers, fragment.slots, number, fragment.first_bit))
     tables = [table for _, table in layouts.values()]
     rows = np.concatenate([np.empty(0, element_type()), *tables])
     layout = np.repeat(np.arange(len(tables), dtype=np.int32), [len(table) for table in tables])
@@ -207,7 +211,7 @@ def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, v
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
-    parts = grouped(fragments, lambda each: tuple(str(getattr(each, name)) for name in PARTITIONS))
+    parts = grouped(fragments, lambda fragment: tuple(str(getattr(fragment, name)) for name in PARTITIONS))
     with folder_atomically(folder, "dataset") as made:
         for values, part in parts.items():
             table = layout_table(reader, part, version).drop_columns(list(PARTITIONS))

@@ -252,7 +252,7 @@ def _write_manifest(folder: Path, kind: str) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         found = threads.map(_digest, files)
         digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, found, strict=True)}
-        for synced in (files, [each for each in folders if each != folder]):
+        for synced in (files, [path for path in folders if path != folder]):
             [*threads.map(_sync, synced)]
     (folder / MANIFEST).write_text(json.dumps({"kind": kind, "files": digests}))
     _sync(folder / MANIFEST)

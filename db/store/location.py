@@ -46,7 +46,7 @@ class Location:
         options = parse_qsl(parts.query)
         shown = {parts.hostname, parts.path.strip("/"), *(value for name, value in options if name == "host")}
         said = {parts.username, parts.password, *(text for option in options for text in option)} - {None, "", *shown}
-        hidden = {text for each in said for text in (str(each), unquote(str(each)))}
+        hidden = {text for part in said for text in (str(part), unquote(str(part)))}
         for text in sorted(hidden, key=len, reverse=True):
             reason = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "***", reason)
         return masked(" ".join(reason.split()))

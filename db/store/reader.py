@@ -168,7 +168,7 @@ class Reader(ABC):
         Raises:
             LanemapError: the database refuses it, or it goes beyond a limit.
         """
-        if not isinstance(query, str) or "\0" in query or any("\ud800" <= each <= "\udfff" for each in query):
+        if not isinstance(query, str) or "\0" in query or any("\ud800" <= character <= "\udfff" for character in query):
             raise LanemapError(
                 "sql: that is not text in UTF-8 (it takes one SELECT, as in SELECT * FROM layout LIMIT 5)"
             )
@@ -306,7 +306,7 @@ def sql_words(reason: str) -> str:
     """What went wrong in a user's query, with what would be right."""
 
     def says(*words: str) -> bool:
-        return any(each in reason for each in words)
+        return any(word in reason for word in words)
 
     if says("at or near", "syntax error", "incomplete input", "one statement at a time", "multiple commands"):
         return f"sql: {reason} (it takes one SELECT, and only reads)"

@@ -174,21 +174,25 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
     every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
     records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
     found = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
-    by_source = {number: list(group) for number, group in groupby(records, lambda each: each["source_id"])}
+    by_source = {number: list(group) for number, group in groupby(records, lambda record: record["source_id"])}
     sources = []
     for said in run("SELECT * FROM source ORDER BY id"):
         seals, fragments = [], []
-        for each in by_source.get(said["id"], ()):
-            key = Key(*(each[name] for name in Key._fields))
-            own = sha256("\0".join(str(each[name]) for name in _SEALED_5).encode()).hexdigest()
-            if own != each["seal"] or (each["digest"] and sha256(each["elements"]).hexdigest() != each["digest"]):
+        for record in by_source.get(said["id"], ()):
+            key = Key(*(record[name] for name in Key._fields))
+            own = sha256("\0".join(str(record[name]) for name in _SEALED_5).encode()).hexdigest()
+            if own != record["seal"] or (
+                record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
+            ):
                 refuse(key)
-            elements = None if each["digest"] is None else np.frombuffer(each["elements"], element_type())
-            citation = Citation(*(each[name] for name in Citation._fields))
-            counts = {"registers": each["registers"], "slots": each["slots"]}
-            fragments.append(Fragment.of(key, elements, each["status"], citation, **counts))
-            seals.append(each["seal"])
-        noted = sorted(((each["seal"], each["words"]) for each in found if each["source_id"] == said["id"]), key=repr)
+            elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
+            citation = Citation(*(record[name] for name in Citation._fields))
+            counts = {"registers": record["registers"], "slots": record["slots"]}
+            fragments.append(Fragment.of(key, elements, record["status"], citation, **counts))
+            seals.append(record["seal"])
+        noted = sorted(
+            ((record["seal"], record["words"]) for record in found if record["source_id"] == said["id"]), key=repr
+        )
         held = [*(said[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
         if sha256(repr(held).encode()).hexdigest() != said["seal"]:
             refuse(f"the source {said['name']}")

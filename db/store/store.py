@@ -251,7 +251,7 @@ def _finish(connection: sa.Connection) -> None:
     others = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
     _insert(connection, schema.instruction, [_instruction_row(*each) for each in others])
     in_file = connection.dialect.name == "sqlite"
-    _write_meta(connection, seals(lambda each: list(connection.exec_driver_sql(each)), file=in_file))
+    _write_meta(connection, seals(lambda statement: list(connection.exec_driver_sql(statement)), file=in_file))
 
 
 def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
@@ -264,19 +264,19 @@ def _write_forms(connection: sa.Connection) -> None:
     for table in (schema.operand, schema.form, schema.instruction):
         connection.execute(sa.delete(table))
     _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
-    every = {each.mnemonic: each for each in (*forms.every(), *forms.mixed_warpgroup(), *forms.later_moves())}
-    spelled = [(opcode_name(each) or None, atom(each) or None) for each in every.values()]
+    every = {form.mnemonic: form for form in (*forms.every(), *forms.mixed_warpgroup(), *forms.later_moves())}
+    spelled = [(opcode_name(form) or None, atom(form) or None) for form in every.values()]
     rows = [
-        (mnemonic, each.name, each.shape, *names, each.target, ".".join(map(str, each.version)))
-        for (mnemonic, each), names in zip(every.items(), spelled, strict=True)
+        (mnemonic, form.name, form.shape, *names, form.target, ".".join(map(str, form.version)))
+        for (mnemonic, form), names in zip(every.items(), spelled, strict=True)
     ]
     _insert(connection, schema.form, rows)
     operands = [
         (mnemonic, role, key.type, key.major, key.qualifiers)
-        for mnemonic, each in every.items()
-        for role in each.types
-        if role in each.instruction.axes
-        for key in [each.key(role)]
+        for mnemonic, form in every.items()
+        for role in form.types
+        if role in form.instruction.axes
+        for key in [form.key(role)]
     ]
     _insert(connection, schema.operand, operands)
 
@@ -393,8 +393,8 @@ def provenance(source: Source) -> str:
         raise LanemapError(f"{source.name}: its provenance has more than {_LONGEST_PROVENANCE} characters")
     try:
         said = msgspec.json.decode(written, type=_CaptureProvenance if source.kind == "capture" else _Provenance)
-        for each in said.wrong:
-            key = Key(*each.operand)
+        for wrong_claim in said.wrong:
+            key = Key(*wrong_claim.operand)
             dimensions(key.shape, key.role, key.instruction, key.qualifiers)
     except (msgspec.ValidationError, LanemapError) as error:
         raise LanemapError(f"{source.name}: its provenance is wrong: {error}") from None

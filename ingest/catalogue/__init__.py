@@ -127,7 +127,7 @@ def keys(section: Section, entry: Entry) -> Iterator[Key]:
     named = entry.get("shapes", {section["instruction"]: (section | entry)["shape"]}).items()
     widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
     shapes = [(name, shape.replace("N", str(n))) for name, shape in named for n in widths] or list(named)
-    qualifiers: list[str | None] = [each for pattern in entry.get("qualifiers", []) for each in _expanded(pattern)]
+    qualifiers: list[str | None] = [name for pattern in entry.get("qualifiers", []) for name in _expanded(pattern)]
     several = entry["roles"], entry["types"], entry.get("selectors", [None]), qualifiers or [None]
     for (instruction, shape), role, type_, selector, qualified in product(shapes, *several):
         yield Key(instruction, shape, type_, role, None, selector, qualified)

@@ -208,13 +208,13 @@ def _product(library: Library, traits: Traits, operation: Struct, called: str) -
     if not library.has(traits, "SFALayout"):
         return
     # An operation may have a mnemonic for each number of scales.
-    scaled = [each for each in every if each.block_scales]
+    scaled = [form for form in every if form.block_scales]
     if not scaled:
         yield Skipped(f"{called} SFA, SFB", "its mma has no block scales")
-    for each, role in product(scaled, ("SFA", "SFB")):
+    for form, role in product(scaled, ("SFA", "SFB")):
         try:
             chosen = [operation.numbers.get(f"{name}{role[-1]}") for name in ("bid", "tid")]
-            yield block_scales(each, role, _layout_of(library, traits, f"{role}Layout"), chosen, origin)
+            yield block_scales(form, role, _layout_of(library, traits, f"{role}Layout"), chosen, origin)
         except LanemapError as error:
             yield Skipped(f"{called} {role}", str(error))
 
@@ -235,7 +235,7 @@ def _copy(library: Library, traits: Traits, operation: Struct, called: str) -> I
 
 def _why_none(operation: Struct, reasons: tuple[str, str, str]) -> str:
     found = filter(None, map(_PTX.search, operation.strings))
-    family = next((each[1] for each in found if not _NO_INSTRUCTION.match(each[0])), None)
+    family = next((match[1] for match in found if not _NO_INSTRUCTION.match(match[0])), None)
     none, memory, other = reasons
     return none if family is None else (memory if family.startswith("tcgen05.") else other).format(family)
 

@@ -83,15 +83,17 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
         LanemapError: a file cannot be read, no version is given and no name, or the name is a shipped source's.
     """
     documents = [read_text(called, data) for called, data in _contents(paths)]
-    versions = list(dict.fromkeys(each.version for each in documents if each.version))
+    versions = list(dict.fromkeys(document.version for document in documents if document.version))
     if name is not None:
         if name.removesuffix("+errata") in catalogue.sheets() or not name.strip():
             raise LanemapError(f"{name!r} is the name of a source that Lanemap ships: choose another name")
         return [read_documents(documents, name, versions[0] if len(versions) == 1 else None)]
-    unknown = [each.name for each in documents if each.version is None]
+    unknown = [document.name for document in documents if document.version is None]
     if not versions or (unknown and len(versions) > 1):
         raise LanemapError(f"{unknown[0]} does not say which version of PTX it is of: give the source a name")
-    of_version = {version: [each for each in documents if each.version in (version, None)] for version in versions}
+    of_version = {
+        version: [document for document in documents if document.version in (version, None)] for version in versions
+    }
     return [read_documents(each, f"ptx-isa-{version}-document", version) for version, each in of_version.items()]
 
 
@@ -101,7 +103,7 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     Raises:
         LanemapError: there are more fragment sections, or more elements in them, than any PTX document has.
     """
-    places = [place for each in documents for place in sections(each.name, each.blocks)]
+    places = [place for document in documents for place in sections(document.name, document.blocks)]
     found = [(place, about) for place in places if (about := subject(place.heading.title))]
     at_most(MAX_SECTIONS, len(found), "fragment sections")
     storage = [place for place in places if is_storage(place)]
@@ -126,12 +128,12 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
         if not is_later(place.heading.title) and _has_formula(place.text):
             reason = "formulas under a heading that names no shape of mma"
             remarks.add(Kind.UNREAD, place, place.heading.line, place.title, reason)
-    order = {each.name: index for index, each in enumerate(documents)}
+    order = {document.name: index for index, document in enumerate(documents)}
     remarks.sort(key=lambda remark: (order[remark.file], remark.line))
     counts = [(part.place, *counted[key]) for key, part in sheets.sections.items()]
     what = f"Parallel Thread Execution ISA {version}" if version else "PTX documentation"
     what += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
-    provenance = {"version": version, "documents": {each.name: each.sha256 for each in documents}}
+    provenance = {"version": version, "documents": {document.name: document.sha256 for document in documents}}
     source = Source(name, "document", what, fragments, provenance)
     return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
 

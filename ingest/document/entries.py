@@ -45,7 +45,9 @@ class FragmentSection:
 
     def types(self, role: str) -> list[str]:
         """The types that the section gives a role in, in order."""
-        return list(dict.fromkeys(type_ for each in self.entries if role in each["roles"] for type_ in each["types"]))
+        return list(
+            dict.fromkeys(type_ for record in self.entries if role in record["roles"] for type_ in record["types"])
+        )
 
     def _unread(self, line: int, text: str, reason: str) -> None:
         self.remarks.add(Kind.UNREAD, self.place, line, text, reason)
@@ -70,9 +72,11 @@ class FragmentSection:
                     found = found[:index]
                     break
                 named |= {*operand.roles}
-        referred = {role for each in found if each.reference for role in (each.reference.roles or each.roles)}
+        referred = {
+            role for operand in found if operand.reference for role in (operand.reference.roles or operand.roles)
+        }
         expected = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
-        known = referred.union(*(each.roles for each in found))
+        known = referred.union(*(operand.roles for operand in found))
         if found and (missing := [role for role in expected if role not in known]):
             self._untitled(f"nothing is said of {' and '.join(missing)}")
         for operand in found:
@@ -98,7 +102,10 @@ class FragmentSection:
             reason = " but ".join(f"{role} is for {', '.join(sorted(types))}" for role, types in (("A", a), ("B", b)))
             self.remarks.add(Kind.SLIP, self.place, self.place.heading.line, self.place.heading.title, reason)
         majors = {
-            (role, each["major"]) for each in self.entries for role in each["roles"] if role in "AB" and "major" in each
+            (role, record["major"])
+            for record in self.entries
+            for role in record["roles"]
+            if role in "AB" and "major" in record
         }
         for role, major in [(role, major) for role in "AB" for major in ("row", "col")]:
             if majors and (role, major) not in majors:
@@ -228,7 +235,7 @@ def _slots(row: Registers, counted: re.Match[str], registers: int, expected: int
     if not own or not (speaks_of or counted["type"] in _OF_ANY_TYPE):
         slips.append(f"the row is for {', '.join(row.types)}, but speaks of {', '.join(sorted(speaks_of))}")
     choices = [total for total in (in_words, count) if total and total % registers == 0]
-    total = next((each for each in choices if each == expected), [*choices, expected or 0][0])
+    total = next((choice for choice in choices if choice == expected), [*choices, expected or 0][0])
     if in_words and count and in_words != count:
         slips.append(f"{registers} registers hold {in_words} elements, but {count} are listed: {row.elements}")
     elif choices and expected and total != expected:

@@ -141,7 +141,7 @@ def selectors(place: Section) -> Selectors:
         elif mark["types"]:
             about += types(mark["types"])
         else:
-            behind = (each.start() for each in _MARK.finditer(text, mark.end()) if each["item"] or each["part"])
+            behind = (match.start() for match in _MARK.finditer(text, mark.end()) if match["item"] or match["part"])
             item = text[mark.end() : min(next(behind, len(text)), mark.end() + _LONGEST_ITEM)]
             listed = _SET.search(item) or _CHOICE.search(item)
             values = tuple(map(int, re.findall(r"\d", "".join(filter(None, listed.groups()))))) if listed else ()

@@ -44,7 +44,7 @@ class Sheets:
         self.borrowed: dict[str, Sheet] = {}
         self.said = {name: self._sheet(section, section.entries) for name, section in self.sections.items()}
         self.sheets = {
-            name: self._sheet(section, [made for each in section.entries for made in self._stated(section, each)])
+            name: self._sheet(section, [made for record in section.entries for made in self._stated(section, record)])
             for name, section in self.sections.items()
         }
 
@@ -147,11 +147,11 @@ class Sheets:
 def _contents(section: FragmentSection) -> list[dict[str, object]]:
     """What a section says, without anchors and lines, which not every conversion keeps."""
     lost = {"line": 0, "reference": None}
-    return [each | lost | {"figures": [*each.get("figures", ())]} for each in section.entries]
+    return [record | lost | {"figures": [*record.get("figures", ())]} for record in section.entries]
 
 
 def _types(sheet: Sheet, role: str) -> list[str]:
-    return [type_ for each in sheet["fragment"] if role in each["roles"] for type_ in each["types"]]
+    return [type_ for entry in sheet["fragment"] if role in entry["roles"] for type_ in entry["types"]]
 
 
 def _closest(there: Mapping[str, Sheet], reference: Reference) -> str | None:

@@ -105,9 +105,9 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
             refused.append(Skipped(called(task), " ".join(known.error.split())[:_LONGEST_REASON]))
         else:
             operands += _operands(entry, known)
-    refused += [remark for each in operands if each.fragment is None for remark in each.remarks]
+    refused += [remark for operand in operands if operand.fragment is None for remark in operand.remarks]
     by_set = groupby(sorted(operands, key=lambda each: each.set), key=lambda each: each.set)
-    found = [each for name, of_set in by_set for each in _sources(read, version, name, list(of_set))]
+    found = [imported for name, of_set in by_set for imported in _sources(read, version, name, list(of_set))]
     if not found:
         raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
     return [replace(found[0], skipped=refused, failed=not read.ships and bool(refused)), *found[1:]]
@@ -195,7 +195,7 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
             except LanemapError as error:
                 words = [str(error)]
             key, origin = named(claim, type_), answer.origin or entry.name
-            remarks = [Skipped(f"{key}, {origin}", each, key, origin) for each in words]
+            remarks = [Skipped(f"{key}, {origin}", reason, key, origin) for reason in words]
             if made is None and key in lost:  # in another place of its tile
                 continue
             if made is None:
@@ -214,11 +214,11 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
         "version": version,
         "set": name,
         "notation": {"bases": "linear", "strides": "cute"}.get(operands[0].entry.form, "python"),
-        "unreached": {str(each.key): each.entry.unreached for each in operands if each.entry.unreached},
+        "unreached": {str(operand.key): operand.entry.unreached for operand in operands if operand.entry.unreached},
     }
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
-    units = [(each.entry.name.rpartition(".")[2], [each.fragment]) for each in operands if each.fragment]
-    lost = [remark for each in operands if each.fragment is None for remark in each.remarks]
+    units = [(operand.entry.name.rpartition(".")[2], [operand.fragment]) for operand in operands if operand.fragment]
+    lost = [remark for operand in operands if operand.fragment is None for remark in operand.remarks]
     for each in claim_sets(source, units, whole=True) if units else ():
         kept = {id(fragment) for fragment in each.fragments}
         findings = [remark for operand in operands if id(operand.fragment) in kept for remark in operand.remarks]

@@ -59,10 +59,10 @@ def size(claim: Claim, type_: str) -> Operand:
 def domain(entry: LibraryEntry) -> list[int] | None:
     """How far each argument of an entry's callable goes; None for an object."""
     sizes = [(claim, size(claim, type_)) for claim in entry.claims for type_ in claim.types.split()]
-    threads = max(claim.thread + each.threads for claim, each in sizes)
+    threads = max(claim.thread + operand.threads for claim, operand in sizes)
     match entry.form:
         case "place":
-            return [threads, max(claim.first + _values(claim, each) for claim, each in sizes)]
+            return [threads, max(claim.first + _values(claim, operand) for claim, operand in sizes)]
         case "cell" if any(entry.tile):
             return list(entry.tile)
         case "cell":
@@ -91,7 +91,7 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
             pair = np.stack([fast, slow], axis=-1)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
         raise LanemapError(f"what it gives is not of the form {entry.form!r}") from None
-    thread, value = (each.ravel() for each in np.indices(pair.shape[:2]))
+    thread, value = (axis.ravel() for axis in np.indices(pair.shape[:2]))
     return Places(thread, value, pair.reshape(-1, 2))
 
 
@@ -168,7 +168,7 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     known = np.isin(np.arange(of.threads), addresses.thread)
     start: _Numbers = np.full((of.threads, 2), -1)
     start[addresses.thread] = addresses.pair
-    thread, register, slot = (each.ravel() for each in np.indices((r.threads, r.registers, of.slots)))
+    thread, register, slot = (axis.ravel() for axis in np.indices((r.threads, r.registers, of.slots)))
     bit = slot * of.slot_bits
     inside = np.ravel_multi_index((thread, register, bit // r.slot_bits), (r.threads, r.registers, r.slots))
     giver = address_lanes(r, p)[inside]

@@ -30,8 +30,8 @@ def main() -> None:
     request = json.load(sys.stdin)
     first, *last = request["path"]
     own = {str(Path(__file__).parent), str(Path(__file__).resolve().parent)}
-    path = [each for each in sys.path if each not in own]
-    installed = [place for place, each in enumerate(path) if each.endswith("-packages")]
+    path = [folder for folder in sys.path if folder not in own]
+    installed = [place for place, folder in enumerate(path) if folder.endswith("-packages")]
     path.insert(installed[0] if installed else len(path), first)
     sys.path[:] = [*path, *last]
     process = os.getpid()

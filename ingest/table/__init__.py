@@ -67,7 +67,7 @@ def load(path: str | Path) -> list[Imported]:
     file = Path(path)
     if file.is_dir():
         return list(map(Imported, _dataset(file)))
-    return [Imported(each, findings=findings) for each, findings in _file(file, file.stem)]
+    return [Imported(source, findings=findings) for source, findings in _file(file, file.stem)]
 
 
 def _dataset(folder: Path) -> list[Source]:
@@ -79,12 +79,12 @@ def _dataset(folder: Path) -> list[Source]:
         said = dict(each.partition("=")[::2] for each in folders)
         if set(said) != {"source", "instruction"}:
             raise LanemapError(f"{folder} holds {name}: a dataset has folders for source and instruction")
-        for each, _ in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
-            known = sources.get(each.name)
-            fragments = [*(known.fragments if known else ()), *each.fragments]
-            sources[each.name] = replace(each, title=f"dataset {folder.name}", fragments=fragments)
+        for source, _ in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
+            known = sources.get(source.name)
+            fragments = [*(known.fragments if known else ()), *source.fragments]
+            sources[source.name] = replace(source, title=f"dataset {folder.name}", fragments=fragments)
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-    return [replace(each, provenance={"file": folder.name, "sha256": digest}) for each in sources.values()]
+    return [replace(source, provenance={"file": folder.name, "sha256": digest}) for source in sources.values()]
 
 
 def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Source, list[Skipped]]]:

@@ -126,20 +126,20 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
         return "".join(f"{writer.comment} {line}\n" for line in lines) + text
 
     there: dict[Key, Fragment] = {}
-    for each in fragments:
-        if (other := there.setdefault(each.key, each)) is not each:
-            sources = f"{other.source} and {each.source}"
-            raise LanemapError(f"{each} is in {sources}: a notation is of one source, so name one")
+    for fragment in fragments:
+        if (other := there.setdefault(fragment.key, fragment)) is not fragment:
+            sources = f"{other.source} and {fragment.source}"
+            raise LanemapError(f"{fragment} is in {sources}: a notation is of one source, so name one")
     expressed: dict[Key, Fragment] = {}
     refused: list[RefusedError] = []
     texts = []
     for key, alike in grouped(there.values(), _but_for_scales).items():
         whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
         text = writer.joined(alike, identifier(whole)) if writer.joined and len(alike) > 1 else None
-        for shown, several in [(whole, alike)] if text else [(each, [each]) for each in alike]:
+        for shown, several in [(whole, alike)] if text else [(fragment, [fragment]) for fragment in alike]:
             try:
                 texts.append(headed(_describe(shown, version), text or express(name, shown)))
-                expressed |= {each.key: each for each in several}
+                expressed |= {fragment.key: fragment for fragment in several}
             except RefusedError as error:
                 refused.append(error)
     if not texts:

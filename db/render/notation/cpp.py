@@ -36,19 +36,19 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
     first, chosen = fragments[0], parameters(fragments)
     sizes = [len(values) for values in chosen.values()]
     names = [each if values[-1] < len(values) else f"({each} / {values[1]})" for each, values in chosen.items()]
-    tables, occupied = [table(each) for each in fragments], first.occupied_bits
+    tables, occupied = [table(fragment) for fragment in fragments], first.occupied_bits
     counts = dict(zip(("rows", "cols"), first.dimensions, strict=True)) | {"threads": first.threads}
     counts |= {"registers": first.registers, "slots": first.slots}
     more = {"slot_bits": first.slot_bits, "first_bit": occupied.start, "element_bits": len(occupied)}
     more |= {"chunk": 1, "kept": 0}
     try:
-        back = [inverse(each) for each in fragments]
+        back = [inverse(fragment) for fragment in fragments]
         more |= {"chunk": back[0].chunk, "kept": back[0].extents.get("nth", 1)}
         find = _find(first, back, sizes, names)
     except RefusedError as error:
         find = f"  // no find: {error}\n"
     source = re.sub(r"\W", "_", f"from_{first.source}", flags=re.ASCII)
-    digests = [str(each.digest) for each in fragments]
+    digests = [str(fragment.digest) for fragment in fragments]
     digest = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
     guard = f"LANEMAP_{name}_{digest:.8}".upper()
     template = check = aliases = ""
@@ -56,9 +56,9 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
         template = f"template <{', '.join(f'int {each}' for each in chosen)}>\n"
         every = (" || ".join(f"{each} == {value}" for value in values) for each, values in chosen.items())
         check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
-        for each, values in zip(fragments, product(*chosen.values()), strict=True):
+        for fragment, values in zip(fragments, product(*chosen.values()), strict=True):
             what = f"{name}<{', '.join(map(str, values))}>"
-            aliases += f'using {identifier(each)} [[deprecated("write {what}")]] = {what};\n'
+            aliases += f'using {identifier(fragment)} [[deprecated("write {what}")]] = {what};\n'
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"
@@ -75,7 +75,7 @@ def parameters(fragments: Sequence[Fragment]) -> dict[str, list[int]]:
     """The numbers that select block scales, by what they count, if there is a fragment for each choice of them."""
     if len(fragments) == 1:
         return {}
-    chosen = [dict(re.findall(r"(\w+_id)::(\d)", str(each.qualifiers))) for each in fragments]
+    chosen = [dict(re.findall(r"(\w+_id)::(\d)", str(fragment.qualifiers))) for fragment in fragments]
     found = {name: sorted({int(each[name]) for each in chosen}) for name in chosen[0]}
     every = [tuple(int(each[name]) for name in found) for each in chosen]
     return found if every == list(product(*found.values())) else {}
@@ -173,5 +173,5 @@ def _function(kind: str, name: str, parameters: Sequence[str], lines: Mapping[st
 
 
 CPP = Writer(
-    lambda each, name: header([each], name), joined=joined, before=_BEFORE, after="\n}  // namespace lanemap\n"
+    lambda fragment, name: header([fragment], name), joined=joined, before=_BEFORE, after="\n}  // namespace lanemap\n"
 )

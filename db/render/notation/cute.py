@@ -90,10 +90,12 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     a, c, d = (operands[role] for role in "ACD")
     if c.digest != d.digest or c.slots != d.slots:
         raise RefusedError(f"{name}: CuTe has one layout for C and D, whose rows differ")
-    products = [table(each).coordinates["computation"][:, 0] for each in operands.values()]
-    if any(not np.array_equal(each, products[0]) for each in products):
+    products = [table(fragment).coordinates["computation"][:, 0] for fragment in operands.values()]
+    if any(not np.array_equal(product, products[0]) for product in products):
         raise RefusedError(f"{name}: its operands are not of the same product in every lane")
-    if unknown := [each.type for each in operands.values() if each.type not in TYPES or not TYPES[each.type].cute]:
+    if unknown := [
+        fragment.type for fragment in operands.values() if fragment.type not in TYPES or not TYPES[fragment.type].cute
+    ]:
         raise RefusedError(f"{name}: CuTe has no type {unknown[0]}")
     (m, k), (_, n) = a.dimensions, c.dimensions
     lines = [

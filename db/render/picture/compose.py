@@ -77,19 +77,19 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
         return lookup.operands(reader, query, accumulator)
     if accumulator is not None:
         raise LanemapError(f"{product.name} accumulates nothing: name no accumulator", "accumulator")
-    moved = [each for each in found if not instructions.instruction(each.instruction).multiplies]
+    moved = [fragment for fragment in found if not instructions.instruction(fragment.instruction).multiplies]
     lookup.expect_one(query, moved, "instruction", "shape", "type", "qualifiers")
     return [
         _panels(reader, replace(query, role=role))[0]
         for role in instructions.instruction(moved[0].instruction).axes
-        if any(each.role == role for each in moved)
+        if any(fragment.role == role for fragment in moved)
     ]
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
     """What the sources of fragments are."""
     titles = {record["name"]: record["title"] for record in lookup.sources(reader).records()}
-    return [f"{source}: {titles[source]}" for source in dict.fromkeys(str(each.source) for each in fragments)]
+    return [f"{source}: {titles[source]}" for source in dict.fromkeys(str(fragment.source) for fragment in fragments)]
 
 
 def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
@@ -115,22 +115,22 @@ def difference(
     """
     from ...compare.difference import difference as elements_that_differ
 
-    theirs = {each.key: each for each in right}
-    pairs = [(each, theirs[each.key]) for each in left if each.key in theirs]
+    theirs = {fragment.key: fragment for fragment in right}
+    pairs = [(fragment, theirs[fragment.key]) for fragment in left if fragment.key in theirs]
     names = str(left[0].source), str(right[0].source)
     if not pairs:
         raise LanemapError(f"{names[0]} and {names[1]} have no {name(left[0])} in common: see lanemap list")
     view.check([*left, *right])
     blocks = []
     for pair in pairs:
-        part = _part(pair[0], [each for each, _ in pairs])
+        part = _part(pair[0], [fragment for fragment, _ in pairs])
         for one, other in by_element(pair, view):
             sides = panels([one.compared(other), other.compared(one)], names)
             blocks.append(titled(flow(sides), _joined(part, one.title)))
     found = [elements_that_differ(*pair) for pair in pairs]
     count, total = sum(each.count for each in found), sum(each.total for each in found)
     differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
-    title = f"{_name([each for each, _ in pairs])}: {names[0]} and {names[1]}"
+    title = f"{_name([fragment for fragment, _ in pairs])}: {names[0]} and {names[1]}"
     return _picture(title, pairs[0], blocks, view, notes, differ)
 
 
@@ -140,17 +140,17 @@ def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequenc
     There is one fragment of each role that the instruction has in registers. See ``operand``.
     """
     view.check(operands)
-    of = {each.role: each for each in operands}
+    of = {fragment.role: fragment for fragment in operands}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
-    shown = [each for role, each in of.items() if not (both and role == "C")]
+    shown = [fragment for role, fragment in of.items() if not (both and role == "C")]
     names = {
-        role: f"{'C and D' if both and role == 'D' else role} {each.type}"
-        + (f" {each.major} major" if each.key.several_majors else "")
-        for role, each in of.items()
+        role: f"{'C and D' if both and role == 'D' else role} {fragment.type}"
+        + (f" {fragment.major} major" if fragment.key.several_majors else "")
+        for role, fragment in of.items()
     }
     blocks = []
     for grids in by_element(shown, view):
-        placed = dict(zip((each.role for each in shown), grids, strict=True))
+        placed = dict(zip((fragment.role for fragment in shown), grids, strict=True))
         parts: dict[str, Block] = {}
         for roles in ("A", "BD", "C", "E", "p", "r"):
             there = [role for role in roles if role in placed]
@@ -160,7 +160,7 @@ def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequenc
     first = operands[0]
     moved = None if instructions.instruction(first.instruction).multiplies else first.qualifiers
     what = " ".join(filter(None, (first.instruction, first.shape, moved)))
-    title = f"{what}: {', '.join(names[each.role] for each in shown)}"
+    title = f"{what}: {', '.join(names[fragment.role] for fragment in shown)}"
     return _picture(title, shown, blocks, view, notes)
 
 
@@ -184,9 +184,10 @@ def _picture(
         "- is a cell that no lane holds.": any(not cell.held for cell in cells),
         joined: any(cell.joined for cell in cells),
     }
-    narrow = [each for each in fragments if part_of_slot(each)]
+    narrow = [fragment for fragment in fragments if part_of_slot(fragment)]
     said |= {
-        f"A slot of {each.role} has {each.slot_bits} bits, of which {part_of_slot(each)}.": True for each in narrow
+        f"A slot of {fragment.role} has {fragment.slot_bits} bits, of which {part_of_slot(fragment)}.": True
+        for fragment in narrow
     }
     heading = [line for line, applies in said.items() if applies]
     return Picture(title, picture(heading, blocks, [*provenance(fragments), *notes]))
@@ -194,8 +195,8 @@ def _picture(
 
 def _name(fragments: Sequence[Fragment]) -> str:
     """The operand that all fragments are of, without what tells them apart."""
-    alike = len({each.qualifiers for each in fragments}) == 1
-    keys = (each.key._replace(major=None, selector=None) for each in fragments)
+    alike = len({fragment.qualifiers for fragment in fragments}) == 1
+    keys = (fragment.key._replace(major=None, selector=None) for fragment in fragments)
     return name_of(dict.fromkeys(key if alike else key._replace(qualifiers=None) for key in keys))
 
 
@@ -207,7 +208,7 @@ def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
         "major": f"{fragment.major} major",
         "selector": selector(fragment),
     }
-    return _joined(*(each for name, each in words.items() if len({getattr(other, name) for other in found}) > 1))
+    return _joined(*(text for name, text in words.items() if len({getattr(other, name) for other in found}) > 1))
 
 
 def _joined(*parts: str) -> str:

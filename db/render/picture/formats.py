@@ -146,11 +146,11 @@ def _svg(picture: Block, title: str) -> Iterator[str]:
             yield "</g>"
     yield from _svg_lines("frame", frame, picture.boxes)
     for style in SIZES:
-        if some := [each for each in picture.words if each.style == style]:
+        if some := [words for words in picture.words if words.style == style]:
             yield f'<g class="{style}">'
-            for each in some:
-                anchor = "" if each.anchor == "start" else f' text-anchor="{each.anchor}"'
-                yield _svg_text(each.x, each.y, each.words, anchor)
+            for words in some:
+                anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
+                yield _svg_text(words.x, words.y, words.words, anchor)
             yield "</g>"
     yield "</svg>"
 
@@ -199,8 +199,8 @@ def _paint(
     for box in picture.boxes:
         for line in frame(box):
             trace(line, f"#{BLACK}", 3)
-    for each in picture.words:
-        write(each, f"#{BLACK if each.style in _BOLD else FAINT}")
+    for words in picture.words:
+        write(words, f"#{BLACK if words.style in _BOLD else FAINT}")
 
 
 def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:

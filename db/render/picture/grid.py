@@ -61,11 +61,11 @@ class View:
 
     def check(self, fragments: Sequence[Fragment]) -> None:
         """Refuse to pick what no fragment has. The LanemapError names it, and the range."""
-        threads = max(each.threads for each in fragments)
+        threads = max(fragment.threads for fragment in fragments)
         for lane in (*self.lanes, *(lane for lane, *_ in self._values)):
             if not 0 <= lane < threads:
                 raise LanemapError(f"lane {lane} is outside {fragments[0]}: it goes from 0 to {threads - 1}")
-        most = {each.role.lower(): each.registers * each.slots - 1 for each in fragments}
+        most = {fragment.role.lower(): fragment.registers * fragment.slots - 1 for fragment in fragments}
         for _, name, first, last in self._values:
             if not first <= last <= most.get(name, -1):
                 known = ", ".join(f"{each}0 to {each}{last}" for each, last in most.items())
@@ -207,15 +207,15 @@ def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
 
     A cell has ``lane:reg.slot``. What repeats is drawn in full if the view picks what would be left out.
     """
-    tables = [runs.matrices(each.packed, *each.dimensions) for each in fragments]
+    tables = [runs.matrices(fragment.packed, *fragment.dimensions) for fragment in fragments]
     numbers = sorted(set().union(*tables))
     drawn = []
     for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True):
         together = []
-        for each, mine in zip(fragments, tables, strict=True):
-            held, outside = mine.get(number) or (runs.no_elements(*each.dimensions), 0)
+        for fragment, mine in zip(fragments, tables, strict=True):
+            held, outside = mine.get(number) or (runs.no_elements(*fragment.dimensions), 0)
             note = f"{outside} element{'s' * (outside > 1)} outside the matrix cannot be drawn."
-            together.append(_Sheet(each, held, notes=(note,) * bool(outside)))
+            together.append(_Sheet(fragment, held, notes=(note,) * bool(outside)))
         drawn.append([replace(grid, title=title) for grid in _grids(together, view)])
     return drawn
 
@@ -229,7 +229,7 @@ def _titles(fragment: Fragment, numbers: Sequence[int]) -> list[str]:
 
 
 def _grids(sheets: Sequence[_Sheet], view: View) -> list[Grid]:
-    folded = not view.whole and any(_large(each.fragment) for each in sheets)
+    folded = not view.whole and any(_large(sheet.fragment) for sheet in sheets)
     joined = _together(sheets, 0, lambda alike: _fold(alike, 0)) if folded else sheets
     joined = _together(joined, 1, lambda alike: _join_columns(alike, folded=folded))
     grids = [_grid(sheet, view) for sheet in _together(joined, 0, _join_rows)]
@@ -277,8 +277,8 @@ def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
         return {}, {}
     elements = fragment.records()
     titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
-    of_lane = {(each.lane, each.computation) for each in elements}
-    of_register = {(each.reg, each.computation) for each in elements}
+    of_lane = {(element.lane, element.computation) for element in elements}
+    of_register = {(element.reg, element.computation) for element in elements}
     lanes, registers = (
         {at: f" ({titles[number]})" for at, number in sorted(pairs)} for pairs in (of_lane, of_register)
     )
@@ -337,7 +337,7 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
     corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
     names = [runs.span_words(span) for span in columns]
     grid = Grid("", corner, names, body, sheet.notes, partial(_starts, sheet))
-    return grid.only(lambda cell: any(view.shows(fragment, each) for each in cell.held)) if view.picks else grid
+    return grid.only(lambda cell: any(view.shows(fragment, run) for run in cell.held)) if view.picks else grid
 
 
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:

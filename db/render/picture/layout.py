@@ -153,7 +153,7 @@ def _widths(grids: Sequence[Grid]) -> list[float]:
 
 def _width(words: str, style: str) -> float:
     """About the most that the words take in any sans-serif font."""
-    return SIZES[style] * sum(0.34 if each in _NARROW else 0.64 if each.isdigit() else 0.56 for each in words)
+    return SIZES[style] * sum(0.34 if word in _NARROW else 0.64 if word.isdigit() else 0.56 for word in words)
 
 
 def _lines(lines: Sequence[str], style: str) -> Block:

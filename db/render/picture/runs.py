@@ -173,7 +173,7 @@ def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | 
     cells = [[*chain.from_iterable(table)] for table in tables]
     counts = [np.array([*map(len, each)]) for each in cells]
     numbers = (chain.from_iterable(chain.from_iterable(each)) for each in cells)
-    elements = [np.fromiter(each, np.int32).reshape(-1, len(Element._fields)) for each in numbers]
+    elements = [np.fromiter(number, np.int32).reshape(-1, len(Element._fields)) for number in numbers]
     for step in range(1, lines // 2 + 1):
         if lines % step == 0:
             by = (len(each) * step // lines for each in cells)

@@ -28,7 +28,7 @@ def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
     buffer = tirx.decl_buffer(shape, dtype, scope="local.fragment")
     given = made.make_mma_store_layout(buffer) if matrix == "C" else made.make_mma_load_layout(buffer, matrix)
     results = [given.thread, *given.get_forward_index()]
-    return lambda i, j: [_value(each, {"_i": i, "_j": j, "_rep": copy}) for each in results]
+    return lambda i, j: [_value(result, {"_i": i, "_j": j, "_rep": copy}) for result in results]
 
 
 _OPERATIONS = {"Add": add, "Sub": sub, "Mul": mul, "FloorDiv": floordiv, "FloorMod": mod}
