@@ -1,5 +1,6 @@
 """What a browser sees: ``lanemap serve`` and ``site``."""
 
+import ctypes
 import logging
 import signal
 import socket
@@ -49,6 +50,7 @@ def serve(
     except ImportError as error:
         raise LanemapError(f'serve needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
 
+    share_heap()
     token = None if token_file is None else read_token(token_file)
     with open_database(db) as database, _listening(host, port) as listening:
         place, number, *_ = listening.getsockname()
@@ -81,6 +83,15 @@ _WARNING = (
     f"{_EXPOSED}.",
     f"{_EXPOSED}, and whoever overhears the token may write: let a proxy with TLS stand in front of it.",
 )
+
+
+def share_heap() -> None:
+    """Have all threads of this process allocate from one heap.
+
+    glibc gives each thread one of its own, and what is free there after an answer is of no use to the others.
+    """
+    if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
+        set_option(-8, 1)  # M_ARENA_MAX of malloc.h
 
 
 def _listening(host: str, port: int) -> socket.socket:

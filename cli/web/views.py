@@ -284,7 +284,7 @@ def _recipes(database: Database, fragment: Fragment) -> list[str]:
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
     like = alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
-    made = [remembered(_recipe, (like, major), database, fragment, major) for major in recipe.MAJORS]
+    made = [remembered(_recipe, (ref(database), like, major), database, fragment, major) for major in recipe.MAJORS]
     return [each.replace(_NAME, str(fragment)) for each in made]
 
 
@@ -293,7 +293,7 @@ def _recipe(database: Database, fragment: Fragment, major: str) -> str:
     move = "stmatrix" if fragment.role == "D" else "ldmatrix"
     try:
         query = OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
-        moves = remembered(recipe.pairs, query, database.reader, query)
+        moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
         text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:
         text = refusal(error)

@@ -307,6 +307,7 @@ def token(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_a_capture_is_sent_to_a_server(run, card, file, token, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with lanemap.open(file) as database, serving(database, token=TOKEN) as address:

@@ -79,7 +79,9 @@ def cells(out):
     return [tuple(int(row[name]) for name in ("lane", "reg", "slot", "row", "col")) for row in csv.DictReader(out)]
 
 
-@pytest.mark.parametrize("lane", [0, 40, 63])
+@pytest.mark.parametrize(
+    "lane", [pytest.param(0, marks=pytest.mark.slow), 40, pytest.param(63, marks=pytest.mark.slow)]
+)
 def test_it_is_found_by_its_name_or_its_shape_without_a_word_of_complaint(run, db, lane):
     for name, of_type, role in {(row[8], row[1], row[2]) for row in ROWS}:
         expected = [row[3:8] for row in ROWS if (row[8], row[1], row[2], row[3]) == (name, of_type, role, lane)]

@@ -489,6 +489,7 @@ def test_a_lock_is_waited_for_with_a_word_and_until_ctrl_c(file, writes):
         connection.execute("ROLLBACK")
 
 
+@pytest.mark.slow
 def test_a_reader_goes_on_after_a_writer_was_killed(file):
     """The journal of a writer that was killed is undone by the next one who reads."""
     write = (

@@ -213,6 +213,7 @@ def test_a_source_that_fails_half_way_leaves_the_old_one(own, fragments):
     assert rows(own, "SELECT * FROM layout WHERE source = 'mine' ORDER BY lane, reg, slot") == before
 
 
+@pytest.mark.slow
 def test_processes_at_once_build_it_once(place, shipped):
     """While one of them reads what to load, the others come."""
     opening = (

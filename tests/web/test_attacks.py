@@ -103,6 +103,7 @@ def test_a_capture_that_is_sent_several_times_at_once_is_new_once(own_client, re
     assert len({each.json()["source"] for each in answers}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_two_captures_of_one_card_do_not_replace_each_other(own_client, recorded, database, tmp_path):
     source = database.source("h200-sm_90a")
@@ -141,6 +142,7 @@ def damaged(recorded):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_what_is_no_file_is_refused(client, own_client, recorded, refused):
     before = own_client.get("/api/sources").json()
@@ -387,6 +389,7 @@ def test_a_database_that_another_took_the_place_of_is_the_other(own_client, own,
         assert database.sources().name.tolist()[len(SHIPPED) :] == names(own_client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_a_database_that_is_gone_takes_nothing_until_it_is_back(own_client, own, recorded, refused, tmp_path):
     assert names(own_client) == []

@@ -281,6 +281,35 @@ def test_a_database_server_that_stops_is_said_in_a_line_and_found_again(start, s
     assert all(each.startswith("lanemap: ") for each in said), said
 
 
+_ALLOCATE = """
+import ctypes, threading
+from lanemap.cli.serve import share_heap
+libc, together = ctypes.CDLL(None), threading.Barrier(4)
+if {shared}:
+    share_heap()
+
+def allocate():
+    libc.malloc(1000)
+    together.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
+libc.fflush(None)
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library has one heap")
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_threads_of_a_server_share_a_heap(shared):
+    code = _ALLOCATE.format(shared=shared)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout.count("<heap nr") == 1) is shared
+
+
 @contextmanager
 def connected(address, number, own="127.0.0.1"):
     """Connections to a server from an address."""

@@ -94,7 +94,14 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
 
 
 @pytest.mark.parametrize(
-    "address", ["/", "/mma/m16n8k16/bf16", OPERAND, "/mma.sp/m16n8k32/f16", "/tcgen05.ld/32x32b/b32/r", "/sql"]
+    "address",
+    [
+        OPERAND,
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("/", "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/tcgen05.ld/32x32b/b32/r", "/sql")
+        ),
+    ],
 )
 def test_every_link_leads_somewhere(reader, address):
     """Also downloads and pictures. Of many links some are tried; those of the site are all tried by its test."""

@@ -70,6 +70,7 @@ def test_a_site_is_of_one_state_of_the_database(small, tmp_path):
     assert not (tmp_path / "public").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_to_the_whole_group_ends_it_quietly(small, tmp_path, ending, code):
     """As Ctrl-C and the end of a service send it: to the processes that write pages, too."""
