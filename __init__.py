@@ -785,6 +785,9 @@ def measure(
     ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
     this one on the same GPU; by default one for each core but one, five at most, and none for a few instructions.
     """
+    from contextlib import contextmanager
+    from threading import Thread
+
     from .capture.cuda import Gpu
     from .capture.run import capture, measuring
     from .ingest.catalogue import document
@@ -793,12 +796,22 @@ def measure(
         check_name(name)
     forms = names.select(instruction, shape, type)
     started = time.perf_counter()
-    # The documented fragments name rows and columns, which no product can tell.
-    anchor = {fragment.key: fragment for fragment in document(DEFAULT_SOURCE).fragments}
+    # The documented fragments name rows and columns, which no product can tell. Each process evaluates them while the
+    # driver starts.
+    anchor = cache(lambda: {fragment.key: fragment for fragment in document(DEFAULT_SOURCE).fragments})
+
+    @contextmanager
+    def opened() -> Iterator[Gpu]:
+        evaluating = Thread(target=anchor)
+        evaluating.start()
+        with Gpu(device) as gpu:
+            evaluating.join()
+            yield gpu
+
     if processes is None:
         processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(forms) >= _FEW else 0
-    with measuring(lambda: Gpu(device), anchor, forms, processes) as beside, Gpu(device) as gpu:
-        source = capture(gpu, anchor, forms, progress, name, __version__, beside)
+    with measuring(opened, anchor, forms, processes) as beside, opened() as gpu:
+        source = capture(gpu, anchor(), forms, progress, name, __version__, beside)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)
 

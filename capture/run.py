@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from ..db.compare.difference import difference
@@ -119,7 +118,7 @@ def _modules(forms: Iterable[Form]) -> list[list[Form]]:
 
 def measuring(
     open_device: Callable[[], AbstractContextManager[Device]],
-    documented: Mapping[Key, Fragment],
+    documented: Callable[[], Mapping[Key, Fragment]],
     forms: Iterable[Form],
     count: int,
 ) -> Processes[Device, Module]:
@@ -128,7 +127,11 @@ def measuring(
     This process must not have opened a device before.
     """
     together = _modules(forms)
-    return Processes(open_device, partial(_measure_module, documented, together), len(together), count)
+
+    def measured(device: Device, at: int) -> Module:
+        return _measure_module(documented(), together, device, at)
+
+    return Processes(open_device, measured, len(together), count)
 
 
 def _measure_module(

@@ -63,7 +63,7 @@ def both(documented, card, open_device, *, awaited=True):
     alone, told = capture(card, documented, SOME), []
     card.ran.clear()
     card.awaited = awaited
-    with measuring(open_device, documented, SOME, 2) as beside:
+    with measuring(open_device, lambda: documented, SOME, 2) as beside:
         together = capture(card, documented, SOME, told.append, processes=beside)
     assert not multiprocessing.active_children()
     assert sorted(each.instruction for each in told) == sorted(map(str, SOME))
@@ -129,7 +129,7 @@ def test_an_interrupt_ends_the_processes(documented, table):
         raise KeyboardInterrupt
 
     card = Card(table)
-    with pytest.raises(KeyboardInterrupt), measuring(lambda: nullcontext(card), documented, SOME, 2) as beside:
+    with pytest.raises(KeyboardInterrupt), measuring(lambda: nullcontext(card), lambda: documented, SOME, 2) as beside:
         capture(card, documented, SOME, interrupt, processes=beside)
     assert not multiprocessing.active_children()
 
@@ -143,7 +143,7 @@ def test_modules_of_one_family_are_measured_in_one_process():
 @pytest.mark.parametrize("methods", [["fork", "spawn"], ["spawn"]])
 def test_without_fork_there_are_no_processes(methods, monkeypatch, documented, table):
     monkeypatch.setattr(processes, "get_all_start_methods", lambda: methods)
-    with measuring(lambda: nullcontext(Card(table)), documented, SOME, 1) as beside:
+    with measuring(lambda: nullcontext(Card(table)), lambda: documented, SOME, 1) as beside:
         assert len(multiprocessing.active_children()) == ("fork" in methods)
         assert len(capture(Card(table), documented, SOME, processes=beside).fragments) > len(SOME)
 
