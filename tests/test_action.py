@@ -59,6 +59,7 @@ def runner(tmp_path_factory):
             shutil.copy(ROOT / name, folder / "lanemap" / name)
     environment = {
         **os.environ,
+        "COLUMNS": "80",
         "RUNNER_TEMP": str(folder / "temp"),
         "GITHUB_ACTION_PATH": str(folder / "lanemap" / ACTION.parent),
         # All that Lanemap needs is here: nothing is downloaded.
