@@ -189,11 +189,11 @@ def _session(leader: int, mark: str) -> Mapping[int, tuple[str, int]]:
     Empty if nothing tells.
     """
     found = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, _, session, *fields = file.read_text(errors="replace").rpartition(")")[2].split()
-            if int(session) == leader or mark.encode() in file.with_name("environ").read_bytes():
-                found[int(file.parent.name)] = state, int(fields[17]) * os.sysconf("SC_PAGE_SIZE")
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may end while it is read
+            state, _, _, session, *fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(session) == leader or mark.encode() in (process / "environ").read_bytes():
+                found[int(process.name)] = state, int(fields[17]) * os.sysconf("SC_PAGE_SIZE")
     return found
 
 

@@ -266,6 +266,19 @@ def test_the_first_of_several_modules_that_has_it(imported, right):
     assert right(found.source.fragments[0])
 
 
+def test_another_process_that_ends_while_all_are_looked_at(imported, right, monkeypatch):
+    stat = os.stat
+
+    def ended(path, **more):
+        if str(path).startswith(f"/proc/{os.getpid()}"):
+            raise ProcessLookupError(path)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", ended)
+    (found,) = imported(GOOD)
+    assert right(found.source.fragments[0])
+
+
 def test_modules_are_found_beside_the_mapping_too(library, right, monkeypatch):
     """After all others, so that the adapter of a mapping does not hide a library of the same name."""
     (library / "string.py").write_text("from mylib import a_place\nimport string\nassert string.digits\n")
