@@ -127,6 +127,12 @@ def by_trust(reader: Reader, *asked: str) -> list[str]:
     return [record["name"] for record in sorted(sources(reader).records(), key=order)]
 
 
+def best(found: Iterable[Fragment], order: Sequence[str]) -> dict[Key, Fragment]:
+    """Of each key the fragment of the first source in ``order`` that has rows, or where none has, of the first one."""
+    ranked = sorted(found, key=lambda fragment: (not fragment.has_rows, order.index(str(fragment.source))))
+    return {fragment.key: fragment for fragment in merge(ranked)[0]}
+
+
 def _first(reader: Reader, having: Container[str | None]) -> str | None:
     """The first source ``by_trust`` of some."""
     return next(filter(having.__contains__, by_trust(reader)), None)
@@ -203,8 +209,7 @@ def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
         except AbsentError:  # the default source does not know it
             if len(asked) < len(queries):
                 raise
-            found = densest(read_fragments(reader, *asked))
-            found = merge(sorted(found, key=lambda fragment: not fragment.has_rows))[0]
+            found = [*best(densest(read_fragments(reader, *asked)), by_trust(reader)).values()]
         if asked and not all(fragment.has_rows for fragment in found):
             having = {fragment.key: fragment for fragment in every_operand(reader, *asked)}
             found = [fragment if fragment.has_rows else having.get(fragment.key, fragment) for fragment in found]
@@ -221,8 +226,7 @@ def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
     """
     order = by_trust(reader, *(query.source for query in queries if query.source))
     every = read_fragments(reader, *(replace(query, source=None) for query in queries))
-    every.sort(key=lambda fragment: order.index(str(fragment.source)))
-    return merge(fragment for fragment in every if fragment.has_rows)[0]
+    return [fragment for fragment in best(every, order).values() if fragment.has_rows]
 
 
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:

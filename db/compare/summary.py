@@ -9,7 +9,7 @@ from ..isa.instructions import Key, choices, instruction, undecided
 from ..isa.listing import grouped, naturally
 from ..isa.names import Query
 from ..layout.fragment import Fragment
-from ..lookup import DEFAULT_SOURCE, densest, fragments
+from ..lookup import best, by_trust, densest, fragments
 from ..store.reader import Reader, Rows, Value
 
 
@@ -108,10 +108,7 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     """
     found = densest(fragments(reader, replace(query, source=None)))
     by_source = grouped(found, lambda fragment: str(fragment.source))
-    there = grouped(
-        sorted(found, key=lambda fragment: fragment.source != DEFAULT_SOURCE), lambda fragment: fragment.key
-    )
-    shown = {key: min(alike, key=lambda fragment: not fragment.has_rows) for key, alike in there.items()}
+    shown = best(found, by_trust(reader))
     said = {
         source: verdicts(shown, {fragment.key: fragment for fragment in theirs}, source)
         for source, theirs in by_source.items()
@@ -122,7 +119,7 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     for alike in grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers))).values():
         selectors = tuple(key.selector for key in alike if key.selector is not None)
         told = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in said.items()}
-        words = {source: ", ".join(verdicts) for source, verdicts in told.items() if verdicts}
+        words = {source: ", ".join(its) for source, its in told.items() if its}
         operands.append(OperandSummary(shown[alike[0]], selectors, choices(key.qualifiers for key in alike), words))
     forms = tuple(form for form in query.forms if form.name == found[0].instruction)
     return Summary(forms, tuple(operands))

@@ -59,7 +59,7 @@ class Survey:
         there = self.fragments[key]
         if source is not None:
             return there[source]
-        return min(there.values(), key=lambda fragment: (not fragment.has_rows, self.trust.index(str(fragment.source))))
+        return lookup.best(there.values(), self.trust)[key]
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:

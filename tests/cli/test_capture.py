@@ -275,6 +275,9 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     for again in (False, True):
         if again:
             lanemap.open(str(file)).refresh()
+        with lanemap.open(str(file)) as database:
+            summary = database.summary("mma.sp m16n8k16 f16")
+            assert {str(operand.fragment.source) for operand in summary.operands} <= lanemap.shipped_names()
         result = run(*words, db=file)
         assert result.out == right
         assert result.err == "lanemap: metadata as in h200-sm_90a; --source takes another: b, a\n"
