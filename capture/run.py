@@ -124,14 +124,16 @@ def measuring(
 ) -> Processes[Device, Module]:
     """So many processes that measure forms, each with a context in which the driver compiles at the same time.
 
-    This process must not have opened a device before.
+    The largest modules come first, so that nobody still measures one when the others are done. This process must not
+    have opened a device before.
     """
     together = _modules(forms)
+    largest_first = sorted(range(len(together)), key=lambda at: len(together[at]), reverse=True)
 
     def measured(device: Device, at: int) -> Module:
         return _measure_module(documented(), together, device, at)
 
-    return Processes(open_device, measured, len(together), count)
+    return Processes(open_device, measured, largest_first, count)
 
 
 def _measure_module(

@@ -7,7 +7,7 @@ are forked do not use the other.
 
 import signal
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from multiprocessing import get_all_start_methods, get_context
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 class Processes(Generic[Opened, Result]):
     """So many processes, none where there is no fork, and fewer where the system has no room for more.
 
-    Whoever is free takes the next of ``tasks`` numbers from 0. A process opens what it needs with ``begin``, and
+    Whoever is free takes the next of ``tasks``, which are numbers. A process opens what it needs with ``begin``, and
     does a task with that by ``do``. Leaving the ``with`` statement ends those that are still there. A signal to the
     whole group, as of Ctrl-C, is for this process to say something of.
     """
@@ -35,15 +35,15 @@ class Processes(Generic[Opened, Result]):
         self,
         begin: Callable[[], AbstractContextManager[Opened]],
         do: Callable[[Opened, int], Result],
-        tasks: int,
+        tasks: Sequence[int],
         count: int,
     ) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
-        self._do, self._count = do, tasks
+        self._do, self._every = do, tasks
         # Reading a number takes a task, which nobody does twice, and which a process that dies cannot block: those who
         # are forked share one place in a file.
         self._tasks = TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as they work
-        self._tasks.write(array("I", range(tasks)))
+        self._tasks.write(array("I", tasks))
         self._tasks.seek(0)
         self._processes, threads = [], []
         for _ in range(count if "fork" in get_all_start_methods() else 0):
@@ -70,6 +70,7 @@ class Processes(Generic[Opened, Result]):
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
+        for process in self._processes:
             process.join()
         self._tasks.close()
 
@@ -77,15 +78,17 @@ class Processes(Generic[Opened, Result]):
         """Every task with its result, as they come.
 
         This process takes part with what it has opened, and does what others took and could not do. Raises what a
-        process raised, but for a LanemapError.
+        process raised, but for a LanemapError. Nobody waits until the others have closed what they opened.
         """
-        missing = {*range(self._count)}
+        missing = {*self._every}
         received = (found for _ in self._processes for found in iter(self._results.get, None))
         for found in chain(((task, self._do(opened, task)) for task in self._taken()), received):
             if isinstance(found, Exception):
                 raise found
             missing.remove(found[0])
             yield found
+            if not missing:
+                return
         for task in missing:
             yield task, self._do(opened, task)
 

@@ -44,7 +44,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         (made / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count, done = len(pages.every), 0
         progress(done, count)
-        others, parts = (os.cpu_count() or 1) - 1, len(range(0, count, _PART))
+        others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
 
         def begin() -> AbstractContextManager[_Pages]:
             return nullcontext(_Pages(Database(database.location)))
@@ -78,9 +78,9 @@ class _Pages:
         self.there = frozenset(each for each, _, _ in self.every)
         gc.freeze()  # looking through all that is kept would take half of the time
 
-    def write(self, part: int, folder: Path) -> int:
+    def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""
-        every = self.every[part * _PART : (part + 1) * _PART]
+        every = self.every[start : start + _PART]
         for each, template, facts in every:
             links = site_links(self.known, each, self.there, self.same)
             target = folder / each.file

@@ -3,7 +3,8 @@
 import multiprocessing
 import operator
 import os
-from contextlib import nullcontext
+import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from lanemap.capture.run import capture, measuring
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db import processes
 from lanemap.db.errors import LanemapError
-from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves
+from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every, moves
 
 from .tables import at_random
 
@@ -171,8 +172,35 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
 
 @pytest.mark.timeout(60)
 def test_there_may_be_more_tasks_than_a_pipe_holds():
-    with processes.Processes(lambda: nullcontext(2), operator.mul, 20_000, 2) as beside:
+    with processes.Processes(lambda: nullcontext(2), operator.mul, range(20_000), 2) as beside:
         assert sorted(beside.results(2)) == [(task, 2 * task) for task in range(20_000)]
+
+
+@pytest.mark.timeout(60)
+def test_nobody_waits_for_what_the_others_close():
+    mine = os.getpid()
+
+    @contextmanager
+    def opened():
+        yield 2
+        if os.getpid() != mine:
+            time.sleep(600)
+
+    with processes.Processes(opened, operator.mul, range(9), 2) as beside, opened() as here:
+        assert sorted(beside.results(here)) == [(task, 2 * task) for task in range(9)]
+    assert not multiprocessing.active_children()
+
+
+def test_the_largest_modules_are_measured_first(documented):
+    def nothing(_):
+        raise NotLoaded("nothing is measured here")
+
+    card = Card({})
+    card.load = nothing
+    with measuring(lambda: nullcontext(card), lambda: documented, every(), 0) as beside:
+        sizes = [len(found) for _, (_, found) in beside.results(card)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 1
 
 
 def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
@@ -181,6 +209,6 @@ def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
 
     monkeypatch.setattr(multiprocessing.get_context("fork").Process, "start", refused)
     before = {*Path("/proc/self/fd").iterdir()}
-    with processes.Processes(lambda: nullcontext(2), operator.mul, 300, 2) as beside:
+    with processes.Processes(lambda: nullcontext(2), operator.mul, range(300), 2) as beside:
         assert [*beside.results(2)] == [(task, 2 * task) for task in range(300)]
     assert {*Path("/proc/self/fd").iterdir()} == before
