@@ -21,7 +21,7 @@ from .. import table as table
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Check
+    from .. import Check, Source
 
 app = typer.Typer(
     name="lanemap",
@@ -57,10 +57,10 @@ def open_database(db: str | None) -> Database:
     return database
 
 
-def progress(source: object) -> None:
+def progress(source: Source) -> None:
     """Say on a terminal which source is being loaded."""
     if sys.stderr.isatty():
-        complain(f"loading {getattr(source, 'name', '')}")
+        complain(f"loading {source.name}")
 
 
 def _print_version(query: bool) -> None:
@@ -101,9 +101,8 @@ def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = 
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
         writer.writerow(rows.columns)
-        for row in values:  # a spreadsheet must not take a cell for a formula
-            harmful = [isinstance(cell, str) and cell.startswith(_FORMULA) for cell in row]
-            writer.writerow([f"'{cell}" if bad else cell for cell, bad in zip(row, harmful, strict=True)])
+        for row in values:
+            writer.writerow(map(_no_formula, row))
         return written.getvalue()
     import json
 
@@ -130,9 +129,7 @@ def write(data: str | bytes, output: str, form: str = "", reads: Iterable[str] =
     elif isinstance(data, str):
         sys.stdout.write(data)
     else:
-        stream = binary_stdout(form)
-        stream.write(data)
-        stream.flush()
+        binary_stdout(form).write(data)
 
 
 def write_report(check: Check, form: str, output: str, reads: Iterable[str] = (), **how: bool) -> None:
@@ -142,9 +139,6 @@ def write_report(check: Check, form: str, output: str, reads: Iterable[str] = ()
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
     made["date"] = datetime.now(UTC).date().isoformat()
     write(replace(check, made=made).report(form, **how), output, reads=reads)
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def without_empty(found: Rows) -> Rows:
@@ -168,11 +162,16 @@ def remark(lines: Iterable[str]) -> None:
         complain(line)
 
 
-def binary_stdout(what: str) -> IO[bytes]:
-    """Stdout for bytes, unless somebody would have to look at them."""
-    if sys.stdout.isatty():
-        raise LanemapError(f"{what} is not for a terminal: send it to a file or a pipe, as in ... > layouts.{what}")
+def binary_stdout(form: str) -> IO[bytes]:
+    """Stdout for the bytes of a format, unless somebody would have to look at what is no text."""
+    if sys.stdout.isatty() and form not in ("csv", "jsonl", "svg"):
+        raise LanemapError(f"{form} is not for a terminal: send it to a file or a pipe, as in ... > layouts.{form}")
     return sys.stdout.buffer
+
+
+def _no_formula(cell: str | float | None) -> str | float | None:
+    """A cell that a spreadsheet does not take for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _binary(rows: Rows, form: Format, *, piped: bool) -> bytes:

@@ -17,7 +17,7 @@ import typer
 
 from .. import LanemapError, Rows, listing, measure, named_file, names, send_capture, shipped_capture, write_capture
 from .. import send as sending
-from .app import DISAGREES, app, complain, open_database, table, write_rows
+from .app import DISAGREES, app, open_database, remark, table, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def capture(
     _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
     from .. import crosscheck  # what lists forms alone goes without numpy
 
-    troubles = list(crosscheck.failures(source))
-    for trouble in troubles:
-        complain(trouble.words)
+    troubles = [trouble.words for trouble in crosscheck.failures(source)]
+    remark(troubles)
     if troubles:
         raise typer.Exit(DISAGREES)
 
@@ -139,12 +138,9 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
         results = crosscheck.diff([source], [shipped]).comparisons[0].results
         found = Counter(result.verdict for result in results)
-        said = [
-            f"{found[verdict]} {verdict.value}"
-            for verdict in Verdict
-            if found[verdict] and verdict is not Verdict.RIGHT_ONLY
-        ]
-        yield f"compared with {shipped.name}, which ships: {', '.join(said)}".replace("left only", "only here")
+        del found[Verdict.RIGHT_ONLY]
+        said = ", ".join(f"{found[verdict]} {verdict}" for verdict in Verdict if found[verdict])
+        yield f"compared with {shipped.name}, which ships: {said}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
 
 

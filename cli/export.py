@@ -8,7 +8,7 @@ from typing import Annotated, Unpack
 import typer
 
 from .. import LanemapError, Query, Which, formats, lookup, names, notation
-from .app import DISAGREES, app, binary_stdout, complain, open_database, remark
+from .app import DISAGREES, app, binary_stdout, open_database, remark
 from .options import Operand, SomeOperand
 
 PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in formats.FORMATS})  # type: ignore[misc]
@@ -50,13 +50,11 @@ def draw(
             title=title,
             **which,
         )
-    if output != "-":
+    if output == "-":
+        form = format or "svg"
+        picture.write(form, binary_stdout(form))
+    else:
         picture.save(output, format)
-        return
-    form = format or "svg"
-    stream = sys.stdout.buffer if form == "svg" else binary_stdout(form)
-    picture.write(form, stream)
-    stream.flush()
 
 
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
@@ -101,17 +99,14 @@ def export(
             query = [replace(named, instruction=found[0].instruction)]
             if role:
                 remark(lookup.remarks(named, found))
-        if format in notation.NOTATIONS:
-            made = database.export(None if output == "-" else output, format=format, query=query)
-            sys.stdout.write(made.text if output == "-" else "")
-            for error in made.refused:
-                complain(f"{format} cannot express {error}")
-            if made.refused:
-                raise typer.Exit(DISAGREES)
-        elif output == "-" and format != "dataset":
-            form = format or "csv"
-            stream = binary_stdout(form) if form in ("parquet", "arrow") else sys.stdout.buffer
-            database.export(stream, format=form, query=query)
-            stream.flush()
+        if output != "-":
+            made = database.export(output, format=format, query=query)
+        elif format == "dataset" or format in notation.NOTATIONS:
+            made = database.export(format=format, query=query)
+            sys.stdout.write(made.text)
         else:
-            database.export(None if output == "-" else output, format=format, query=query)
+            form = format or "csv"
+            made = database.export(binary_stdout(form), format=form, query=query)
+    remark(f"{format} cannot express {error}" for error in made.refused)
+    if made.refused:
+        raise typer.Exit(DISAGREES)

@@ -53,7 +53,7 @@ def chain(
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     d = names.operand(given, instruction=first, source=source)
-    moved = names.moved(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
+    moved = names.matrix_move(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
     if moved and (transpose or relabel):
         raise LanemapError("--transpose and --relabel are for a D and an A or B: say --major how the tile lies")
     if not moved and count != 1:

@@ -243,7 +243,7 @@ def shown(
     """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, the order of K where it is
     renumbered, and what to ask ``recipe`` where one is a matrix move."""
     ends = _end(first), _end(second)
-    if moved := names.moved(*ends):
+    if moved := names.matrix_move(*ends):
         found = database.recipes(*moved, majors=majors)
         text = found.text()
         move, operand = (first, second) if moved[1] is ends[1] else (second, first)

@@ -414,7 +414,7 @@ def without_role(words: Sequence[str]) -> bool:
     return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
 
 
-def moved(first: Query, second: Query) -> tuple[Query, Query] | None:
+def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move.
 
     Raises:
