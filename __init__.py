@@ -765,7 +765,7 @@ def _query(operand: Query | str) -> Query:
 
 
 #: Most processes that measure beside one, and how many instructions are too few for them.
-_PROCESSES, _FEW = 5, 100
+_PROCESSES, _FEW = 7, 100
 
 
 def measure(
@@ -783,7 +783,7 @@ def measure(
     ``instruction`` is a name or a pattern of whole mnemonics such as ``*.b1.*``, ``type`` that of A, one or several; by
     default all are measured. The source is called after the GPU of the number ``device``, unless it gets a ``name``.
     ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
-    this one on the same GPU; by default one for each core but one, five at most, and none for a few instructions.
+    this one on the same GPU; by default one for each core but one, seven at most, and none for a few instructions.
     """
     from contextlib import contextmanager
     from threading import Thread
