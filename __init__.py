@@ -49,7 +49,7 @@ from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError,
 from .db.isa import instructions, listing, names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word
-from .db.layout.fragment import Fragment, Source, check_name, check_names, count_elements
+from .db.layout.fragment import Element, Fragment, Source, check_name, check_names, count_elements
 from .db.lookup import Where
 from .db.store.connection import connect, state
 from .db.store.location import Location, locate, named_file
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from .db.store.export import write_arrow, write_parquet
     from .ingest import importing
     from .ingest.document import Reading
-    from .ingest.document.sections import Kind, Remark
+    from .ingest.document.sections import Kind
     from .ingest.importing import Imported
     from .ingest.python import mapping
 
@@ -99,7 +99,6 @@ __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).parent
 _PARTS = ("capture", "cli", "db", "ingest")
-_NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation")
 
 
 @cache
@@ -152,7 +151,7 @@ class Database:
         query = names.of_one_operand(shape, type, role, **which)
         frame = _with_selector(lookup.find(self.reader, query, **place).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
-        return frame if len(frame) else frame.astype(dict.fromkeys(_NUMBERS, "int64"))
+        return frame if len(frame) else frame.astype(dict.fromkeys(Element._fields, "int64"))
 
     #: The same, by the name of the table.
     layout = find

@@ -165,14 +165,13 @@ class Gpu:
 def _pycuda_driver() -> Any:
     try:
         return importlib.import_module("pycuda.driver")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "pycuda":
-            raise LanemapError(f"PyCUDA cannot be loaded: {in_one_line(error)}") from None
-        raise LanemapError("PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build") from None
     except ImportError as error:
-        if "libcuda.so" in str(error) or "nvcuda" in str(error):
-            raise LanemapError(f"there is no NVIDIA driver (libcuda): {_NEEDS}") from None
-        raise LanemapError(f"PyCUDA cannot be loaded: {in_one_line(error)}") from None
+        words = f"PyCUDA cannot be loaded: {in_one_line(error)}"
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pycuda":
+            words = "PyCUDA is not installed: pip install pycuda, which needs a CUDA toolkit to build"
+        elif "libcuda.so" in str(error) or "nvcuda" in str(error):
+            words = f"there is no NVIDIA driver (libcuda): {_NEEDS}"
+        raise LanemapError(words) from None
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -71,9 +71,6 @@ class Device(Protocol):
         Raises NotLoaded where the device does not take the instruction and LaunchFailed where it does not finish.
         """
 
-    def close(self) -> None:
-        """Gives the device back."""
-
 
 class Bench:
     """Runs the kernels of ``form`` on ``device``, and adds up probes and the time of the GPU."""

@@ -12,16 +12,13 @@ import numpy as np
 
 from ..db.errors import LanemapError
 from ..db.isa.forms import Form
-from ..db.isa.instructions import Operand, dimensions, element_bits
+from ..db.isa.instructions import WARP, Operand, dimensions, element_bits
 from ..db.isa.types import TYPES
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, by_rule
 
 #: Rows, and bytes of each row, of a core matrix (9.7.15.5.1.2).
 _CORE = 8, 16
-
-#: Rows that the addresses of a warp can name.
-_LINES = 32
 
 #: Bytes of a row of an 8 x 8 matrix of 16-bit elements, which one address names.
 LINE = 16
@@ -115,12 +112,12 @@ def _table(of_type: str, bits: int) -> Array:
 def extents(form: Form, role: str) -> tuple[int, int]:
     """Lines and elements of a line that memory holds of a matrix.
 
-    A line is a row of A and a column of B for wgmma, a row of all matrices for ldmatrix and stmatrix, and what the
-    layout names for wmma. Of a sparse A only what is stored counts.
+    A line is a row of A and a column of B for wgmma, one of the rows that the addresses of a warp name for ldmatrix and
+    stmatrix, and what the layout names for wmma. Of a sparse A only what is stored counts.
     """
     if form.role:
         if not form.layout:
-            return _LINES, 8
+            return WARP, 8
         rows, columns = dimensions(form.shape, form.role, form.name)
         return (rows, columns) if form.layout == "row" else (columns, rows)
     m, n, k = form.dimensions

@@ -36,9 +36,6 @@ class SimulatedGroup:
         """Says that nothing was measured."""
         return Description("simulated warp", "0.0", "none", "none", self._target)
 
-    def close(self) -> None:
-        """There is nothing to give back."""
-
     def load(self, kernels: Sequence[Kernel]) -> None:
         """Refuses kernels that the target does not support."""
         for kernel in kernels:

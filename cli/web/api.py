@@ -277,7 +277,7 @@ def _rows(rows: Rows, form: Format) -> Response:
     return Response(encoded(rows, form), media_type=ROWS[form])
 
 
-def _report(made: bytes, form: ReportForm) -> Response:
+def _report(made: str | bytes, form: ReportForm) -> Response:
     """A report. That in HTML has its own style, which no page of this server may have: it is to be saved."""
     headers: Mapping[str, Any] = {"Content-Disposition": 'attachment; filename="lanemap.html"'}
     return Response(made, media_type=REPORT[form], headers=headers if form == "html" else None)

@@ -23,15 +23,16 @@ from .render import STATIC, environment
 from .work import DIGEST, State, Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
-_POLICY = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _POLICY.items()]
+_POLICY = Headers(
+    {
+        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+).raw
 #: How much a request may send, and where it may be a file.
 LARGEST, LARGEST_FILE, TAKES_FILE = 1 << 20, 64 << 20, {"/api/captures", "/api/diff", "/compare"}
 #: A body has so many seconds from when it is first read, and one more for so many bytes.
@@ -106,7 +107,7 @@ class Guard:
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # Another message, because this one may be kept.
-                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+                message = {**message, "headers": [*message["headers"], *_POLICY]}
             await send(message)
 
         async def counted() -> Message:
@@ -203,9 +204,7 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
             await send(message)
 
         if tag and tag in asked.get("if-none-match", ""):
-            headers = [(name.encode(), value.encode()) for name, value in own.items()]
-            await send({"type": "http.response.start", "status": 304, "headers": headers})
-            await send({"type": "http.response.body"})
+            await Response(status_code=304, headers=own)(scope, receive, send)
         elif found := kept(tag):
             for message in found:
                 await send(message)

@@ -177,20 +177,20 @@ def narrowed(
     A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.
     """
     facets = {each: facets_of(each) for each in found}
-    there = [{value for of in facets.values() for value in of[number]} for number in range(len(FACETS))]
     chosen: dict[str, str | None] = {}
-    for name, values in zip(FACETS, there, strict=True):
+    for name in FACETS:
         said = given.get(name) or None
-        chosen[name] = next((value for value in values if said and value.lower() == said.lower()), said)
+        there = (value for of in facets.values() for value in of[name])
+        chosen[name] = next((value for value in there if said and value.lower() == said.lower()), said)
 
     def left(but: str = "") -> list[Page]:
-        wanted = [(number, chosen[name]) for number, name in enumerate(FACETS) if chosen[name] and name != but]
-        return [each for each, of in facets.items() if all(value in of[number] for number, value in wanted)]
+        wanted = [(name, value) for name, value in chosen.items() if value and name != but]
+        return [each for each, of in facets.items() if all(value in of[name] for name, value in wanted)]
 
     choices = {}
-    for number, name in enumerate(FACETS):
-        counts = Counter(value for each in left(name) for value in facets[each][number])
-        if (taken := chosen[name]) is not None:
+    for name, taken in chosen.items():
+        counts = Counter(value for each in left(name) for value in facets[each][name])
+        if taken is not None:
             counts[taken] += 0
         if len(counts) > 1 or taken:
             choices[name] = [
@@ -201,11 +201,11 @@ def narrowed(
     return left(), choices
 
 
-def facets_of(page: Page) -> tuple[Collection[str], ...]:
+def facets_of(page: Page) -> dict[str, Collection[str]]:
     """What a page has of each facet."""
     instruction, _, type_ = page.path[:3]
-    vendor = instructions.instruction(instruction).vendor.title
-    return (vendor,), (instruction,), _targets().get(page.path, ()), (type_,)
+    vendor, targets = instructions.instruction(instruction).vendor.title, _targets().get(page.path, ())
+    return {"vendor": [vendor], "instruction": [instruction], "target": targets, "type": [type_]}
 
 
 @cache
@@ -213,17 +213,11 @@ def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
     """The targets on which there is an instruction or an operand, by the path of its page."""
     every = forms.every()
     targets = {form.target for form in every}
-    runs = {
-        (form.instruction.vendor, form.target): {
-            target for target in targets if form.instruction.vendor.supports(form.target, target)
-        }
-        for form in every
-    }
     found: dict[tuple[str, ...], set[str]] = {}
     for form in every:
-        paths = [form.key(role)[:4] for role in form.types]
-        for path in ((form.name, form.shape, form.a), *paths):
-            found.setdefault(path, set()).update(runs[form.instruction.vendor, form.target])
+        runs = [*filter(form.supports, targets)]
+        for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
+            found.setdefault(path, set()).update(runs)
     return found
 
 

@@ -84,8 +84,9 @@ def text(name: str, links: Links, facts: Facts) -> str:
     return render(name, links, {"navigation": navigation} | facts)
 
 
-def _page(name: str, survey: surveys.Survey, facts: Facts) -> Response:
-    return Response(text(name, server_links(survey), facts), facts.get("status", 200), media_type="text/html")
+def _page(name: str, survey: surveys.Survey, facts: Facts, status: int = 200) -> Response:
+    status = 400 if facts.get("refused") else status
+    return Response(text(name, server_links(survey), facts), status, media_type="text/html")
 
 
 class _PageRoute(APIRoute):
@@ -115,8 +116,8 @@ async def _refused(request: Request, status: int, words: str) -> Response:
         address = there.address + ("&" if there.parameters else "?") * bool(query) + query
         return RedirectResponse(address, 307, headers={"Cache-Control": "no-store"})
     guesses = suggested(path.strip("/").replace("/", " "), words)
-    facts = {"near": near(survey, path), "guesses": guesses, "words": without_place(request, words), "status": status}
-    response = _page("error", survey, {"title": "Not found" if status == 404 else "Not understood", **facts})
+    facts = {"near": near(survey, path), "guesses": guesses, "words": without_place(request, words)}
+    response = _page("error", survey, {"title": "Not found" if status == 404 else "Not understood", **facts}, status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

@@ -102,11 +102,10 @@ class _Pages:
 
 def _same(known: surveys.Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
-    accumulators = {product: next((form.d for form in surveys.forms_of(product)), None) for product in known.products}
     same = {
-        product_page(product, accumulator): product_page(product)
-        for product, accumulator in accumulators.items()
-        if accumulator
+        product_page(product, forms[0].d): product_page(product)
+        for product in known.products
+        if (forms := surveys.forms_of(product))
     }
     return same | {
         operand_page(known, key, source): operand_page(known, key)
@@ -132,8 +131,8 @@ def _names(known: surveys.Survey) -> str:
     kinds: dict[tuple[str, ...], int] = {}
     names: list[list[object]] = []
     for each, more in called.items():
-        vendor, _, targets, _ = facets_of(each)
-        names.append([each.name, " ".join(more), kinds.setdefault((*vendor, *sorted(targets)), len(kinds))])
+        of = facets_of(each)
+        names.append([each.name, " ".join(more), kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))])
     read = [[f"guide {name}", each.title, each.words] for name, each in guide().items()]
     there = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
     return f"window.lanemapNames = {there};\n"

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
-from itertools import product as pairs
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import ref
@@ -25,6 +24,7 @@ from ... import (
     Fragment,
     Key,
     LanemapError,
+    Query,
     RefusedError,
     Rows,
     Said,
@@ -40,7 +40,6 @@ from ... import (
     report,
     verdicts,
 )
-from ... import Query as OperandQuery
 from ... import survey as surveys
 from ..options import Format
 from . import guide, work
@@ -124,7 +123,7 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     """Why there is no page of these names, in the words of a look-up."""
     instruction, shape, type_, role = (*names, None, None, None, None)[:4]
     try:
-        database.matching(OperandQuery(shape, type_, role, instruction, **more))
+        database.matching(Query(shape, type_, role, instruction, **more))
     except LanemapError as error:
         return refusal(error)
     return f"there is no page {printable('/'.join(names[:4]))}"
@@ -292,7 +291,7 @@ def _recipe(database: Database, fragment: Fragment, major: str) -> str:
     """The recipe in words, or why there is none."""
     move = "stmatrix" if fragment.role == "D" else "ldmatrix"
     try:
-        query = OperandQuery("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
+        query = Query("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
         moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
         text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:
@@ -305,13 +304,11 @@ def _feeds(survey: surveys.Survey, first: Fragment) -> list[tuple[list[Key], boo
 
     Those of one layout are together.
     """
-    found = []
-    fed = remembered(_fed, (ref(survey), first.threads), survey, first.threads)
-    for keys, transposed in pairs(fed, (False, True)):
-        with suppress(LanemapError):
-            if not chain.chain(first, survey.shown(keys[0]), transposed=transposed).moves_values:
-                found.append((keys, transposed))
-    return found
+    fed = {keys[0]: keys for keys in remembered(_fed, (ref(survey), first.threads), survey, first.threads)}
+    with suppress(LanemapError):  # a D with windows of columns feeds nothing
+        chains = chain.chains(first, map(survey.shown, fed))
+        return [(fed[each.second.key], each.transposed) for each in chains if not each.moves_values]
+    return []
 
 
 def _fed(survey: surveys.Survey, threads: int) -> list[list[Key]]:
@@ -328,7 +325,7 @@ def _fed(survey: surveys.Survey, threads: int) -> list[list[Key]]:
 async def check(at: At) -> Facts:
     """The cross-check of everything."""
     try:
-        found = (await at.work(work.check, "page", [])).decode()
+        found = await at.work(work.check, "page", [])
     except AbsentError as error:  # there are no two sources to compare
         found = f"<h1>Check</h1><p>{escape(str(error))}</p>"
     return {"title": "Check", "report": Markup(found)}  # noqa: S704 - escaped where it was made
@@ -339,12 +336,12 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
     found, refused = "", ""
     if left and right:
         try:
-            found = (await at.work(work.diff, "page", left, right, only)).decode()
+            found = await at.work(work.diff, "page", left, right, only)
         except LanemapError as error:
             refused = refusal(error)
     chosen = {"left": left, "right": right or DEFAULT_SOURCE, "which": only}
     made = Markup(found)  # noqa: S704 - escaped where it was made
-    return {"title": "Compare", "report": made, "refused": refused, "status": 400 if refused else 200, **chosen}
+    return {"title": "Compare", "report": made, "refused": refused, **chosen}
 
 
 async def chains(
@@ -357,7 +354,7 @@ async def chains(
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both."""
     asked = {"first": first, "second": second, "transposed": transposed, "relabel": relabel}
-    facts: Facts = {"title": "Chain", "text": "", "refused": "", "major": major, "status": 200, **asked}
+    facts: Facts = {"title": "Chain", "text": "", "refused": "", "major": major, **asked}
     if not (first.strip() and second.strip()):
         return facts
     majors = [major] if major in recipe.MAJORS else recipe.MAJORS
@@ -365,7 +362,7 @@ async def chains(
         options = {"transposed": transposed, "relabel": relabel}
         verdict, text, ends, order, recipe_of = await at.work(work.shown, first, second, majors, options)
     except LanemapError as error:
-        return facts | {"refused": refusal(error), "status": 400}
+        return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transposed else "MN")
     pictures = []
@@ -389,9 +386,8 @@ async def sql(at: At, query: str = "") -> Facts:
             rows = Rows(tuple(found[0]) if found else (), [tuple(row.values()) for row in found])
         except LanemapError as error:
             refused = refusal(error)
-    limits = {"limit": _ROWS, "seconds": work.SECONDS / 2}
-    shown = {"query": query, "rows": rows, "refused": refused, "status": 400 if refused else 200}
-    return {"title": "SQL", **limits, **shown}
+    shown = {"query": query, "rows": rows, "refused": refused}
+    return {"title": "SQL", "limit": _ROWS, "seconds": work.SECONDS / 2, **shown}
 
 
 def defects(at: At) -> Facts:

@@ -1,7 +1,7 @@
 """What routes work with: the open database as it is now, and processes of their own for what takes long.
 
 What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody
-sent, are methods of ``Database``, answered in bytes. A few work at a time and the others wait. A process is killed when
+sent, are methods of ``Database``, in processes. A few work at a time and the others wait. A process is killed when
 the request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no
 request can hold up the others, whatever it asks for.
 """
@@ -162,11 +162,15 @@ Working = Annotated[Work, Depends(_working)]
 
 
 def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[str, object]]) -> T:
-    """In the process: what may go wrong there in words, because no traceback comes out of it."""
+    """In the process: what may go wrong there in words, because no traceback comes out of it.
+
+    Raises:
+        LanemapError: the answer is too large, or needs too much memory to be made.
+    """
     _limit_memory()
     work, location, args, kwargs = call
     try:
-        return work(_opened(location), *args, **kwargs)
+        answer = work(_opened(location), *args, **kwargs)
     except (LanemapError, OSError):
         raise
     except (MemoryError, RecursionError):
@@ -175,6 +179,9 @@ def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[st
         from traceback import format_exc
 
         raise RuntimeError(format_exc()) from None
+    if isinstance(answer, str | bytes) and len(answer) > LARGEST_ANSWER:
+        raise LanemapError(f"the answer has more than {LARGEST_ANSWER >> 20} MB: ask for less, or for another format")
+    return answer
 
 
 @cache
@@ -189,33 +196,33 @@ def _limit_memory() -> None:
 _opened = cache(Database)
 
 
-def sql(database: Database, form: Format, query: str, seconds: float, rows: int) -> bytes:
+def sql(database: Database, form: Format, query: str, seconds: float, rows: int) -> str | bytes:
     """The result of one SELECT."""
-    return _passed(encoded(database.select(query, seconds=seconds, rows=rows), form))
+    return encoded(database.select(query, seconds=seconds, rows=rows), form)
 
 
-def check(database: Database, form: str, against: list[str]) -> bytes:
+def check(database: Database, form: str, against: list[str]) -> str | bytes:
     """The report of ``Database.check``, or a row for each comparison of a fragment."""
     return _report(database.check(against), form)
 
 
-def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, str | None]) -> bytes:
+def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, str | None]) -> str | bytes:
     """The report of ``Database.diff`` of two sources."""
     return _report(database.diff(database.source(left), database.source(right), **which), form)
 
 
-def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, str | None]) -> bytes:
+def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, str | None]) -> str | bytes:
     """The same of a file and a source."""
     with chdir(file.parent):  # so that nothing said of it names the folder
         sent = replace(read_file(file.name), name=file.name)
     return _report(database.diff(sent, database.source(against), **which), form)
 
 
-def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, bool]) -> bytes:
+def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, bool]) -> str | bytes:
     """The moves of ``Database.chain``; as JSON with the verdict."""
     found = database.chain(one, other, **options)
     if form is not Format.JSON:
-        return _passed(encoded(found.rows(), form))
+        return encoded(found.rows(), form)
     first, second = found.tiles
     ends = {"first": found.first, "second": found.second}
     said: dict[str, Any] = {
@@ -223,12 +230,12 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
     }
     said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
     said |= {"tiles": {"first": first, "second": second}, "moves": found.rows().records()}
-    return _passed(json.dumps(said) + "\n")
+    return json.dumps(said) + "\n"
 
 
-def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> bytes:
+def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
     """The addresses of ``Database.recipes``."""
-    return _passed(encoded(database.recipes(_end(move), operand, **options).rows(), form))
+    return encoded(database.recipes(_end(move), operand, **options).rows(), form)
 
 
 def _end(text: str) -> Query:
@@ -276,23 +283,11 @@ def store(database: Database, file: Path) -> tuple[str, bool]:
     return name, new
 
 
-def _report(found: Check, form: str) -> bytes:
+def _report(found: Check, form: str) -> str | bytes:
     """A report, rows, or for ``page`` what a page with a style of its own shows."""
     if form == "page":
-        return _passed(report.contents(found))
-    return _passed(found.report(form) if form in [*ReportFormat] else encoded(found.rows(), Format(form)))
-
-
-def _passed(answer: str | bytes) -> bytes:
-    """An answer that is not too large.
-
-    Raises:
-        LanemapError: it is.
-    """
-    data = answer.encode() if isinstance(answer, str) else answer
-    if len(data) > LARGEST_ANSWER:
-        raise LanemapError(f"the answer has more than {LARGEST_ANSWER >> 20} MB: ask for less, or for another format")
-    return data
+        return report.contents(found)
+    return found.report(form) if form in [*ReportFormat] else encoded(found.rows(), Format(form))
 
 
 #: Where a GET request keeps the digest of what the database held when it came.
@@ -303,9 +298,9 @@ _CHARACTERS, _MORE, _OPERANDS = 32 << 20, 4000, 256
 
 
 class _Made(OrderedDict[Hashable, tuple[Any, int]]):
-    """What was made, with its size, and how much was added since all was added up, which takes long."""
+    """What was made, with its size, and the size of it all."""
 
-    added = 0
+    size = 0
 
 
 _made = _Made()
@@ -323,13 +318,13 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
             found: T = _made[function, key][0]
             return found
     made = function(*args, **kwargs)
+    size = len(repr(made)) + _MORE
     with _making:
-        _made[function, key] = made, len(repr(made)) + _MORE
-        _made.added += _made[function, key][1]
-        if _made.added > _CHARACTERS // 2:
-            _made.added, size = 0, sum(each for _, each in _made.values())
-            while size > _CHARACTERS // 2:
-                size -= _made.popitem(last=False)[1][1]
+        _, before = _made.pop((function, key), (None, 0))  # of somebody who made it at the same time
+        _made[function, key] = made, size
+        _made.size += size - before
+        while _made.size > _CHARACTERS:
+            _made.size -= _made.popitem(last=False)[1][1]
     return made
 
 
