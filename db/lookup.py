@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, partial
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
@@ -149,11 +150,9 @@ def findings(reader: Reader, *queries: Query) -> Rows:
         reader.verify(rows=False)
         there = {record["id"]: record for record in _found(reader, queries)}
         found = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
-    columns = ("source", *Key._fields, "section", "finding")
     known = [(_fragment(there[number], bytes), words) for number, words in found if number in there]
-    return Rows(
-        columns, [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in known]
-    )
+    records = [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in known]
+    return Rows(("source", *Key._fields, "section", "finding"), records)
 
 
 def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -174,10 +173,8 @@ def listed(reader: Reader, *queries: Query) -> Rows:
     Raises:
         LanemapError: see ``fragments``.
     """
-    found = fragments(reader, *queries)
-    records = [
-        (*(getattr(fragment, name) for name in _LISTED), *fragment.citation, *fragment.dimensions) for fragment in found
-    ]
+    own = attrgetter(*_LISTED)
+    records = [(*own(each), *each.citation, *each.dimensions) for each in fragments(reader, *queries)]
     return Rows((*_LISTED, *Citation._fields, "rows", "cols"), records)
 
 
@@ -297,10 +294,8 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
     """
     if query.parameters()["role"] is None:
         there = densest(fragments(reader, replace(query, source=None)))
-        axes = [*instruction(there[0].instruction).axes]
-        roles = sorted(
-            {fragment.role for fragment in there}, key=lambda role: (axes.index(role) if role in axes else -1, role)
-        )
+        held = {fragment.role for fragment in there}
+        roles = [role for role in instruction(there[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
     found = densest(_lazy(reader, _records(reader, query)))
     if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in found):
@@ -374,13 +369,15 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     return lines
 
 
-def operand_with_rows(reader: Reader, query: Query) -> list[Fragment]:
-    """The fragments of ``one_operand`` that have elements.
+def operand_with_rows(reader: Reader, query: Query, *alike: str) -> list[Fragment]:
+    """The fragments of ``one_operand`` that have elements, all alike in some attributes.
 
     Raises:
-        LanemapError: see ``fragments`` and ``with_rows``.
+        LanemapError: see ``fragments``, ``with_rows`` and ``expect_one``.
     """
-    return with_rows(reader, one_operand(reader, query))
+    found = with_rows(reader, one_operand(reader, query))
+    expect_one(query, found, *alike)
+    return found
 
 
 def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
@@ -477,11 +474,10 @@ def elements(fragment: Fragment, **where: int | None) -> list[Element]:
     """
     asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
     ranges = fragment.ranges if asked else {}
+    found = fragment.tuples()
     for name, value in asked.items():
         if value not in ranges[name]:
             raise OutsideError(name, value, ranges[name], fragment)
-    found = fragment.tuples()
-    for name, value in asked.items():
         first = Element._fields.index(name)
         last = Element._fields.index("col_last") if name == "col" else first
         found = [each for each in found if each[first] <= value <= each[last]]

@@ -77,9 +77,14 @@ class Check(Tabular):
     _repr_html_: ClassVar[Callable[..., str]]
 
     @property
+    def pairs(self) -> list[tuple[Comparison, Result]]:
+        """The results of all comparisons, each with its comparison."""
+        return [(comparison, result) for comparison in self.comparisons for result in comparison.results]
+
+    @property
     def results(self) -> list[Result]:
         """Those of all comparisons."""
-        return [result for comparison in self.comparisons for result in comparison.results]
+        return [result for _, result in self.pairs]
 
     @property
     def compared(self) -> int:
@@ -91,8 +96,7 @@ class Check(Tabular):
         """What was compared, but not in the bits that elements have of their slots, which a source does not claim."""
         return dict.fromkeys(
             (source.name, result.key)
-            for comparison in self.comparisons
-            for result in comparison.results
+            for comparison, result in self.pairs
             for source, fragment in ((comparison.left, result.left), (comparison.right, result.right))
             if result.compared and fragment and fragment.first_bit is None
         )
@@ -100,9 +104,8 @@ class Check(Tabular):
     @property
     def unexplained(self) -> int:
         """How many fragments and findings no erratum explains."""
-        return sum(result.disagrees for result in self.results) + sum(
-            finding.known is None for finding in self.findings
-        )
+        unsound = sum(finding.known is None for finding in self.findings)
+        return unsound + sum(result.disagrees for result in self.results)
 
     @property
     def known(self) -> int:
@@ -119,9 +122,8 @@ class Check(Tabular):
         claimed = [source for source in self.sources if source.name in self.claiming]
         asked = [
             (comparison.left.name, result)
-            for comparison in self.comparisons
+            for comparison, result in self.pairs
             if not self.sources or (comparison.left.name in self.claiming and comparison.right.kind != "import")
-            for result in comparison.results
         ]
         judged = {(name, result.key) for name, result in asked if result.compared}
         lacking = [
@@ -135,14 +137,11 @@ class Check(Tabular):
 
     def rows(self) -> Rows:
         """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
-        return Rows(
-            ("left", "right", *Key._fields, "verdict", "words", "known"),
-            [
-                (one.left.name, one.right.name, *result.key, str(result.verdict), result.words, result.known)
-                for one in self.comparisons
-                for result in one.results
-            ],
-        )
+        rows = [
+            (one.left.name, one.right.name, *result.key, str(result.verdict), result.words, result.known)
+            for one, result in self.pairs
+        ]
+        return Rows(("left", "right", *Key._fields, "verdict", "words", "known"), rows)
 
 
 def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> Check:
@@ -186,10 +185,8 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -
     found = []
     for left in lefts:
         truth = evidence(left, sources)
-        results = [
-            result for result in compare(left.fragments, truth.fragments) if result.verdict is not Verdict.RIGHT_ONLY
-        ]
-        found.append(Comparison(left, truth, results))
+        results = compare(left.fragments, truth.fragments)
+        found.append(Comparison(left, truth, [each for each in results if each.verdict is not Verdict.RIGHT_ONLY]))
     return _only(found, queries)
 
 
@@ -319,12 +316,11 @@ def read_sources(reader: Reader, *names: str) -> list[Source]:
     """The sources of a database with all their fragments, or those of some names."""
     with reader.snapshot():
         fragments = read_fragments(reader, *([Query(source=name) for name in names] or [Query()]))
-        records = lookup.sources(reader).records()
+        records = lookup.sources(reader).rows
     of_source = grouped(fragments, lambda fragment: fragment.source)
     return [
-        Source(name, record["kind"], record["title"], of_source.get(name, []), json.loads(record["provenance"]))
-        for record in records
-        for name in [record["name"]]
+        Source(name, kind, title, of_source.get(name, []), json.loads(provenance))
+        for name, kind, title, provenance, *_ in records
         if not names or name in names
     ]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..isa.instructions import dimensions, instruction
 from ..isa.listing import grouped, spans
 from ..layout.algebra import Array as Array
-from ..layout.fragment import Fragment
+from ..layout.fragment import Fragment, place_numbers
 from ..layout.permutation import Span
 
 #: Lane, register and slot.
@@ -194,12 +194,8 @@ class Difference:
 def difference(left: Fragment, right: Fragment) -> Difference:
     """Two fragments of one operand, which both have elements, side by side."""
     one, other = left.table, right.table
-    places = [
-        (side["lane"].astype(np.int64) << 32) + (side["reg"].astype(np.int64) << 16) + side["slot"]
-        for side in (one, other)
-    ]
     bits = (left.occupied_bits, right.occupied_bits) if left.displaced(right) else None
-    _, mine, theirs = np.intersect1d(*places, return_indices=True)
+    _, mine, theirs = np.intersect1d(place_numbers(one), place_numbers(other), return_indices=True)
     alone = np.delete(one, mine), np.delete(other, theirs)
     return Difference(one[mine], other[theirs], *alone, left.dimensions, bits)
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..isa.forms import FAMILIES, FORMS
 from ..isa.instructions import Key, dimensions, instruction, sparsity
 from ..isa.listing import grouped
+from ..isa.spelling import every_candidate
 from ..layout.fragment import Fragment
 from ..layout.permutation import Permutation, describe, find, is_identity, keeps
 from .difference import Array, Difference, Pair, difference
@@ -205,13 +205,11 @@ def axes_of(key: Key) -> Sequence[str]:
 @lru_cache(1 << 10)
 def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
     """The operands in registers of each form that an instruction of a shape has."""
-    makers = [make for family in FAMILIES for make, first in family.items() if name.partition(".")[0] in first]
-    forms = [form for form in (*FORMS, *(form for make in makers for form in make())) if form.name == name]
     found = []
-    for form in forms:
+    for form in every_candidate({name: "instruction", shape: "shape"}):
         # What loads or stores one operand of a product is no form of the product.
-        if form.shape == shape and not (form.role and form.instruction.multiplies):
-            scales = int(form.kind[-2]) if form.scale is not None else 0
+        if not (form.role and form.instruction.multiplies):
+            scales, _ = form.block_scales or (0, "")
             types = [(role, type_) for role, type_ in form.types.items() if role in form.instruction.axes]
             found.append(frozenset(Term(*pair, scales * pair[0].startswith("SF")) for pair in types))
     return tuple(dict.fromkeys(found))

@@ -99,9 +99,9 @@ class Recipe(Told):
 
     def rows(self) -> Rows:
         """Every address as a row, with how the tile lies in memory, and by how many bits each register is shifted."""
-        return Rows(
-            ("major", *Address._fields, "shift"), [(self.major, *address, self.shift) for address in self.addresses]
-        )
+        shift = self.shift
+        rows = [(self.major, *address, shift) for address in self.addresses]
+        return Rows(("major", *Address._fields, "shift"), rows)
 
     def parts(self) -> Iterator[str | Rows]:
         """Each move with its addresses and registers, then a table of the matrices."""
@@ -161,8 +161,7 @@ class Recipes(list[Recipe], Told):
 
 def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
     """The recipes for tiles of several majors. Raises the first error where there is none for any of them."""
-    given = lookup.operand_with_rows(reader, operand)
-    lookup.expect_one(operand, given, "source", "shape", "type")
+    given = lookup.operand_with_rows(reader, operand, "source", "shape", "type")
     moves, common = pairs(reader, move), common_to_majors(given)
     found, failed = [], []
     for major in majors:

@@ -374,11 +374,6 @@ class Sparsity(NamedTuple):
         return len(next(iter(self.indices.values())))
 
     @property
-    def field_bits(self) -> int:
-        """Bits of one field."""
-        return 4 // self.fields
-
-    @property
     def steps(self) -> tuple[tuple[int, int], ...]:
         """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
 
@@ -392,7 +387,7 @@ class Sparsity(NamedTuple):
     @property
     def slots(self) -> int:
         """Fields in one 32-bit register of metadata."""
-        return 32 // self.field_bits
+        return 8 * self.fields
 
 
 _ASCENDING = {vector: (vector & 3, vector >> 2) for vector in (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}

@@ -297,10 +297,8 @@ class Fragment:
 
     def same_layout(self, other: Fragment) -> bool:
         """Whether both hold the same cells in the same places."""
-        mine, theirs = (
-            (fragment.digest, fragment.registers, fragment.slots, fragment.first_bit) for fragment in (self, other)
-        )
-        return mine == theirs
+        layout = attrgetter("digest", "registers", "slots", "first_bit")
+        return bool(layout(self) == layout(other))
 
     def displaced(self, other: Fragment) -> bool:
         """Whether elements have other bits of their slots in another fragment, as both claim."""
@@ -374,14 +372,7 @@ def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fra
     return list(first.values()), repeated
 
 
-def by_rule(
-    slots: int,
-    row: Array,
-    col: Array,
-    col_last: Array | None = None,
-    computation: Array | int = 1,
-    lanes: Sequence[int] | Array | None = None,
-) -> Array:
+def by_rule(slots: int, row: Array, col: Array, col_last: Array | None = None, computation: Array | int = 1) -> Array:
     """Elements from a rule (thread, element) -> (row, col).
 
     Args:
@@ -390,7 +381,6 @@ def by_rule(
         col: the column, or the first column of its window.
         col_last: the last column of the window. Default: ``col``.
         computation: from 1, an array like ``row``, or one that broadcasts to it.
-        lanes: the threads that the rows of the arrays belong to. Default: all, in order.
 
     Raises:
         LanemapError: see ``elements``.
@@ -398,8 +388,8 @@ def by_rule(
     import numpy as np
 
     thread, element = np.indices(row.shape)
-    columns = {
-        "lane": thread if lanes is None else np.asarray(lanes)[thread],
+    columns: dict[str, Any] = {
+        "lane": thread,
         "reg": element // slots,
         "slot": element % slots,
         "row": row,
@@ -438,8 +428,14 @@ def elements(columns: Mapping[str, Array]) -> Array:
         if (outside := np.abs(values) > _LARGEST).any():
             raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values
-    lane, reg, slot = (table[name].astype(np.int64) for name in ("lane", "reg", "slot"))
-    return table[np.argsort((lane << 32) + (reg << 16) + slot, kind="stable")]  # fast where they are in order
+    return table[np.argsort(place_numbers(table), kind="stable")]  # fast where they are in order
+
+
+def place_numbers(table: Array) -> Array:
+    """A number for the place of each element: in the order of lane, reg and slot."""
+    lane, reg, slot = (table[name].astype("i8") for name in ("lane", "reg", "slot"))
+    numbers: Array = (lane << 32) + (reg << 16) + slot
+    return numbers
 
 
 #: Characters of the name or title of a source.

@@ -139,15 +139,8 @@ def _standing(check: Check) -> Rows:
 
     A fragment that differs from any is different. It is known where an erratum explains each difference.
     """
-    of_left = grouped(
-        (
-            (comparison.left.name, result)
-            for comparison in check.comparisons
-            for result in comparison.results
-            if result.compared
-        ),
-        lambda pair: (pair[0], pair[1].key),
-    )
+    compared = [(one.left.name, result) for one, result in check.pairs if result.compared]
+    of_left = grouped(compared, lambda pair: (pair[0], pair[1].key))
     rows = []
     for name, sets in grouped(check.sources, lambda source: source.name.partition(":")[0]).items():
         names = {source.name for source in sets}
@@ -390,13 +383,10 @@ def check_json(check: Check) -> str:
     def result(each: Result) -> dict[str, Any]:
         differs = each.difference if each.verdict is Verdict.DIFFERENT else None
         none = (None,) * len(_CELL)
+        said = ("verdict", "words", "known", "narrower", "permutations")
         return {
             **key(each.key),
-            "verdict": each.verdict.value,
-            "words": each.words,
-            "known": each.known,
-            "narrower": each.narrower,
-            "permutations": {axis: list(permutation) for axis, permutation in each.permutations.items()},
+            **{name: getattr(each, name) for name in said},
             "elements": [
                 dict(zip(_ELEMENT, (*place, *(left or none), *(right or none)), strict=True))
                 for place, left, right in (differs.elements if differs else [])

@@ -214,32 +214,29 @@ class FileReader(Reader):
 
 def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
     """Run a query in a thread of its own, so that a limit of time, Ctrl-C and SIGTERM can end it."""
-    results: list[Rows | BaseException] = []
-    done = threading.Event()
+    from concurrent.futures import Future, wait  # a look-up goes without
 
-    def keep() -> None:
+    answer: Future[Rows] = Future()
+
+    def work() -> None:
         try:
-            results.append(run())
+            answer.set_result(run())
         except BaseException as error:
-            results.append(error)
-        done.set()
+            answer.set_exception(error)
 
     try:
         # Ctrl-C may come while the thread begins, too.
-        threading.Thread(target=keep, daemon=True).start()
-        if not done.wait(seconds):
-            raise too_long(seconds)
+        threading.Thread(target=work, daemon=True).start()
+        return answer.result(seconds)
+    except TimeoutError:
+        raise too_long(seconds) from None
     finally:
         # What began just now does not notice the first interruption; what cannot be interrupted is left behind.
         for _ in range(20):
-            if done.is_set():
+            if answer.done():
                 break
             interrupt()
-            done.wait(0.05)
-    (result,) = results
-    if isinstance(result, BaseException):
-        raise result
-    return result
+            wait([answer], 0.05)
 
 
 def wait_for_lock(attempt: Callable[[], bool], what: object) -> None:

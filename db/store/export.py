@@ -52,11 +52,7 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
-    parts = [
-        fragment.elements.view("<i2").reshape(-1, len(_NUMBERS))
-        for fragment in fragments
-        if fragment.elements is not None
-    ]
+    parts = [fragment.table.view("<i2").reshape(-1, len(_NUMBERS)) for fragment in fragments]
     counts = list(map(len, parts))
     numbers = np.empty((len(_NUMBERS), sum(counts)), np.int32)
     np.concatenate(parts, out=numbers.T)

@@ -295,11 +295,7 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[
 def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; the identities of all, by fingerprint."""
     known = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
-    tables = {
-        each.digest: each.elements
-        for each in fragments
-        if each.digest is not None and each.elements is not None and each.digest not in known
-    }
+    tables = {str(each.digest): each.table for each in fragments if each.has_rows and each.digest not in known}
     if not tables:
         return known
     shared = _shared(tables)

@@ -170,8 +170,9 @@ def _task(entry: LibraryEntry, path: Path) -> dict[str, Any]:
     if extents and prod(extents) > MAX_CALLS:
         raise LanemapError(f"it would be called {prod(extents)} times: no tile of an instruction is so large")
     adapter = str(path.with_suffix(".py").resolve()) if entry.adapter else None
-    given = msgspec.to_builtins(entry) | {"modules": entry.modules or [path.stem], "adapter": adapter}
-    return {**given, "domain": extents, "claims": ()}
+    modules = entry.module or path.stem
+    given = msgspec.to_builtins(entry) | {"modules": [modules] if isinstance(modules, str) else modules}
+    return {**given, "adapter": adapter, "domain": extents, "claims": ()}
 
 
 def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:

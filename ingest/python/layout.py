@@ -109,7 +109,7 @@ def fragment(
     row, col = pair.T[::-1] if claim.turned else pair.T
     held = {"lane": lane, "row": row, "col": col}
     if claim.role == "E":  # the indices in each value, with the columns that each can select
-        each = claim.bits // rule.field_bits
+        each = claim.bits * rule.fields // 4
         place, element = ((first[:, None] * each + np.arange(each)).ravel() for first in (col, element))
         part = np.array(sorted(rule.indices.values())).T[place % rule.fields] * rule.group
         start = place // rule.fields * rule.width
@@ -163,8 +163,6 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
         raise LanemapError(f"{name} moves units of 16 bits, and {of.type} has 32")
     move = Key(matched[1], "m8n8", "b16", "r", qualifiers=name.partition(".")[2])
     r, p = (catalogue.documented(move._replace(role=role)) for role in "rp")
-    assert r.elements is not None
-    assert p.elements is not None
     known = np.isin(np.arange(of.threads), addresses.thread)
     start: _Numbers = np.full((of.threads, 2), -1)
     start[addresses.thread] = addresses.pair
@@ -172,10 +170,10 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     bit = slot * of.slot_bits
     inside = np.ravel_multi_index((thread, register, bit // r.slot_bits), (r.threads, r.registers, r.slots))
     giver = address_lanes(r, p)[inside]
-    along = (r.elements["col"][inside] * r.slot_bits + bit % r.slot_bits) // of.slot_bits
+    along = (r.table["col"][inside] * r.slot_bits + bit % r.slot_bits) // of.slot_bits
     pair = start[giver] + np.stack([0 * along, along], axis=1)
     row_size = r.dimensions[1] * r.slot_bits // of.slot_bits
-    askew = [lane for lane in p.elements["lane"].tolist() if known[lane] and start[lane, 1] % row_size]
+    askew = [lane for lane in p.table["lane"].tolist() if known[lane] and start[lane, 1] % row_size]
     words = "lane {} gives an address that is not a multiple of 16 bytes{}"
     remarks = [words.format(askew[0], _others(len(askew)))] if askew else []
     there = np.flatnonzero(known[giver])

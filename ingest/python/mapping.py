@@ -160,11 +160,6 @@ class LibraryEntry(_Known, frozen=True):
     origin: str = ""
     unreached: str = ""
 
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Where it may be, whether there are alternatives or not."""
-        return (self.module,) if isinstance(self.module, str) else self.module
-
     def check(self) -> None:
         """Refuse what cannot be called, or claims nothing.
 

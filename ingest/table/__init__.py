@@ -139,17 +139,14 @@ def _types(column: Text, instruction: Text, path: Path) -> Text:
     """Types as PTX spells them. An instruction that Lanemap does not know has its own, which stay as they are."""
     known = np.asarray([name in instructions.INSTRUCTIONS for name in instruction.values])[instruction.codes]
     pairs = column.codes.astype(np.int64) * 2 + known
-    names = {}
+    names = [""] * (2 * len(column.values))
     for pair in np.flatnonzero(np.bincount(pairs)).tolist():
         word = column.values[pair // 2]
         try:
             names[pair] = known_type(word)[0] if pair % 2 else plain(word)
         except LanemapError as error:
             raise LanemapError(f"{path}: row {int((pairs == pair).argmax()) + 1}: {error}") from None
-    places = {name: place for place, name in enumerate(dict.fromkeys(names.values()))}
-    table = np.zeros(2 * len(column.values), np.int32)
-    table[list(names)] = [places[name] for name in names.values()]
-    return Text(table[pairs], list(places))
+    return Text(pairs.astype(np.int32), names).mapped(str)
 
 
 def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, *, sealed: bool) -> Fragment:

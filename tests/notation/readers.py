@@ -23,7 +23,10 @@ def rows_of(fragment, cells, lanes=None):
     """The elements of computation, from 0, if there are several, row and col over (lane, element)."""
     shape = (fragment.threads if lanes is None else len(lanes), fragment.registers * fragment.slots)
     *computation, row, col = (np.broadcast_to(each, shape) for each in cells)
-    return by_rule(fragment.slots, row, col, None, computation[0] + 1 if computation else 1, lanes)
+    rows = by_rule(fragment.slots, row, col, None, computation[0] + 1 if computation else 1)
+    if lanes is not None:
+        rows["lane"] = np.asarray(lanes)[rows["lane"]]
+    return rows
 
 
 def indices(fragment):

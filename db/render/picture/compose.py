@@ -15,6 +15,9 @@ from .formats import Picture
 from .grid import PLAIN, View, by_element
 from .layout import Block, flow, panels, picture, product, titled
 
+#: Fragments that are drawn together are of one source and shape. They may differ in what else tells them apart.
+_ALIKE = ("source", "shape")
+
 #: What a label says, one that is joined, and one in a window, by whether labels are as PTX writes elements.
 _LABELS = {
     False: (
@@ -31,12 +34,7 @@ _LABELS = {
 
 
 def draw(
-    reader: Reader,
-    query: Query,
-    view: View,
-    note: str,
-    accumulator: str | None = None,
-    diff: Sequence[str] | None = None,
+    reader: Reader, query: Query, view: View, note: str, accumulator: str | None, diff: Sequence[str] | None
 ) -> Picture:
     """What a query names: an operand, one in two sources (``diff``), or without a role a whole instruction.
 
@@ -51,20 +49,13 @@ def draw(
         if diff is not None:
             if role is None or len(diff) != 2:
                 raise LanemapError("name the operand to compare, by a shape, a type and a role, and two sources")
-            left, right = (_panels(reader, replace(query, source=name)) for name in diff)
+            left, right = (lookup.operand_with_rows(reader, replace(query, source=name), *_ALIKE) for name in diff)
             return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
         if role is not None:
-            found = _panels(reader, query)
+            found = lookup.operand_with_rows(reader, query, *_ALIKE)
             return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
         found = _operands(reader, query, accumulator)
         return instruction(found, view, [*_titles(reader, found), note])
-
-
-def _panels(reader: Reader, query: Query) -> list[Fragment]:
-    """The fragments of one operand. They are of one source and shape, and may differ in what else tells them apart."""
-    found = lookup.operand_with_rows(reader, query)
-    lookup.expect_one(query, found, "source", "shape")
-    return found
 
 
 def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
@@ -80,7 +71,7 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
     moved = [fragment for fragment in found if not instructions.instruction(fragment.instruction).multiplies]
     lookup.expect_one(query, moved, "instruction", "shape", "type", "qualifiers")
     return [
-        _panels(reader, replace(query, role=role))[0]
+        lookup.operand_with_rows(reader, replace(query, role=role), *_ALIKE)[0]
         for role in instructions.instruction(moved[0].instruction).axes
         if any(fragment.role == role for fragment in moved)
     ]
@@ -103,7 +94,7 @@ def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[s
         grids = [grid for (grid,) in by_element([fragment], view)]
         blocks += panels(grids, [_joined(_part(fragment, fragments), grid.title) for grid in grids])
     title = heading(fragments[0]) if len(fragments) == 1 else _name(fragments)
-    return _picture(title, fragments[:1], blocks, view, notes)
+    return _picture([title], fragments[:1], blocks, view, notes)
 
 
 def difference(
@@ -131,7 +122,7 @@ def difference(
     count, total = sum(each.count for each in found), sum(each.total for each in found)
     differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
     title = f"{_name([fragment for fragment, _ in pairs])}: {names[0]} and {names[1]}"
-    return _picture(title, pairs[0], blocks, view, notes, differ)
+    return _picture([title, differ], pairs[0], blocks, view, notes)
 
 
 def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
@@ -161,24 +152,18 @@ def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequenc
     moved = None if instructions.instruction(first.instruction).multiplies else first.qualifiers
     what = " ".join(filter(None, (first.instruction, first.shape, moved)))
     title = f"{what}: {', '.join(names[fragment.role] for fragment in shown)}"
-    return _picture(title, shown, blocks, view, notes)
+    return _picture([title], shown, blocks, view, notes)
 
 
 def _picture(
-    title: str,
-    fragments: Sequence[Fragment],
-    blocks: Sequence[Block],
-    view: View,
-    notes: Sequence[str],
-    differ: str = "",
+    titles: Sequence[str], fragments: Sequence[Fragment], blocks: Sequence[Block], view: View, notes: Sequence[str]
 ) -> Picture:
+    """A picture with titles above, by the first of which it is called."""
     if not view.title:
-        return Picture(title, picture([], blocks, []))
+        return Picture(titles[0], picture([], blocks, []))
     cells = [box.cell for block in blocks for box in block.boxes]
     label, joined, window = _LABELS[view.ptx]
     said = {
-        title: True,
-        differ: bool(differ),
         label: True,
         window: any(cell.opens or cell.closes for cell in cells),
         "- is a cell that no lane holds.": any(not cell.held for cell in cells),
@@ -189,8 +174,8 @@ def _picture(
         f"A slot of {fragment.role} has {fragment.slot_bits} bits, of which {part_of_slot(fragment)}.": True
         for fragment in narrow
     }
-    heading = [line for line, applies in said.items() if applies]
-    return Picture(title, picture(heading, blocks, [*provenance(fragments), *notes]))
+    heading = [*titles, *(line for line, applies in said.items() if applies)]
+    return Picture(titles[0], picture(heading, blocks, [*provenance(fragments), *notes]))
 
 
 def _name(fragments: Sequence[Fragment]) -> str:
