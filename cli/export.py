@@ -58,9 +58,8 @@ def draw(
 
 
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_FILES = {name.upper().replace("-", "_"): name for name in (*_TABLES, *notation.NOTATIONS)}
 _AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in notation.NOTATIONS.items())
-FileFormat = StrEnum("FileFormat", _FILES)  # type: ignore[misc]
+FileFormat = StrEnum("FileFormat", {name.upper(): name for name in (*_TABLES, *notation.NOTATIONS)})  # type: ignore[misc]
 _FORMATS = f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv."
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from .. import ROWS, SECONDS, Database, Fragment, LanemapError, Rows, Summary, instructions, listing, lookup, names
-from .app import app, narrow, open_database, remark, room, without_empty, write_rows
+from .app import app, complain, narrow, open_database, remark, room, without_empty, write_rows
 from .options import By, Format, Operand
 
 
@@ -214,8 +214,6 @@ def sql(
         text = sys.stdin.read() if query == "-" else query
         found = database.select(text, seconds=seconds, rows=rows)
         if re.search(r"\blayout\b", text, re.IGNORECASE) and not re.search(r"\bsource", text, re.IGNORECASE):
-            sources = ", ".join(record["name"] for record in database.listing("sources").records())
-            remark(
-                [f"layout has the rows of every source: {sources}; WHERE source = '{names.DEFAULT_SOURCE}' takes one"]
-            )
+            every, one = ", ".join(database.names("source")), f"WHERE source = '{names.DEFAULT_SOURCE}' takes one"
+            complain(f"layout has the rows of every source: {every}; {one}")
         write_rows(found, format, output)

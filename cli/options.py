@@ -68,8 +68,7 @@ def completer(column: str, fallback: Sequence[str] = (), role: str | None = None
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         shape = context.params.get("shape")
-        named = shape if isinstance(shape, str) else None
-        return _offered(lambda database: database.names(column, named, role), fallback, incomplete)
+        return _offered(lambda database: database.names(column, shape, role), fallback, incomplete)
 
     return complete
 

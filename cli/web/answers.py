@@ -145,16 +145,15 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(LanemapError)
     def refused(request: Request, error: LanemapError) -> Response:
-        if isinstance(error, UnavailableError):
-            # The reason may name a host or a folder: it is for the log.
-            getLogger("lanemap").error("lanemap: %s", masked(str(error)))
-            return problem(503, "the database cannot be read now: try again later", headers=LATER)
         return problem(400, without_place(request, str(error)), error.argument)
 
+    @app.exception_handler(UnavailableError)
     @app.exception_handler(OSError)
-    def full(_: Request, error: OSError) -> Response:
+    def unable(_: Request, error: Exception) -> Response:
+        # The reason may name a host or a folder: it is for the log.
         getLogger("lanemap").error("lanemap: %s", masked(str(error)))
-        return problem(503, "the server has no room for this now: try again later", headers=LATER)
+        what = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
+        return problem(503, f"{what} now: try again later", headers=LATER)
 
     @app.exception_handler(RequestValidationError)
     def wrong(_: Request, error: RequestValidationError) -> Response:

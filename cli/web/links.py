@@ -169,9 +169,7 @@ class Choice(NamedTuple):
     chosen: bool
 
 
-def narrowed(
-    found: Sequence[Page], asked: str, given: Mapping[str, str | None]
-) -> tuple[list[Page], dict[str, list[Choice]]]:
+def narrowed(found: Sequence[Page], asked: str, given: Mapping[str, str]) -> tuple[list[Page], dict[str, list[Choice]]]:
     """The pages that have a value of each facet that is given, and the choices that there are.
 
     A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.

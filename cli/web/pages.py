@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from io import BytesIO
 from typing import Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -12,7 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, formats, refusal
+from ... import DEFAULT_SOURCE, LanemapError, refusal
 from ... import survey as surveys
 from . import guide, views, work
 from .answers import invalid, without_place
@@ -21,6 +20,7 @@ from .render import layouts_css, render, server_links
 from .views import Facts, NamedOperand, not_there
 from .work import Opened, Surveyed, Working
 
+#: The formats of pictures, which are methods of ``Picture``, and what they are called in HTTP.
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 _Every = Callable[[surveys.Survey], Iterable[tuple[Page, Mapping[str, Any]]]]
 
@@ -152,16 +152,7 @@ _MOST = 60
 
 
 @router.get("/search")
-def search(
-    request: Request,
-    database: Opened,
-    survey: Surveyed,
-    q: str = "",
-    vendor: str | None = None,
-    instruction: str | None = None,
-    target: str | None = None,
-    type: str | None = None,
-) -> Response:
+def search(request: Request, database: Opened, survey: Surveyed, q: str = "") -> Response:
     """What a name stands for: the page where there is one, else a list. As JSON, the first few for a search box."""
     found, exact, words = find(survey, database, q)
     read = guide.found(q)
@@ -170,8 +161,7 @@ def search(
         return JSONResponse([{"name": each.name, "href": each.address} for each in hits[:12]])
     if exact:
         return RedirectResponse(exact.address, 303, headers={"Cache-Control": "no-store"})
-    given = {"vendor": vendor, "instruction": instruction, "target": target, "type": type}
-    left, facets = narrowed(found, q, given)
+    left, facets = narrowed(found, q, request.query_params)
     said = {"found": left, "most": _MOST, "facets": facets, "words": words, "guide": read}
     return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **said})
 
@@ -192,11 +182,10 @@ async def compare_file(request: Request, working: Working, against: str = DEFAUL
 @router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
 def picture(survey: Surveyed, named: NamedOperand, form: str) -> Response:
     """The picture of an operand as a file."""
-    if form not in formats.FORMATS:
-        raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(formats.FORMATS)}")
-    stream = BytesIO()
-    survey.shown(*named).draw().write(form, stream)
-    return Response(stream.getvalue(), media_type=_PICTURES[form])
+    if form not in _PICTURES:
+        raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(_PICTURES)}")
+    drawn = survey.shown(*named).draw()
+    return Response(getattr(drawn, form)(), media_type=_PICTURES[form])
 
 
 @router.get("/{path:path}")

@@ -96,7 +96,7 @@ class _Listening(socket.socket):
 class _Connection(H11Protocol):
     """A connection that ends where no request comes."""
 
-    _patience: asyncio.TimerHandle | None = None
+    _patience: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -104,22 +104,20 @@ class _Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._patience and self.cycle and not self.cycle.response_complete:
+        if self.cycle and not self.cycle.response_complete:
             self._patience.cancel()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete:  # the next request may have come with the last
+            self._patience.cancel()
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._patience:
-            self._patience.cancel()
+        self._patience.cancel()
 
     def _wait(self) -> None:
-        if self._patience:
-            self._patience.cancel()
         self._patience = self.loop.call_later(HEAD, self.transport.close)
 
 

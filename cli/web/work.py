@@ -1,9 +1,9 @@
 """What routes work with: the open database as it is now, and processes of their own for what takes long.
 
 What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody
-sent, are methods of ``Database``, in processes. A few work at a time and the others wait. A process is killed when
-the request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So no
-request can hold up the others, whatever it asks for.
+sent, is done in a process with a database of its own. A few work at a time and the others wait. A process is killed
+when the request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So
+no request can hold up the others, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -276,9 +276,9 @@ def store(database: Database, file: Path) -> tuple[str, bool]:
         sent = recording.read(file.name)
     with file.open("rb") as stream:
         name = f"{sent.name}-{file_digest(stream, 'sha256').hexdigest()[:8]}"
-    database.listing("sources")  # where the file is gone none is made
+    database.names("source")  # where the file is gone none is made
     new = bool(database.add([replace(sent, name=name)], replacing=False))
-    if name not in {record["name"] for record in database.listing("sources").records()}:
+    if name not in database.names("source"):
         raise UnavailableError(f"{database.location}: another file took its place")
     return name, new
 
