@@ -6,7 +6,7 @@ The statements run on SQLite and PostgreSQL alike. A filter that is None does no
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, TypedDict, cast
@@ -279,7 +279,12 @@ def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
     elements = None if record["mapping_id"] is None else Packed(record["digest"], read)
     own = {name: record[name] for name in _OWN}
-    return Fragment(elements=elements, citation=Citation(**json.loads(record["citation"])), **own)  # type: ignore[arg-type]
+    return Fragment(elements=elements, citation=_citation(record["citation"]), **own)  # type: ignore[arg-type]
+
+
+@lru_cache(256)  # few differ, of thousands
+def _citation(written: str) -> Citation:
+    return Citation(**json.loads(written))
 
 
 def one_operand(reader: Reader, query: Query) -> list[Fragment]:

@@ -1,3 +1,4 @@
+import gc
 import gzip
 import importlib.util
 import json
@@ -44,6 +45,16 @@ def seed() -> int:
     chosen = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000 if "LANEMAP_LONG" in os.environ else 0))
     print(f"LANEMAP_SEED={chosen}")
     return chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is there before the first test stays until the last one: it is not searched for garbage again and again."""
+    gc.disable()
+    collected = yield
+    gc.enable()
+    gc.freeze()
+    return collected
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups

@@ -2,11 +2,9 @@
 
 import doctest
 import inspect
-import os
 import re
 import shlex
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -37,10 +35,17 @@ def commands():
 
 
 @pytest.mark.parametrize(("command", "output"), sorted({*commands()}), ids=lambda value: value.split("\n")[0][:60])
-def test_every_command_prints_what_the_readme_shows(command, output, built, tmp_path):
-    environment = os.environ | {"LANEMAP_DB": str(built), "COLUMNS": "80"}
-    environment["PATH"] = sysconfig.get_path("scripts") + os.pathsep + environment["PATH"]
-    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
+def test_every_command_prints_what_the_readme_shows(command, output, run, tmp_path, monkeypatch):
+    """Lanemap runs in this process, and a shell does with what it prints as the command says."""
+    (folder := tmp_path / "folder").mkdir()
+    monkeypatch.chdir(folder)
+    program, *arguments = shlex.split(re.split(r" \| | 2>", command)[0])
+    assert program == "lanemap"
+    result = run(*arguments)
+    (tmp_path / "out").write_bytes(result.bytes)
+    (tmp_path / "err").write_text(result.err)
+    function = f"lanemap() {{ cat ../err >&2; cat ../out; return {result.code}; }}"
+    done = subprocess.run(f"{function}\n{command}", shell=True, capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == output
 
