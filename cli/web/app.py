@@ -4,7 +4,6 @@ from asyncio import CancelledError
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import sha256
 from math import inf
 
@@ -156,8 +155,8 @@ def _own_host(scope: Scope, names: frozenset[str]) -> bool:
     return name in names or name.strip("[]") == (scope.get("server") or ("",))[0]
 
 
-#: How many answers are kept, and how large one of them may be.
-_ANSWERS, _LARGEST_ANSWER = 256, 1 << 18
+#: How large an answer may be that is kept.
+_LARGEST_ANSWER = 1 << 18
 
 
 def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
@@ -166,10 +165,6 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
     What GET answers follows from these two, the address and the header Accept, unless it says ``no-store``. A browser
     may keep it as long as it asks whether it still holds.
     """
-
-    @lru_cache(_ANSWERS)
-    def kept(_tag: str) -> list[Message]:
-        return []
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/static/"):
@@ -205,13 +200,13 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
 
         if tag and tag in asked.get("if-none-match", ""):
             await Response(status_code=304, headers=own)(scope, receive, send)
-        elif found := kept(tag):
+        elif found := state.answers(tag):
             for message in found:
                 await send(message)
         else:
             await app(scope, receive, listening)
             # What was written meanwhile may be in the answer or not.
             if keep and before == await state.digest():
-                kept(tag)[:] = made
+                state.answers(tag)[:] = made
 
     return answered

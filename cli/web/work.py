@@ -1,9 +1,9 @@
 """What routes work with: the open database as it is now, and processes of their own for what takes long.
 
-What was read of the database or made of it is kept as far as there is room. What takes long, or reads what somebody
-sent, is done in a process with a database of its own. A few work at a time and the others wait. A process is killed
-when the request that it works for ends, at the limit of time of requests at the latest, and has a limit of memory. So
-no request can hold up the others, whatever it asks for.
+What was read of the database or made of it is kept as far as there is room, until it changes. What takes long, or
+reads what somebody sent, is done in a process with a database of its own. A few work at a time and the others wait. A
+process is killed when the request that it works for ends, at the limit of time of requests at the latest, and has a
+limit of memory. So no request can hold up the others, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 from ... import (
     Database,
+    Fragment,
     LanemapError,
     Location,
     Reader,
@@ -46,7 +48,7 @@ from ..app import encoded
 from ..options import Format, ReportFormat
 
 if TYPE_CHECKING:
-    from ... import Check, Fragment, Key, Query
+    from ... import Check, Key, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -293,8 +295,8 @@ def _report(found: Check, form: str) -> str | bytes:
 #: Where a GET request keeps the digest of what the database held when it came.
 DIGEST = "lanemap.digest"
 
-#: How many characters are remembered, with so many more for each thing, and how many operands.
-_CHARACTERS, _MORE, _OPERANDS = 32 << 20, 4000, 256
+#: How many characters are remembered, with so many more for each thing; how many answers are kept, and operands.
+_CHARACTERS, _MORE, _ANSWERS, _OPERANDS = 16 << 20, 4000, 128, 256
 
 
 class _Made(OrderedDict[Hashable, tuple[Any, int]]):
@@ -328,19 +330,17 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
     return made
 
 
-@lru_cache(_OPERANDS)
-def _place(*_key: object) -> list[Sequence[Fragment]]:
-    """A place for the fragments of an operand, empty until they are read."""
-    return []
-
-
 class State:
-    """A database as it is now. Nothing of an earlier state is ever given for a later one."""
+    """A database as it is now. Nothing of an earlier state is ever given for a later one, nor kept."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self._known: dict[object, tuple[object, Any]] = {}
         self._asking: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._digest = b""
+        #: Places for answers by their tags, and for fragments by digest and operand: empty until there are any.
+        self.answers = lru_cache(_ANSWERS)(lambda _tag: list[Message]())
+        self._operands = lru_cache(_OPERANDS)(lambda *_key: list[Sequence[Fragment]]())
 
     async def _now(self, ask: Callable[[Reader], T]) -> T:
         """What a question has for an answer now. Who comes while somebody waits for it waits for the same one."""
@@ -359,7 +359,15 @@ class State:
         Raises:
             LanemapError: it cannot be read.
         """
-        return await self._now(lookup.digest)
+        found = await self._now(lookup.digest)
+        if found != self._digest:
+            self._digest = found
+            self.answers.cache_clear()
+            self._operands.cache_clear()
+            with _making:
+                _made.clear()
+                _made.size = 0
+        return found
 
     async def survey(self) -> surveys.Survey:
         """What is known of every operand, which takes seconds to look through.
@@ -375,7 +383,7 @@ class State:
         Raises:
             LanemapError: there is none.
         """
-        place = _place(self, request.scope.get(DIGEST), query)
+        place = self._operands(request.scope.get(DIGEST), query)
         if not place:
             place.append(await run_sync(self._operand, query))
         return place[0]

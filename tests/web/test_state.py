@@ -73,7 +73,7 @@ def made(monkeypatch):
     return work._made
 
 
-def test_nothing_that_pages_remember_keeps_an_earlier_survey(changing, made, monkeypatch):
+def test_nothing_of_an_earlier_state_is_kept(changing, made, monkeypatch):
     database, change = changing
     seen, true = [], work.surveys.survey
 
@@ -83,14 +83,23 @@ def test_nothing_that_pages_remember_keeps_an_earlier_survey(changing, made, mon
         return found
 
     monkeypatch.setattr(work.surveys, "survey", noted)
+    state = State(database)
+    monkeypatch.setattr("lanemap.cli.web.app.State", lambda _: state)
     with asking(database) as client:
         for name in ("theirs", "others", "more"):
-            for page in ("/", *(f"/mma/m16n8k16/f16{role}" for role in ("", "/A", "/D"))):
+            find = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
+            for page in ("/", *(f"/mma/m16n8k16/f16{role}" for role in ("", "/A", "/D")), find):
                 assert client.get(page, follow_redirects=True).status_code == 200, page
+            assert len(made) > 5
+            assert state.answers.cache_info().currsize > 4
+            assert state._operands.cache_info().currsize == 1
             change(name)
+            assert client.get("/api/sources").status_code == 200
+            assert (len(made), made.size) == (0, 0)
+            assert state.answers.cache_info().currsize == 1
+            assert state._operands.cache_info().currsize == 0
         gc.collect()
         assert [each() is None for each in seen] == [True, True, False]
-    assert len(made) > 5
 
 
 def make(size):
