@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.isa import forms, spelling
-    from .db.isa.forms import Form
     from .db.processes import Processes
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export

@@ -21,7 +21,7 @@ from .app import DISAGREES, app, open_database, remark, table, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
-    from .. import Form, Source
+    from .. import Source, forms
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
@@ -86,18 +86,18 @@ def capture(
         raise typer.Exit(DISAGREES)
 
 
-def _write_forms(forms: Sequence[Form], folder: str | None, form: Format | None) -> None:
+def _write_forms(selected: Sequence[forms.Form], folder: str | None, form: Format | None) -> None:
     """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
     if folder is not None:
         from .. import kernels
 
         written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{listing.counted(kernels.write_kernels(forms, written), 'kernel')} in {written}\n")
+        sys.stdout.write(f"{listing.counted(kernels.write_kernels(selected, written), 'kernel')} in {written}\n")
     if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
-        sys.stdout.write(table(Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in forms])))
+        sys.stdout.write(table(Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in selected])))
     elif form:
         rows: list[tuple[str | None, ...]] = []
-        for each in forms:
+        for each in selected:
             selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
             moved = None, each.layout, None
             told = moved if each.role else (each.d, " ".join(each.majors), selectors)

@@ -141,7 +141,7 @@ def listed(database: Database, what: What, *queries: names.Query) -> Rows:
     if what is What.ERRATA:
         said = [vars(fragment) | fragment.citation._asdict() for fragment in _matching(database, *queries)]
         return Rows(_ERRATUM, [tuple(record[name] for name in _ERRATUM) for record in said if record["erratum"]])
-    (query,) = queries
+    query = queries[0]
     if named := [name for name in ("instruction", "shape", "type", "role") if getattr(query, name) is not None]:
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
     there = None if query.source is None else {fragment.source for fragment in database.matching(query)}

@@ -8,6 +8,7 @@ render    pages from templates, layouts as tables
 links     the address of each page, and the names by which it is found
 site      the pages as files
 answers   the format of an answer, and refusals
-state     the open database, and what was read of it or made of it
-work      processes that work for requests
+guide     the pages of the guide
+server    what runs the application, with limits for connections
+work      the open database, what was read of it or made of it, and processes that work for requests
 """

@@ -52,6 +52,7 @@ import pytest
         (("list", "--source", ""), ("no source ''", "ptx-isa-9.1")),
         (("list", "sources", "--source", "nobody"), ("no source nobody", "ptx-isa-9.1")),
         (("list", "sources", "--shape", "m16n8k16"), ("--shape is not for sources", "list fragments")),
+        (("list", "sources", "--type", "f16", "--type", "f32"), ("--type is not for sources", "list fragments")),
         (("list", "findings", "--shape", "m16n8k17"), ("no shape m16n8k17", "did you mean")),
         (("ingest", ""), ("'' names no file", "PTX documentation")),
         (("ingest", "x.html", "--name", ""), ("source name ''", "printable")),
