@@ -63,15 +63,11 @@ def cased(mnemonic: str) -> str:
 
 def joined(found: Iterable[tuple[str, str]]) -> Words:
     """Words and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
-    words: dict[str, str] = {}
-    in_order: dict[str, list[str]] = {"layouts": [], "qualifiers": [], "types": []}
-    for word, kind in found:
-        if kind in in_order:
-            in_order[kind].append(word)
-        else:
-            words[word] = kind
+    found = list(found)
+    in_order = {kind: [word for word, its in found if its == kind] for kind in ("layouts", "qualifiers", "types")}
     in_order["qualifiers"].sort(key=lambda word: not re.fullmatch(r"x\d+", word))  # their count first
     whole = {".".join(several): kind for kind, several in in_order.items() if several}
+    words = {word: kind for word, kind in found if kind not in in_order}
     return words | {word: "type" if kind == "types" and "." not in word else kind for word, kind in whole.items()}
 
 

@@ -1,7 +1,6 @@
 """The table of vendors: what is true of the machines that execute their instructions."""
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -9,10 +8,9 @@ class Vendor(NamedTuple):
     """One vendor. The one without a name is that of instructions of which nothing is known.
 
     ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of
-    ``near`` exchange values more cheaply than others; ``near_name`` is what such a run is called. ``lane`` is how a
-    lane's own number is spelt. Registers have ``register_bits``. Names of documents begin with ``document``, and
-    ``source`` is what look-ups use first. Names of instructions begin with one of ``prefixes``. A ``target`` has a
-    number, and perhaps a letter where it stands for its family alone.
+    ``near`` exchange values more cheaply than others; ``near_name`` is what such a run is called. Registers have
+    ``register_bits``. ``source`` is what look-ups use first. Names of instructions begin with one of ``prefixes``. A
+    ``target`` has a number, and perhaps a letter where it stands for its family alone.
     """
 
     name: str
@@ -21,8 +19,6 @@ class Vendor(NamedTuple):
     group_name: str
     near: int
     near_name: str
-    lane: str
-    document: str = ""
     source: str = ""
     prefixes: tuple[str, ...] = ()
     target: str = ""
@@ -34,18 +30,12 @@ class Vendor(NamedTuple):
         return bool(its) and mine[:-1] == theirs[:-1] if letter else int(theirs) >= int(mine)
 
 
-NVIDIA = Vendor(
-    "nvidia", "NVIDIA", 32, "warp", 4, "quad", "%laneid", "ptx-isa-", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)"
-)
+NVIDIA = Vendor("nvidia", "NVIDIA", 32, "warp", 4, "quad", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)")
 
 #: A row of 16 lanes exchanges values in one instruction (DPP). Half as many lanes execute together where code says so.
-AMD = Vendor(
-    "amd", "AMD", 64, "wavefront", 16, "row", "lane", "amd-", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_")
-)
+AMD = Vendor("amd", "AMD", 64, "wavefront", 16, "row", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"))
 
-UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane", "lane")
-
-VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in (NVIDIA, AMD)}
+UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane")
 
 
 def vendor_of(instruction: str) -> Vendor:
@@ -54,7 +44,7 @@ def vendor_of(instruction: str) -> Vendor:
     >>> vendor_of("v_mfma_f32_32x32x8_f16").title
     'AMD'
     """
-    return next((vendor for vendor in VENDORS.values() if instruction.startswith(vendor.prefixes or "?")), UNKNOWN)
+    return next((vendor for vendor in (NVIDIA, AMD) if instruction.startswith(vendor.prefixes or "?")), UNKNOWN)
 
 
 def onwards(target: str) -> str:

@@ -57,14 +57,11 @@ def where(fragment: Fragment) -> str:
 def provenance(fragments: Sequence[Fragment]) -> Iterator[str]:
     """A line for each source of some fragments, with the sections that they are from."""
     sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
+    several = len(sources) > 1 and len({fragment.role for fragment in fragments}) > 1
     for source in sources:
         mine = [fragment for fragment in fragments if fragment.source == source]
         roles = ", ".join(dict.fromkeys(fragment.role for fragment in mine))
-        what = (
-            f"Source of {roles}"
-            if len(sources) > 1 and len({fragment.role for fragment in fragments}) > 1
-            else "Source"
-        )
+        what = f"Source of {roles}" if several else "Source"
         cited = [fragment.citation for fragment in mine]
         sections = ", ".join(dict.fromkeys(f"section {citation.section}" for citation in cited if citation.section))
         corrected = "corrected: see lanemap list errata" if any(citation.erratum for citation in cited) else ""

@@ -142,9 +142,7 @@ def _paragraph(columns: Sequence[_Column], at: int, room: int) -> Iterator[str]:
 
 
 def _broken(text: str, width: int) -> list[str]:
-    if len(text) <= width:
-        return [text]
-    return wrapped(text, width)
+    return [text] if len(text) <= width else wrapped(text, width)
 
 
 def wrapped(text: str, width: int, indent: str = "", first: str = "") -> list[str]:

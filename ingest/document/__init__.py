@@ -39,10 +39,9 @@ FORMATS = {"html": html.blocks, "markdown": markup.markdown, "text": markup.plai
 
 
 class Document(NamedTuple):
-    """One file: its name for messages, its format, the version of PTX that it gives for itself, and its digest."""
+    """One file: its name for messages, its blocks, the version of PTX that it gives for itself, and its digest."""
 
     name: str
-    format: str
     blocks: tuple[Block, ...]
     version: str | None
     sha256: str
@@ -185,8 +184,7 @@ def read_text(name: str, data: bytes) -> Document:
         at_most(MAX_CHARACTERS, len(content), "characters")
         at_most(MAX_LINES, content.count("\n") + content.count("\r"), "lines")
         content = clean(content)
-        format_ = format_of(content)
-        blocks = list(FORMATS[format_](content))
+        blocks = list(FORMATS[format_of(content)](content))
         if not any(isinstance(block, Heading) and block.number for block in blocks):
             # No heading survived as one: lines that begin with a section number are the headings.
             blocks = [heading(block.line, block.text) if _is_numbered(block) else block for block in blocks]
@@ -197,7 +195,7 @@ def read_text(name: str, data: bytes) -> Document:
     near = (block.text.split("\n") for block in blocks[:_NEAR] if isinstance(block, Heading | Paragraph))
     titles = (plain(line) for line in chain.from_iterable(near) if "ISA" in line and len(line) < _LONGEST_HEADING)
     version = next((found[1] for title in titles if (found := _VERSION.fullmatch(title))), None)
-    return Document(name, format_, tuple(blocks), version, hashlib.sha256(data).hexdigest())
+    return Document(name, tuple(blocks), version, hashlib.sha256(data).hexdigest())
 
 
 def _decode(data: bytes) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from lanemap.db.errors import LanemapError
 from lanemap.ingest import document
-from lanemap.ingest.document import read_documents, read_text
+from lanemap.ingest.document import format_of, read_documents, read_text
+from lanemap.ingest.document.blocks import clean
 from lanemap.ingest.document.sections import Kind
 
 from . import pages
@@ -147,7 +148,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
 @pytest.mark.parametrize("form", pages.FORMS)
 def test_the_kind_is_told_by_the_contents(form):
     kind = next(kind for word, kind in (("HTML", "html"), ("text", "text"), ("", "markdown")) if word in form)
-    assert read_text("page.dat", pages.FORMS[form].encode()).format == kind
+    assert format_of(clean(pages.FORMS[form])) == kind
 
 
 def test_other_encodings_are_read():

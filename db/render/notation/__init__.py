@@ -27,29 +27,20 @@ if TYPE_CHECKING:
 
 
 class Notation(NamedTuple):
-    """What a notation writes, for whom, and the language that highlights it."""
+    """For whom a notation is, and the language that highlights it. What each writes stands in the guide."""
 
-    writes: str
     audience: str
     language: str = "text"
 
 
 NOTATIONS: Mapping[str, Notation] = {
-    "cute": Notation(
-        "`Layout<Shape<...>,Stride<...>>` of thread and value, and for a whole instruction what `MMA_Traits` holds",
-        "CUTLASS",
-        "cpp",
-    ),
-    "linear": Notation("`#ttg.linear`, bases of register and lane bits", "Triton", "mlir"),
-    "triton": Notation("`#ttg.nvidia_mma` or `#ttg.dot_op`, where one equals the layout", "Triton", "mlir"),
-    "affine": Notation(
-        "`affine_map<(lane, value) -> (row, col)>`, and the nested layout where there is one", "MLIR, IREE", "mlir"
-    ),
-    "python": Notation("an index function and its inverse", "TVM, TileLang", "python"),
-    "cpp": Notation(
-        "a header of types with constexpr functions for host and device, C++17, no dependency", "CUDA, C++", "cpp"
-    ),
-    "ptx-formula": Notation("a closed form in PTX's own notation", "reading"),
+    "cute": Notation("CUTLASS", "cpp"),
+    "linear": Notation("Triton", "mlir"),
+    "triton": Notation("Triton", "mlir"),
+    "affine": Notation("MLIR, IREE", "mlir"),
+    "python": Notation("TVM, TileLang", "python"),
+    "cpp": Notation("CUDA, C++", "cpp"),
+    "ptx-formula": Notation("reading"),
 }
 
 

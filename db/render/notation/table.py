@@ -136,11 +136,8 @@ def cells(fragment: Fragment) -> dict[str, Array]:
     if len(idle) or len(unused):
         raise refusal(fragment, *((int(idle[0]), 0) if len(idle) else (0, int(unused[0]))), "holds nothing")
     held.check_inside()
-    return {
-        name: held.coordinates[name]
-        for name in ("computation", "row", "col")
-        if name != "computation" or held.products > 1
-    }
+    names = ("computation", "row", "col") if held.products > 1 else ("row", "col")
+    return {name: held.coordinates[name] for name in names}
 
 
 class Inverse(NamedTuple):
@@ -196,11 +193,8 @@ def bits_of(count: int, numbers: Array) -> tuple[int, int] | None:
         return 0, 0
     first = int(numbers[0])
     mask = (1 << (count - 1).bit_length()) - 1 & ~int(np.bitwise_or.reduce(numbers ^ first))
-    return (
-        (mask, first & mask)
-        if np.array_equal(np.flatnonzero(np.arange(count) & mask == first & mask), numbers)
-        else None
-    )
+    alike = np.flatnonzero(np.arange(count) & mask == first & mask)
+    return (mask, first & mask) if np.array_equal(alike, numbers) else None
 
 
 def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
