@@ -14,9 +14,8 @@ from typing import Any, TypedDict, cast
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
 from .isa.instructions import Key, instruction
 from .isa.listing import naturally
-from .isa.names import DEFAULT_SOURCE as DEFAULT_SOURCE
+from .isa.names import DEFAULT_SOURCE, Which, accumulators, expect_names, operand, text, whole
 from .isa.names import Query as Query
-from .isa.names import Which, accumulators, expect_names, operand, text, whole
 from .isa.types import plain, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
 from .store.integrity import seal

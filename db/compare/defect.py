@@ -12,7 +12,7 @@ from ..errors import LanemapError
 from ..isa.forms import FORMS
 from ..isa.instructions import Key, instruction, name_of
 from ..isa.listing import grouped, naturally, spans
-from ..layout.fragment import NOT_CITED, Fragment, Source
+from ..layout.fragment import NOT_CITED, PLACE, Fragment, Source
 from ..layout.permutation import is_identity
 from ..lookup import Query
 from ..store.reader import Rows, Tabular
@@ -259,7 +259,7 @@ class Defect:
             **{label.replace(" ", "_"): words for label, words in self.facts},
             "versions": dict(self.versions),
             "elements": [
-                {**dict(zip(("lane", "reg", "slot"), place, strict=True)), "claimed": claimed, "true": true}
+                {**dict(zip(PLACE, place, strict=True)), "claimed": claimed, "true": true}
                 for place, claimed, true in (self.result.difference.elements if self.result.difference else ())
             ],
         }

@@ -10,7 +10,7 @@ import numpy as np
 from ..isa.instructions import dimensions, instruction
 from ..isa.listing import grouped, spans
 from ..layout.algebra import Array as Array
-from ..layout.fragment import Fragment, place_numbers
+from ..layout.fragment import CELL, PLACE, Fragment, place_numbers
 from ..layout.permutation import Span
 
 #: Lane, register and slot.
@@ -23,7 +23,6 @@ _Cells = Mapping[tuple[int, ...], tuple[int, ...]]
 #: A first and a last number on the left, and what stands beside them on the right.
 Pair = tuple[Span, Span]
 
-_PLACE, _CELL = ("lane", "reg", "slot"), ("row", "col", "col_last", "computation")
 _SWAPPED = (("row", "col"), ("row", "col_last"), ("col", "row"), ("col_last", "row"))
 #: Up to this many groups of elements, swaps and so on are named one by one.
 _FEW = 3
@@ -49,7 +48,7 @@ class Difference:
     @cached_property
     def unequal(self) -> Array:
         """Which of the slots that both sides have hold different cells."""
-        unequal: Array = np.logical_or.reduce([self.left[name] != self.right[name] for name in _CELL])
+        unequal: Array = np.logical_or.reduce([self.left[name] != self.right[name] for name in CELL])
         return unequal
 
     @property
@@ -122,7 +121,7 @@ class Difference:
     def _as_a_whole(self) -> str:
         """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
         one, other = self.left, self.right
-        off = {name: one[name].astype(np.int64) - other[name] for name in _CELL}
+        off = {name: one[name].astype(np.int64) - other[name] for name in CELL}
         if off["computation"].any():
             return ""
         if all((one[mine] == other[theirs]).all() for mine, theirs in _SWAPPED):
@@ -167,7 +166,7 @@ class Difference:
         moves = [(place, home[one]) for place, one, _ in rows if one in home]
         if not len(home) == len(moves) == len(rows):
             return ""
-        for index, name in enumerate(_PLACE):
+        for index, name in enumerate(PLACE):
             pairs = {(place[index], origin[index]) for place, origin in moves}
             rest = all(
                 place[:index] + place[index + 1 :] == origin[:index] + origin[index + 1 :] for place, origin in moves
@@ -181,7 +180,7 @@ class Difference:
         """Places in words: ``reg 1`` is all its slots in all lanes. The dimension ``but`` is left out."""
         sides = (self.left, self.left_only, self.right_only)
         named = []
-        chosen = {name: {place[index] for place in places} for index, name in enumerate(_PLACE)}
+        chosen = {name: {place[index] for place in places} for index, name in enumerate(PLACE)}
         if len(places) != len(chosen["lane"]) * len(chosen["reg"]) * len(chosen["slot"]):
             return f"{len(places)} elements in {_some('reg', chosen['reg'])}, {_some('lane', chosen['lane'])}"
         for name in ("reg", "slot", "lane"):
@@ -242,7 +241,7 @@ def _wrong_products(said: _Cells, so: _Cells, true: Fragment) -> Array:
 
 
 def _split(table: Array) -> list[tuple[Place, Cell]]:
-    return [(row[: len(_PLACE)], row[len(_PLACE) :]) for row in table.tolist()]
+    return [(row[: len(PLACE)], row[len(PLACE) :]) for row in table.tolist()]
 
 
 def _off(offset: tuple[int, ...]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..isa.instructions import Sparsity, instruction, sparsity
-from ..layout.fragment import Fragment
+from ..layout.fragment import PLACE, Fragment
 from ..lookup import Query, by_trust, read_fragments
 from ..store.reader import Reader, Rows, Tabular
 
@@ -34,17 +34,14 @@ class Metadata(Tabular):
 
     def columns_by_slot(self) -> Rows:
         """The column of each element of A, with the row that it is in."""
-        table = self.a.table[[*_PLACE, "row"]].tolist()
-        return Rows((*_PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
+        table = self.a.table[[*PLACE, "row"]].tolist()
+        return Rows((*PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
 
     def words_by_lane(self) -> Rows:
         """The word of each lane."""
         return Rows(("lane", "metadata"), [(lane, f"0x{word:08X}") for lane, word in enumerate(self.words.tolist())])
 
     rows = columns_by_slot
-
-
-_PLACE = ("lane", "reg", "slot")
 
 
 def from_words(words: Sequence[int], a: Fragment, e: Fragment, others: Sequence[str] = ()) -> Metadata:
@@ -70,7 +67,7 @@ def from_columns(
     Raises:
         LanemapError: a slot has no column, or a choice is one that no metadata can express.
     """
-    places = [tuple(place) for place in a.table[list(_PLACE)].tolist()]
+    places = [tuple(place) for place in a.table[list(PLACE)].tolist()]
     if missing := [place for place in places if place not in chosen]:
         lane, reg, slot = missing[0]
         raise LanemapError(

@@ -302,9 +302,9 @@ def undecided(qualifiers: str | None) -> str | None:
     """Qualifiers without the numbers that select block scales.
 
     >>> undecided("scale_vec::2X.byte_id::2.thread_id::1")
-    'scale_vec::2X.byte_id::.thread_id::'
+    'scale_vec::2X.byte_id.thread_id'
     """
-    return qualifiers and re.sub(r"(?<=_id::)\d", "", qualifiers)
+    return qualifiers and re.sub(r"(?<=_id)::\d", "", qualifiers)
 
 
 def choices(qualifiers: Iterable[str | None]) -> str | None:

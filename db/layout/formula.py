@@ -11,7 +11,6 @@ dividend or an impossible shift is an error: no layout needs one, and languages 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import islice
 from typing import NamedTuple
 
@@ -93,8 +92,8 @@ def _definitions(text: str) -> Formula:
 
 @cache
 def _parser() -> Lark:
-    grammar = (files(__package__) / "formula.lark").read_text("utf-8")
-    return Lark(grammar, start="formula", parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    options = {"start": "formula", "parser": "lalr", "propagate_positions": True, "maybe_placeholders": False}
+    return Lark.open("formula.lark", __file__, **options)
 
 
 def _case(tree: Tree[Token], text: str) -> Clause:

@@ -42,6 +42,9 @@ class Element(NamedTuple):
     computation: int
 
 
+#: The fields that say where an element sits, and those that say what it holds.
+PLACE, CELL = Element._fields[:3], Element._fields[3:]
+
 #: What ``Fragment.packed`` has, as the numbers of one element after the other.
 unpacked = struct.Struct(f"<{len(Element._fields)}h").iter_unpack
 _LARGEST = (1 << 15) - 1
@@ -433,7 +436,7 @@ def elements(columns: Mapping[str, Array]) -> Array:
 
 def place_numbers(table: Array) -> Array:
     """A number for the place of each element: in the order of lane, reg and slot."""
-    lane, reg, slot = (table[name].astype("i8") for name in ("lane", "reg", "slot"))
+    lane, reg, slot = (table[name].astype("i8") for name in PLACE)
     numbers: Array = (lane << 32) + (reg << 16) + slot
     return numbers
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..isa.instructions import PARTIAL_ROLES, copies
 from ..isa.listing import grouped, spans
-from .fragment import Fragment
+from .fragment import PLACE, Fragment
 
 
 def expected(fragment: Fragment) -> Hashable:
@@ -38,7 +38,7 @@ def check(fragment: Fragment) -> list[str]:
     if found:
         return found
 
-    often = np.zeros([ranges[name].stop for name in ("lane", "reg", "slot")], np.int64)
+    often = np.zeros([ranges[name].stop for name in PLACE], np.int64)
     np.add.at(often, (table["lane"], table["reg"], table["slot"]), 1)
     for wrong, what in ((often > 1, "several cells"), ((often == 0) & (fragment.role not in PARTIAL_ROLES), "nothing")):
         if wrong.any():

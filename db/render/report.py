@@ -13,7 +13,7 @@ from ..compare.verdict import Result, Verdict
 from ..errors import LanemapError
 from ..isa.instructions import Key, name_of
 from ..isa.listing import counted, grouped, shortened
-from ..layout.fragment import Fragment, Source
+from ..layout.fragment import CELL, PLACE, Fragment, Source
 from ..store.columns import table
 from ..store.reader import Rows
 from . import blocks
@@ -229,7 +229,7 @@ def _elements(result: Result, *, everything: bool) -> tuple[Rows, int]:
     cells = [cell for _, *both in shown for cell in both if cell]
     windows, several = any(cell[1] != cell[2] for cell in cells), any(cell[3] > 1 for cell in cells)
     names = ["row", "col", *["product"] * several]
-    columns = "lane", "reg", "slot", *(f"{side} {name}" for side in ("left", "right") for name in names)
+    columns = *PLACE, *(f"{side} {name}" for side in ("left", "right") for name in names)
     rows = []
     for place, *both in shown:
         row: list[Any] = [*place]
@@ -366,8 +366,7 @@ def corrected(defect: Defect) -> tuple[str, str] | None:
     return None
 
 
-_CELL = ("row", "col", "col_last", "computation")
-_ELEMENT = ("lane", "reg", "slot", *(f"{side}_{name}" for side in ("left", "right") for name in _CELL))
+_ELEMENT = (*PLACE, *(f"{side}_{name}" for side in ("left", "right") for name in CELL))
 
 
 def check_json(check: Check) -> str:
@@ -382,7 +381,7 @@ def check_json(check: Check) -> str:
 
     def result(each: Result) -> dict[str, Any]:
         differs = each.difference if each.verdict is Verdict.DIFFERENT else None
-        none = (None,) * len(_CELL)
+        none = (None,) * len(CELL)
         said = ("verdict", "words", "known", "narrower", "permutations")
         return {
             **key(each.key),

@@ -228,7 +228,7 @@ def _refuse_others(folder: Path, path: Path, kind: str) -> None:
             if each == MANIFEST or (name in folders and each in parents):
                 continue
             file = folder / each
-            if each not in known or file.is_symlink() or not file.is_file() or _digest(file) != known[each]:
+            if each not in known or file.is_symlink() or not file.is_file() or sha256_of(file) != known[each]:
                 raise LanemapError(f"{path} holds {each}, which is not as Lanemap wrote it: name another folder")
 
 
@@ -250,7 +250,7 @@ def _write_manifest(folder: Path, kind: str) -> None:
     folders = {Path(root): names for root, _, names in os.walk(folder, topdown=False, onerror=_fail)}
     files = [root / name for root, names in folders.items() for name in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = threads.map(_digest, files)
+        found = threads.map(sha256_of, files)
         digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, found, strict=True)}
         for synced in (files, [path for path in folders if path != folder]):
             [*threads.map(_sync, synced)]
@@ -259,7 +259,8 @@ def _write_manifest(folder: Path, kind: str) -> None:
     _sync(folder)
 
 
-def _digest(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """The digest of a file."""
     with file.open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, reduce
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, v_args
@@ -169,8 +168,8 @@ def _parse(start: str, text: str) -> Any:
 
 @cache
 def _parser() -> Lark:
-    grammar = (files(__package__) / "type.lark").read_text("utf-8")
-    return Lark(grammar, start=["type", "head"], parser="lalr", maybe_placeholders=True, transformer=_Build())
+    starts = ["type", "head"]
+    return Lark.open("type.lark", __file__, start=starts, parser="lalr", maybe_placeholders=True, transformer=_Build())
 
 
 @v_args(inline=True)

@@ -18,7 +18,6 @@ of. A column ``origin`` says where a row comes from.
 A dataset that Lanemap exported is read as one table, if all its files are as they were written.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -39,7 +38,7 @@ from ...db.isa.listing import naturally
 from ...db.isa.spelling import cased, every_candidate
 from ...db.isa.types import TYPES, known_type, plain, type_bits, type_name
 from ...db.layout.fragment import Citation, Fragment, Source, elements
-from ...db.store.files import MANIFEST, written
+from ...db.store.files import MANIFEST, sha256_of, written
 from ..importing import Imported, Skipped
 from ..python.layout import Places, loaded
 from .columns import Numbers, Text, at_most, read_columns
@@ -83,7 +82,7 @@ def _dataset(folder: Path) -> list[Source]:
             known = sources.get(source.name)
             fragments = [*(known.fragments if known else ()), *source.fragments]
             sources[source.name] = replace(source, title=f"dataset {folder.name}", fragments=fragments)
-    digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    digest = sha256_of(folder / MANIFEST)
     return [replace(source, provenance={"file": folder.name, "sha256": digest}) for source in sources.values()]
 
 
@@ -121,8 +120,7 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
         if fragment.windowed and (count := int(np.ma.getmaskarray(numbers["col_last"]).sum())):
             missing = f"{count} of {len(rows)} rows have no col_last: each claims one exact column, not a window"
             findings.setdefault(key["source"], []).append(Skipped(str(fragment), missing))
-    with path.open("rb") as stream:
-        provenance = {"file": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    provenance = {"file": path.name, "sha256": sha256_of(path)}
     title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
     made = []
     for name, found in sources.items():
@@ -180,15 +178,10 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     elif not placed:
         per = instructions.operand(named).slots if known else _slots(named, _width(named, numbers["bits"]))
         numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), per), strict=True))}
-    lanes = numbers["lane"].filled()
-    columns = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")} | {
-        "col_last": np.where(np.ma.getmaskarray(numbers["col_last"]), numbers["col"], numbers["col_last"]),
-        "computation": np.where(
-            np.ma.getmaskarray(numbers["computation"]),
-            instructions.quad_pair(lanes) if several == 4 and not qualifiers else 1,
-            numbers["computation"],
-        ),
-    }
+    columns: dict[str, Any] = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")}
+    product = instructions.quad_pair(columns["lane"]) if several == 4 and not qualifiers else 1
+    columns["col_last"] = numbers["col_last"].filled(columns["col"])
+    columns["computation"] = numbers["computation"].filled(product)
     _check(named, columns)
     # A register divides into the slots of its operand, though a table may have the first ones alone, or into more.
     said, has = int(numbers["slot"].max()), known and type_ in TYPES

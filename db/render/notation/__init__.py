@@ -6,7 +6,6 @@ What it writes is a sum of digits, cases of them, bases or an encoding that has 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from html import escape
@@ -16,7 +15,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ...errors import LanemapError
 from ...isa.forms import FORMS, Form
-from ...isa.instructions import Key
+from ...isa.instructions import Key, undecided
 from ...isa.listing import grouped
 from ...layout.fragment import Fragment
 from ...store.files import atomically
@@ -124,7 +123,8 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     expressed: dict[Key, Fragment] = {}
     refused: list[RefusedError] = []
     texts = []
-    for key, alike in grouped(there.values(), _but_for_scales).items():
+    but_for_scales = grouped(there.values(), lambda each: each.key._replace(qualifiers=undecided(each.qualifiers)))
+    for key, alike in but_for_scales.items():
         whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
         text = writer.joined(alike, identifier(whole)) if writer.joined and len(alike) > 1 else None
         for shown, several in [(whole, alike)] if text else [(fragment, [fragment]) for fragment in alike]:
@@ -156,11 +156,6 @@ def _describe(fragment: Fragment, version: str) -> Iterator[str]:
         yield f"true of {said['true of']}"
     if "erratum" in said:
         yield f"corrected: {' '.join(said['erratum'].split())}"
-
-
-def _but_for_scales(fragment: Fragment) -> Key:
-    """What names a fragment, without the numbers that select block scales."""
-    return fragment.key._replace(qualifiers=fragment.qualifiers and re.sub(r"(_id)::\d", r"\1", fragment.qualifiers))
 
 
 def _called(form: Form) -> str:

@@ -15,11 +15,10 @@ from itertools import product
 import numpy as np
 
 from ...layout.algebra import Array, NotASumError, bits
-from ...layout.fragment import Fragment
+from ...layout.fragment import PLACE, Fragment
 from .table import Inverse, RefusedError, Table, Writer, bits_of, cases_of, identifier, inverse, table
 
 _BEFORE = (files(__package__) / "cpp.hpp").read_text("utf-8")
-_PLACE = ["lane", "reg", "slot"]
 
 
 def joined(fragments: Sequence[Fragment], name: str) -> str | None:
@@ -110,7 +109,7 @@ def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> 
     first, everywhere = tables[0].fragment, [each.everywhere() for each in tables]
     shape = (*sizes, first.threads, first.registers, first.slots)
     grid = {name: np.stack([each[name] for each in everywhere]).reshape(shape) for name in everywhere[0]}
-    indices = [*names, *_PLACE]
+    indices = [*names, *PLACE]
     lines = {name: _value(grid[name], indices) for name in ("row", "col")}
     window = grid["col_last"] - grid["col"]
     if window.any():
@@ -120,7 +119,7 @@ def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> 
     if grid["computation"].any():
         lines["computation"] = _value(grid["computation"] + 1, indices)
         results = ["row", "col", "col_last" if "col_last" in lines else "col", "computation"]
-    return _function("cell", "at", _PLACE, lines, f"{{{', '.join(results)}}}")
+    return _function("cell", "at", PLACE, lines, f"{{{', '.join(results)}}}")
 
 
 def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names: Sequence[str]) -> str:

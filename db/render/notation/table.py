@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import LanemapError
 from ...layout.algebra import Array, Case, NotASumError, Sum, as_cases, as_sum
-from ...layout.fragment import Fragment
+from ...layout.fragment import CELL, Fragment
 
 #: So many fragments are kept as arrays, because several notations of one follow each other. Nobody changes the arrays.
 _FEW = 4
@@ -113,8 +113,7 @@ def table(fragment: Fragment) -> Table:
         first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
         lane, at = int(lanes[first // len(elements)]), int(elements[first % len(elements)])
         raise refusal(fragment, lane, at, "does not hold one thing, as those of other lanes do")
-    names = ("row", "col", "col_last", "computation")
-    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in names}
+    arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in CELL}
     arrays["computation"] -= 1
     return Table(fragment, lanes, elements, arrays)
 
