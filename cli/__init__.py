@@ -42,7 +42,7 @@ _WORDS = {
 
 
 def main() -> None:
-    """Run a command. Exit code 2 is bad input, with one line on stderr that says what would be right."""
+    """Run a command, which returns its exit code. 2 is bad input, with one line on stderr that says what is right."""
     if hasattr(signal, "SIGPIPE"):
         # End quietly, as other tools do, when the reader of our output has seen enough of it.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -17,7 +17,7 @@ import typer
 
 from .. import LanemapError, Rows, listing, measure, named_file, names, send_capture, shipped_capture, write_capture
 from .. import send as sending
-from .app import DISAGREES, app, open_database, remark, table, write_rows
+from .app import DISAGREES, OK, app, open_database, remark, table, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def capture(
     everything: Annotated[bool, "List every instruction, also those that the card does not have."] = False,
     format: Format = Format.TABLE,
     db: str | None = None,
-) -> None:
+) -> int:
     """Measure layouts on the GPU of this machine.
 
     They become a source in the database, or with --output a file. It needs PyCUDA (the extra "capture", with a CUDA
@@ -53,7 +53,7 @@ def capture(
     file = None if output is None else named_file(output, "a capture file")
     if listed or ptx is not None:
         _write_forms(names.select(instruction, shape, type), ptx, format if listed else None)
-        return
+        return OK
     if (send is None) != (token_file is None):
         raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
     if send is not None and token_file is not None:
@@ -82,8 +82,7 @@ def capture(
 
     troubles = [trouble.words for trouble in crosscheck.failures(source)]
     remark(troubles)
-    if troubles:
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if troubles else OK
 
 
 def _write_forms(selected: Sequence[forms.Form], folder: str | None, form: Format | None) -> None:
@@ -99,9 +98,8 @@ def _write_forms(selected: Sequence[forms.Form], folder: str | None, form: Forma
         rows: list[tuple[str | None, ...]] = []
         for each in selected:
             selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
-            moved = None, each.layout, None
-            told = moved if each.role else (each.d, " ".join(each.majors), selectors)
-            rows.append((each.mnemonic, each.shape, each.a, *told, each.target))
+            majors = each.layout if each.role else " ".join(each.majors)
+            rows.append((each.mnemonic, each.shape, each.a, each.d or None, majors, selectors, each.target))
         columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
         write_rows(Rows(columns, rows), form)
 

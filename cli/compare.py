@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
-from .app import DISAGREES, app, open_database, write, write_report
+from .app import DISAGREES, OK, app, open_database, write, write_report
 from .options import ReportFormat, argument, source_names
 
 _BEST = "of each fragment the corrected document, else what was measured"
@@ -20,7 +18,7 @@ def check(
     matrix: bool = False,
     strict: bool = False,
     db: str | None = None,
-) -> None:
+) -> int:
     """Check every source, and compare sources with each other.
 
     It checks the structure of each, and compares documents with captures and imports. The table says how many fragments
@@ -31,8 +29,7 @@ def check(
     with open_database(db) as database:
         found = database.check(against or ())
     write_report(found, format, output, everything=everything, matrix=matrix)
-    if found.unexplained or (strict and (found.known or found.unjudged)):
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if found.unexplained or (strict and (found.known or found.unjudged)) else OK
 
 
 @app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.1+errata --allow-unjudged")
@@ -48,7 +45,7 @@ def diff(
     everything: bool = False,
     allow_unjudged: bool = False,
     db: str | None = None,
-) -> None:
+) -> int:
     """Compare a source with another, or with the best evidence.
 
     A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts are:
@@ -59,8 +56,7 @@ def diff(
     with open_database(db) as database:
         found = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
     write_report(found, format, output, everything=everything, reads=filter(None, (left, right)))
-    if found.unexplained or (found.unjudged and not allow_unjudged):
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if found.unexplained or (found.unjudged and not allow_unjudged) else OK
 
 
 @app.command(epilog="Example: lanemap report tilelang-0.1.15 --fragment 'm16n8k64 s4 A'")
@@ -70,7 +66,7 @@ def report(
     format: Annotated[str, "One of markdown, html, json, issue."] = "markdown",
     output: str = "-",
     db: str | None = None,
-) -> None:
+) -> int:
     """Report what is wrong in sources, for those who maintain them.
 
     The corrected document and captures are taken for true. Each defect comes with its place, the proof, an example, its
@@ -80,5 +76,4 @@ def report(
     with open_database(db) as database:
         found = database.report(*sources, fragment=fragment)
     write(found.report(format.lower()), output)
-    if found.defects:
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if found.defects else OK

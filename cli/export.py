@@ -8,7 +8,7 @@ from typing import Annotated, Unpack
 import typer
 
 from .. import LanemapError, Query, Which, formats, lookup, names, notation
-from .app import DISAGREES, app, binary_stdout, open_database, remark
+from .app import DISAGREES, OK, app, binary_stdout, open_database, remark
 from .options import Operand, SomeOperand
 
 PictureFormat = StrEnum("PictureFormat", {name.upper(): name for name in formats.FORMATS})  # type: ignore[misc]
@@ -75,7 +75,7 @@ def export(
     role: str | None = None,
     db: str | None = None,
     **which: Unpack[Which],
-) -> None:
+) -> int:
     """Write layouts as a table, or in another notation.
 
     The words name an operand or an instruction, as for show; the options select from everything. The layouts are of
@@ -107,5 +107,4 @@ def export(
             form = format or "csv"
             made = database.export(binary_stdout(form), format=form, query=query)
     remark(f"{format} cannot express {error}" for error in made.refused)
-    if made.refused:
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if made.refused else OK

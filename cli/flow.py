@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError, Query, Told, lookup, names
-from .app import DISAGREES, app, open_database, remark, room, write_rows
+from .app import DISAGREES, OK, app, complain, open_database, remark, room, write_rows
 from .options import Format, argument, completer, next_words, read_text
 
 
@@ -38,7 +38,7 @@ def chain(
     source: str = DEFAULT_SOURCE,
     format: Format = Format.TABLE,
     db: str | None = None,
-) -> None:
+) -> int:
     """Say how D of one instruction becomes A, B or C of the next.
 
     It shows whether D can be used directly, and otherwise which values move between lanes. Tiles of D are put together,
@@ -64,32 +64,32 @@ def chain(
             remark(lookup.remarks(moved[1], [recipes[0].operand]))
             remark(recipes.failed if format is not Format.TABLE else ())
             _write(recipes, format)
-        elif taken:
+            return OK
+        if taken:
             query = names.operand(taken[0], instruction=second, major=major, source=source)
             found = database.chain(d, query, transposed=transpose, relabel=relabel)
             ends = (d, found.first), (query, found.second)
             remark(dict.fromkeys(line for asked, end in ends for line in lookup.remarks(asked, [end])))
             _write(found, format)
-            if found.moves_values:
-                raise typer.Exit(DISAGREES)
-        else:
-            alone = d.parameters()["role"] in ("A", "B", "C")
-            end = replace(d, major=major if alone else None)
-            others = Query(instruction=second, major=None if alone else major)
-            every = database.chains(end, others, transposed=transpose or None)
-            remark(lookup.remarks(end, [every.end]) if every else [])
-            remark([_FEEDING] if alone else [])
-            still = every.still(relabel=relabel)
-            if still or still.renumbered or format is not Format.TABLE:
-                _write(still, format)
-            if not still:
-                fed = "no D can feed this operand" if alone else "no operand can be fed"
-                unless = " or an order of K" if still.renumbered else ""
-                remark([f"{fed} without moving data between lanes{unless}: name a second operand to see what moves"])
-                raise typer.Exit(DISAGREES)
-            measured = {row[-1]: None for row in still.rows().rows if row[-1].lower() != source.lower()}
-            if measured and format is Format.TABLE:
-                remark([f"where {source} has no rows they are from {', '.join(measured)}"])
+            return DISAGREES if found.moves_values else OK
+        alone = d.parameters()["role"] in ("A", "B", "C")
+        end = replace(d, major=major if alone else None)
+        others = Query(instruction=second, major=None if alone else major)
+        every = database.chains(end, others, transposed=transpose or None)
+        remark(lookup.remarks(end, [every.end]) if every else [])
+        remark([_FEEDING] if alone else [])
+        still = every.still(relabel=relabel)
+        if still or still.renumbered or format is not Format.TABLE:
+            _write(still, format)
+        if not still:
+            fed = "no D can feed this operand" if alone else "no operand can be fed"
+            unless = " or an order of K" if still.renumbered else ""
+            complain(f"{fed} without moving data between lanes{unless}: name a second operand to see what moves")
+            return DISAGREES
+        measured = {row[-1]: None for row in still.rows().rows if row[-1].lower() != source.lower()}
+        if measured and format is Format.TABLE:
+            complain(f"where {source} has no rows they are from {', '.join(measured)}")
+        return OK
 
 
 _FEEDING = "listed: every D that can feed this operand without moving data. Put ldmatrix first to see how to load it"

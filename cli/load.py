@@ -11,7 +11,7 @@ import typer
 
 from .. import LanemapError, Query, Rows, count_elements, files, importing, listing, named_file, shipped_names
 from .. import open as open_lanemap
-from .app import DISAGREES, app, open_database, progress, table, write_rows
+from .app import DISAGREES, OK, app, open_database, progress, table, write_rows
 from .look import What, listed
 from .options import Format, argument, source_names
 
@@ -29,7 +29,7 @@ def ingest(
     catalogue: str | None = None,
     format: Format = Format.TABLE,
     db: str | None = None,
-) -> None:
+) -> int:
     """Load PTX documentation as a source.
 
     It says what could not be read. Documents are HTML, Markdown or plain text, as in lanemap ingest ptx-isa.html
@@ -42,7 +42,7 @@ def ingest(
         with open_lanemap(db) as database:
             database.refresh(progress=progress)
             write_rows(listed(database, What.SOURCES, Query()), format)
-        return
+        return OK
     folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
     with open_database(db) as database:
         readings = database.ingest(*documents, name=name, progress=progress)
@@ -61,8 +61,7 @@ def ingest(
             target = folder if len(readings) == 1 else folder / reading.source.name
             written = listing.counted(reading.write(target), "section")
             sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
-    if not all(reading.complete for reading in readings):
-        raise typer.Exit(DISAGREES)
+    return OK if all(reading.complete for reading in readings) else DISAGREES
 
 
 def _words(reading: Reading, *, slips: bool) -> str:
@@ -120,7 +119,7 @@ def import_(
     listed: Annotated[bool, "List the mappings that ship."] = False,
     format: Format = Format.TABLE,
     db: str | None = None,
-) -> None:
+) -> int:
     """Load the layouts of another toolchain, a table or a capture.
 
     cute is a CUTLASS source tree or header; table is CSV, Parquet or Arrow with the first eight columns of layout;
@@ -135,12 +134,11 @@ def import_(
             raise LanemapError(f"{kind} has no mappings: lanemap import python --list")
         rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in mapping.shipped()]
         write_rows(Rows(("mapping", "library", "package", "seen"), rows), format)
-        return
+        return OK
     with open_database(db) as database:
         found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
     _write_imported(found, format)
-    if any(imported.failed for imported in found):
-        raise typer.Exit(DISAGREES)
+    return DISAGREES if any(imported.failed for imported in found) else OK
 
 
 def _write_imported(found: Sequence[importing.Imported], form: Format) -> None:
