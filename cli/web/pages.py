@@ -114,12 +114,10 @@ async def _refused(request: Request, status: int, words: str) -> Response:
     survey, path, query = await request.app.state.lanemap.survey(), request.url.path, request.url.query
     if status == 404 and (there := meant(survey, path)) and there.address.partition("?")[0] != path:
         address = there.address + ("&" if there.parameters else "?") * bool(query) + query
-        return RedirectResponse(address, 307, headers={"Cache-Control": "no-store"})
+        return RedirectResponse(address, 307)
     guesses = suggested(path.strip("/").replace("/", " "), words)
     facts = {"near": near(survey, path), "guesses": guesses, "words": without_place(request, words)}
-    response = _page("error", survey, {"title": "Not found" if status == 404 else "Not understood", **facts}, status)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return _page("error", survey, {"title": "Not found" if status == 404 else "Not understood", **facts}, status)
 
 
 router = APIRouter(include_in_schema=False, route_class=_PageRoute)
@@ -160,7 +158,7 @@ def search(request: Request, database: Opened, survey: Surveyed, q: str = "") ->
         hits = [*found[:12], *(page("guide", name) for name in read)]
         return JSONResponse([{"name": each.name, "href": each.address} for each in hits[:12]])
     if exact:
-        return RedirectResponse(exact.address, 303, headers={"Cache-Control": "no-store"})
+        return RedirectResponse(exact.address, 303)
     left, facets = narrowed(found, q, request.query_params)
     said = {"found": left, "most": _MOST, "facets": facets, "words": words, "guide": read}
     return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **said})

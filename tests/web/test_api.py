@@ -233,6 +233,17 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/search?q=m16n8k16+f16+A", 303), ("/MMA/m16n8k16/f16", 307), ("/mma/m16n8k17/f16", 404), ("/sql?query=x", 400)],
+)
+def test_what_is_no_answer_is_not_kept(client, path, status):
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.headers["cache-control"] == "no-store"
+    assert "etag" not in answer.headers
+
+
 def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
     answers = [client.get("/api/find", params=A | {"row": 9}) for _ in range(3)]
     same = [sorted(each for each in answer.headers.multi_items() if each[0] != "date") for answer in answers]
