@@ -3,6 +3,7 @@ import gzip
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -99,13 +100,33 @@ def fragments() -> list[Fragment]:
     return corrected()
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """A database of everything that ships, the same for all processes that test. Copy it before writing to it."""
+def _build(tmp_path_factory, name):
+    """Make a database once for all processes that test: whoever comes second waits for it."""
     folder = tmp_path_factory.getbasetemp()
-    file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "layouts.db"
-    lanemap.open(str(file)).close()  # whoever comes second waits for it
+    file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
+    lanemap.open(str(file)).close()
     return file
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """A database of everything that ships. Copy it before writing to it."""
+    return _build(tmp_path_factory, "whole.db")
+
+
+@pytest.fixture(scope="session")
+def built(request, tmp_path_factory):
+    """The same, but without the slow tests a third of it: of wgmma those with some N alone, small and large."""
+    if "not slow" not in request.config.option.markexpr:
+        return request.getfixturevalue("whole")
+    left_out = re.compile("m64n(?!(8|16|24|40|64|128|256)k)")
+    some = [
+        replace(source, fragments=[each for each in source.fragments if not left_out.match(each.shape)])
+        for source in everything()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanemap, "_shipped", lambda: some)
+        return _build(tmp_path_factory, "layouts.db")
 
 
 @pytest.fixture

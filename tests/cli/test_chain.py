@@ -89,7 +89,7 @@ def numbered(text):
         "m16n8k8 f32 D m16n8k8 tf32 A",
         "m16n8k16 f32 D m16n8k16 f16 A --transpose",
         "m64n64k16 f32 D m64n64k32 e4m3 A",
-        "m64n32k16 f32 D m64n32k16 f16 A",
+        "m64n16k16 f32 D m64n16k16 f16 A",
         "m8n8k4 f32 D m8n8k4 f16 A --major row --relabel",
     ],
 )

@@ -176,9 +176,9 @@ def test_find_shows_what_tells_elements_apart(run):
     assert "col_last" in run("find", "m16n8k16", "f16", "A", "-i", "mma.sp", "--lane", "5").out
 
 
-def test_list(run, snapshot):
+def test_list(run, snapshot, whole):
     assert run("list", "--shape", "m16n8k32").out == snapshot
-    assert run("list", "sources").out == snapshot
+    assert run("list", "sources", db=whole).out == snapshot
     assert run("list", "findings").out == snapshot
     errata = json.loads(run("list", "errata", "--format", "json").out)
     assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A"), ("m8n8", "D")]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -265,9 +266,9 @@ def test_two_captures_are_compared(run, file, sources):
     ]
 
 
-def test_junit_is_read_by_junitparser(run):
+def test_junit_is_read_by_junitparser(run, whole):
     junitparser = pytest.importorskip("junitparser")
-    report = junitparser.JUnitXml.fromstring(run("check", "--format", "junit").out.encode())
+    report = junitparser.JUnitXml.fromstring(run("check", "--format", "junit", db=whole).out.encode())
     suites = {suite.name: suite for suite in report}
     suite = suites[f"{PRINTED} against {CARD}"]
     assert (suite.tests, suite.failures, suite.skipped) == (1496, 0, 1325)
@@ -377,7 +378,8 @@ def test_several_sources_in_one_file_must_be_told_apart(refused, run, tmp_path):
     refused("diff", PRINTED, tmp_path / "all.parquet", words=(PRINTED, CARD, "--source"))
 
 
-def test_import_a_capture_and_compare_it(run, refused, file):
+def test_import_a_capture_and_compare_it(run, refused, whole, tmp_path):
+    file = shutil.copy2(whole, tmp_path)
     recording = str(lanemap._recordings()[0])
     refused("import", "capture", recording, db=file, words=("h200-sm_90a", "--name"))
     assert run("import", "capture", recording, "--name", "mine", db=file).code == 0

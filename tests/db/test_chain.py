@@ -263,7 +263,7 @@ def test_operands_of_one_layout_share_their_moves(database):
     first = operand(database.reader, Query("m64n128k16", "f32", "D", source=SOURCE))
     seconds = read_fragments(database.reader, Query(type="f16", role="A", instruction="wgmma", source=first.source))
     told = chains(first, seconds)
-    assert len(told) == 2 * 32
+    assert len(told) == 2 * len(seconds) > 2
     assert {each.second.key for each in told} == {each.key for each in seconds}
     assert len({id(each.table) for each in told}) == 2
 

@@ -164,7 +164,6 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
     [
         (Query("m16n8k12", "f16", "A"), "choose from m16n8k4, m16n8k8, m16n8k16, m16n8k32"),
         (Query("m16n9k16", "f16", "A"), "choose from m16n8k16, m16n16k16$"),
-        (Query("m64n129k16", "f16", "A"), "choose from m64nNk16 with N a multiple of 8 from 8 to 256$"),
         (Query("m64n129k17", "f16", "A"), "choose from m8n8, m8n8k4, m8n8k16"),
         (Query("m8n8k64", "f16", "A"), "choose from m8n8k4, m8n8k16, m8n8k32, m8n8k128$"),
         (Query("m16n12k16", "f16", "A"), "choose from m16n8k16, m16n16k16$"),
@@ -184,6 +183,11 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
 def test_what_is_not_there_is_answered_with_what_is_near(reader, query, words):
     with pytest.raises(LanemapError, match=words):
         lookup.fragments(reader, query)
+
+
+def test_all_shapes_of_wgmma_are_said_in_short(whole):
+    with pytest.raises(LanemapError, match="choose from m64nNk16 with N a multiple of 8 from 8 to 256$"):
+        lookup.fragments(connect(locate(str(whole))), Query("m64n129k16", "f16", "A"))
 
 
 @pytest.mark.parametrize(
