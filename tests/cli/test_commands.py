@@ -156,18 +156,17 @@ def test_find_in_every_format(run):
     assert pa.ipc.open_file(run(*FIND, "-f", "arrow").bytes).read_all().to_pylist() == [record]
 
 
-def test_arrow_in_a_pipe_is_a_stream(built, tmp_path):
+def test_arrow_in_a_pipe_is_a_stream(run, built):
+    """And in a file none: the output of ``run`` is one."""
     import pyarrow as pa
 
     place = ("--db", str(built))
     of_a = ("--instruction", "mma", "--shape", "m16n8k16", "--type", "f16", "--role", "A")
     for command, count in (((*FIND[:4], "--row", "0"), 16), (("export", *of_a), 256)):
-        asked = [sys.executable, "-m", "lanemap", *command, *place, "--format", "arrow"]
-        with subprocess.Popen(asked, stdout=subprocess.PIPE) as piped:
+        asked = [*command, *place, "--format", "arrow"]
+        with subprocess.Popen([sys.executable, "-m", "lanemap", *asked], stdout=subprocess.PIPE) as piped:
             assert len(pa.ipc.open_stream(piped.stdout).read_all()) == count
-        with (tmp_path / "file").open("wb") as file:
-            subprocess.run(asked, stdout=file, check=True)
-        assert len(pa.ipc.open_file(tmp_path / "file").read_all()) == count
+        assert len(pa.ipc.open_file(run(*asked).bytes).read_all()) == count
 
 
 def test_find_shows_what_tells_elements_apart(run):

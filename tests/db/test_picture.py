@@ -292,13 +292,13 @@ def test_each_computation_of_a_block_instruction_is_a_panel():
 
 def test_what_does_not_repeat_is_drawn_whole():
     """One element of another warp is elsewhere: nothing may be left out."""
-    right = accumulator(256)
+    right = accumulator(64)
     moved = right.elements.copy()
     moved["col"][moved["lane"] == 70] = moved["col_last"][moved["lane"] == 70] = 3
-    right = fragment("wgmma", "m64n256k16", "f32", "D", 1, moved)
+    right = fragment("wgmma", "m64n64k16", "f32", "D", 1, moved)
     ((grid,),) = by_element([right], PLAIN)
-    assert (len(grid.rows), len(grid.columns), grid.notes) == (64, 256, ())
-    drawn = compose.difference([accumulator(256)], [right])
+    assert (len(grid.rows), len(grid.columns), grid.notes) == (64, 64, ())
+    drawn = compose.difference([accumulator(64)], [right])
     framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
     assert {run.lane for cell in framed for run in cell.held} >= {70}
     assert "elements differ" in drawn.body.words[1].words
@@ -340,9 +340,9 @@ def test_only_what_was_picked_keeps_its_colour(fragments):
 
 
 def test_what_was_picked_is_drawn_even_if_it_repeats():
-    d = accumulator(256)
-    assert coloured(d.draw(lanes=[70])) == {f"70:{reg}.0" for reg in range(128)}
-    assert coloured(d.draw(values="T3:{d100}")) == {"3:100.0"}
+    d = accumulator(64)
+    assert coloured(d.draw(lanes=[70])) == {f"70:{reg}.0" for reg in range(32)}
+    assert coloured(d.draw(values="T3:{d20}")) == {"3:20.0"}
     assert coloured(d.draw(values="T3:{d1}")) == {"3:1.0"}
 
 

@@ -250,7 +250,7 @@ def test_a_database_is_the_old_or_the_new_one(place, work, seed):
     assert works.read(place) == 2
 
 
-@pytest.mark.parametrize("old", [None, b"old" * 9000])
+@pytest.mark.parametrize("old", [None, b"old" * 9000], ids=["none", "old"])
 def test_a_file_is_the_old_or_the_new_one(place, old, seed):
     if old:
         place.write_bytes(old)
