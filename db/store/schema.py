@@ -41,33 +41,30 @@ def _required(kind: type[sa.types.TypeEngine[Any]], *names: str, **options: Any)
     return [sa.Column(name, kind, nullable=False, **options) for name in names]
 
 
+def _numbered(name: str, *columns: Any) -> sa.Table:
+    """A table of rows with numbers that are never used again."""
+    return sa.Table(name, metadata, sa.Column("id", sa.Integer, primary_key=True), *columns, sqlite_autoincrement=True)
+
+
 meta = sa.Table("meta", metadata, sa.Column("key", sa.String, primary_key=True), *_required(sa.String, "value"))
 
-source = sa.Table(
+source = _numbered(
     "source",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
     *_required(sa.String, "name", unique=True),
     *_required(sa.String, "kind", "title", "provenance"),
-    sqlite_autoincrement=True,
 )
 
-mapping = sa.Table(
+mapping = _numbered(
     "mapping",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
     *_required(sa.String, "digest", unique=True),
     *_required(sa.LargeBinary, "elements"),
     *_required(sa.SmallInteger, "registers"),
     sa.Column("rows_of", sa.ForeignKey("mapping.id")),
     *_required(sa.BigInteger, "rows_sum"),
-    sqlite_autoincrement=True,
 )
 
-fragment = sa.Table(
+fragment = _numbered(
     "fragment",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("source_id", sa.ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
     sa.Column("mapping_id", sa.ForeignKey("mapping.id"), index=True),
     *_required(sa.String, "instruction", "shape", "type", "role"),
@@ -77,7 +74,6 @@ fragment = sa.Table(
     *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
     sa.Column("first_bit", sa.SmallInteger),
     *_required(sa.String, "status", "citation", "seal"),
-    sqlite_autoincrement=True,
 )
 sa.Index(
     "fragment_key",
