@@ -467,7 +467,7 @@ def text(name: str, value: object) -> str:
 
 def word(name: str, value: object) -> str | None:
     """The same in small letters and without a leading dot, as PTX's words are in the database."""
-    return None if value is None else text(name, value).lower().removeprefix(".")
+    return None if value is None else plain(text(name, value))
 
 
 def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:

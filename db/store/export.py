@@ -7,7 +7,6 @@ in their schema metadata, so that damage is noticed when they come back.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import LanemapError
 from ..isa.listing import grouped
 from ..layout.fragment import Element, Fragment, Source, element_type
-from .files import atomically, folder_atomically
+from .files import folder_atomically, opened
 from .reader import COLUMNS, Reader
 
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
@@ -242,5 +241,5 @@ def write(
         said = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
         raise LanemapError(f"{said}: choose from {', '.join(WRITERS)}", "format")
     table = layout_table(reader, fragments, version)
-    with atomically(Path(output)) if isinstance(output, str | PathLike) else nullcontext(output) as stream:
+    with opened(output) as stream:
         WRITERS[form](table, stream)

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import escape
 from hashlib import file_digest
 from pathlib import Path
@@ -60,6 +60,11 @@ def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
             made.unlink(missing_ok=True)
             raise
         _sync(target.parent)
+
+
+def opened(output: str | os.PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    """A file that appears whole or not at all, see ``atomically``, or a stream as it is."""
+    return atomically(Path(output)) if isinstance(output, str | os.PathLike) else nullcontext(output)
 
 
 @contextmanager

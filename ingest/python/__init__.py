@@ -84,7 +84,7 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     if not path.is_file():
         names = ", ".join(each.path.stem for each in shipped())
         raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or one that ships: {names}")
-    read = read_mapping(path)
+    read, ships = read_mapping(path), path.parent == SHIPPED
     tasks, refused = [], [Skipped(*each) for each in read.refused]
     for entry in read.entries:
         try:
@@ -92,7 +92,7 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))
     # The adapters of those that ship have the names of libraries, and must not be taken for them.
-    folders = [Path.cwd(), *([] if read.ships else [read.path.parent.resolve()])]
+    folders = [Path.cwd(), *([] if ships else [read.path.parent.resolve()])]
     wanted = [task for _, task in tasks]
     version, answered = answers(wanted, read.package, list(map(str, folders)), python or sys.executable)
     operands: list[_Operand] = []
@@ -110,7 +110,7 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     found = [imported for name, of_set in by_set for imported in _sources(read, version, name, list(of_set))]
     if not found:
         raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
-    return [replace(found[0], skipped=refused, failed=not read.ships and bool(refused)), *found[1:]]
+    return [replace(found[0], skipped=refused, failed=not ships and bool(refused)), *found[1:]]
 
 
 def called(task: Table[str, Any]) -> str:

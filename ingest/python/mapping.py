@@ -196,11 +196,6 @@ class Mapping(_Head, frozen=True, kw_only=True):
     entries: tuple[LibraryEntry, ...]
     refused: tuple[tuple[str, str], ...]
 
-    @property
-    def ships(self) -> bool:
-        """Whether it is one of Lanemap's own, which may name what some version of a library lacks."""
-        return self.path.parent == SHIPPED
-
 
 def read_mapping(path: Path) -> Mapping:
     """Read a mapping. An entry that cannot be used is refused by name, and the others stay.

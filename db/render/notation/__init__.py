@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from html import escape
 from os import PathLike
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ...errors import LanemapError
@@ -18,7 +17,7 @@ from ...isa.forms import FORMS, Form
 from ...isa.instructions import Key, undecided
 from ...isa.listing import grouped
 from ...layout.fragment import Fragment
-from ...store.files import atomically
+from ...store.files import opened
 from ..facts import facts
 
 if TYPE_CHECKING:
@@ -93,11 +92,8 @@ class Export(NamedTuple):
         Raises:
             LanemapError: it cannot be written.
         """
-        if isinstance(output, str | PathLike):
-            with atomically(Path(output)) as stream:
-                stream.write(self.text.encode())
-        else:
-            output.write(self.text.encode())
+        with opened(output) as stream:
+            stream.write(self.text.encode())
 
 
 def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
