@@ -361,8 +361,9 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
     if first.role == "A" and "B" in row.absent and query.from_memory:
         lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
     if row.per_architecture:
-        theirs = f"those of {first.source} hold for its architecture alone"
-        lines.append(f"PTX leaves the layouts of {row.name} open: {theirs}")
+        lines.append(
+            f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
+        )
     expected = asked["source"]
     if expected == DEFAULT_SOURCE and row.vendor.source != DEFAULT_SOURCE:
         expected = None

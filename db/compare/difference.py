@@ -48,8 +48,7 @@ class Difference:
     @cached_property
     def unequal(self) -> Array:
         """Which of the slots that both sides have hold different cells."""
-        unequal: Array = np.logical_or.reduce([self.left[name] != self.right[name] for name in CELL])
-        return unequal
+        return np.asarray(np.logical_or.reduce([self.left[name] != self.right[name] for name in CELL]))
 
     @property
     def same_slots(self) -> bool:
@@ -217,8 +216,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> Array:
     for place, (row, col, _, computation) in taken.items():
         if row < true.dimensions[0] and col < true.dimensions[1]:
             right[int(given.get(place) == taken[place]), computation - 1, row, col] = True
-    wrong: Array = right[0] | ~right[1]
-    return wrong
+    return np.asarray(right[0] | ~right[1])
 
 
 def _wrong_products(said: _Cells, so: _Cells, true: Fragment) -> Array:
@@ -236,8 +234,7 @@ def _wrong_products(said: _Cells, so: _Cells, true: Fragment) -> Array:
     by_column = true.role in ("B", "SFB")
     shape = (rows, true.dimensions[0]) if by_column else (true.dimensions[1], cols)
     factor = generator.integers(1, 1 << 10, shape)
-    wrong: Array = factor @ seen != factor @ meant if by_column else seen @ factor != meant @ factor
-    return wrong
+    return np.asarray(factor @ seen != factor @ meant if by_column else seen @ factor != meant @ factor)
 
 
 def _split(table: Array) -> list[tuple[Place, Cell]]:

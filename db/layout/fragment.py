@@ -410,8 +410,7 @@ def address_lanes(registers: Fragment, addresses: Fragment) -> Array:
     r, p = registers.table, addresses.table
     lanes = np.zeros((registers.computations + 1, registers.dimensions[0]), np.intp)
     lanes[p["computation"], p["row"]] = p["lane"]
-    found: Array = lanes[r["computation"], r["row"]]
-    return found
+    return np.asarray(lanes[r["computation"], r["row"]])
 
 
 def elements(columns: Mapping[str, Array]) -> Array:

@@ -45,9 +45,8 @@ class FragmentSection:
 
     def types(self, role: str) -> list[str]:
         """The types that the section gives a role in, in order."""
-        return list(
-            dict.fromkeys(type_ for record in self.entries if role in record["roles"] for type_ in record["types"])
-        )
+        given = (type_ for record in self.entries if role in record["roles"] for type_ in record["types"])
+        return list(dict.fromkeys(given))
 
     def _unread(self, line: int, text: str, reason: str) -> None:
         self.remarks.add(Kind.UNREAD, self.place, line, text, reason)

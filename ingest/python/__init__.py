@@ -25,8 +25,6 @@ from ..importing import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
 from .mapping import SHIPPED, LibraryEntry, Mapping, read_mapping, shipped
 
-__all__ = ["called", "load", "shipped"]
-
 #: What one task may take, with the import of its library, and what all of a mapping may take.
 LIMITS = Limits()
 #: More than any tile of an instruction has.

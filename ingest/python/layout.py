@@ -129,9 +129,7 @@ def fragment(
 
 def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     """The values of a callable, in the order of its domain."""
-    extents = domain(entry)
-    assert extents is not None
-    at = np.array(list(product(*map(range, extents))), np.int64)
+    at = np.array(list(product(*map(range, domain(entry) or ()))), np.int64)
     known = [place for place, value in enumerate(answer["values"]) if value is not None]
     values = [answer["values"][place] for place in known]
     pairs = np.array([divmod(value, entry.stride) if entry.stride else value for value in values])
