@@ -265,19 +265,14 @@ def _write_forms(connection: sa.Connection) -> None:
         connection.execute(sa.delete(table))
     _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
     every = {form.mnemonic: form for form in (*forms.every(), *forms.mixed_warpgroup(), *forms.later_moves())}
-    spelled = [(opcode_name(form) or None, atom(form) or None) for form in every.values()]
-    rows = [
-        (mnemonic, form.name, form.shape, *names, form.target, ".".join(map(str, form.version)))
-        for (mnemonic, form), names in zip(every.items(), spelled, strict=True)
-    ]
+    rows: list[tuple[Any, ...]] = []
+    operands: list[tuple[Any, ...]] = []
+    for mnemonic, form in every.items():
+        spelled = opcode_name(form) or None, atom(form) or None
+        rows.append((mnemonic, form.name, form.shape, *spelled, form.target, ".".join(map(str, form.version))))
+        keys = [form.key(role) for role in form.types if role in form.instruction.axes]
+        operands += [(mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
     _insert(connection, schema.form, rows)
-    operands = [
-        (mnemonic, role, key.type, key.major, key.qualifiers)
-        for mnemonic, form in every.items()
-        for role in form.types
-        if role in form.instruction.axes
-        for key in [form.key(role)]
-    ]
     _insert(connection, schema.operand, operands)
 
 
