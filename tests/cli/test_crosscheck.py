@@ -44,9 +44,9 @@ def little(few, tmp_path):
     return place
 
 
-def test_check_on_what_ships(run):
+def test_check_on_what_ships(run, whole):
     """One line for each source, what is known, and the verdict; the matrix only where it is asked for."""
-    result = run("check")
+    result = run("check", db=whole)
     assert (result.code, result.err) == (0, "")
     head, *lines = result.out.splitlines()
     assert head.split()[:5] == ["source", "fragments", "agree", "known", "different"]
