@@ -88,10 +88,15 @@ class Index:
 
     def _checked(self, **given: ArrayLike) -> tuple[tuple[Numbers, ...], NDArray[np.bool_] | None]:
         """Coordinates as arrays of one shape, and which of them are masked; these have whatever number is there."""
-        arrays: list[Numbers] = []
+        try:
+            arrays = [np.asarray(values) for values in given.values()]
+            np.broadcast(*arrays)
+        except ValueError:
+            names = ", ".join(given)
+            raise LanemapError(f"give integers for {names}, or arrays of them whose shapes numpy broadcasts") from None
         lacking: NDArray[np.bool_] | None = None
-        for name, values in given.items():
-            known, array = self.ranges[name], np.asarray(values)
+        for place, (name, values) in enumerate(given.items()):
+            known, array = self.ranges[name], arrays[place]
             array = array if array.size else array.astype(np.int64)
             if array.dtype.kind not in "iu":
                 raise LanemapError(f"{name} must be an integer or an array of them, not {array.dtype}")
@@ -102,7 +107,7 @@ class Index:
             if array.size and (array.min() < known.start or array.max() >= known.stop):
                 first = array[(array < known.start) | (array >= known.stop)].flat[0]
                 raise OutsideError(name, first, known, self.fragment)
-            arrays.append(array)
+            arrays[place] = array
         return tuple(np.broadcast_arrays(*arrays)), lacking
 
     def _answer(self, number: Numbers, lacking: NDArray[np.bool_] | None, fields: tuple[str, ...]) -> list[Any]:

@@ -140,6 +140,24 @@ def test_what_is_masked_stays_masked():
     assert e.find(np.ma.MaskedArray([0, 1], [True, False]), 0).lane.mask[:, 0].tolist() == [True, False]
 
 
+def test_what_stands_behind_a_mask_may_be_any_number(a):
+    found = a.find(np.ma.MaskedArray([-1, 9, 1 << 40], [True, False, True]), 3)
+    assert found.lane.tolist() == [None, 5, None]
+
+
+@pytest.mark.parametrize(
+    ("row", "col"), [([1, 2], [1, 2, 3]), ([1, [2]], 0), (np.ma.MaskedArray([1, 2], True), np.ma.MaskedArray([0] * 3))]
+)
+def test_arrays_that_do_not_go_together_are_refused(a, row, col):
+    with pytest.raises(LanemapError, match="^give integers for row, col, or arrays of them whose shapes"):
+        a.find(row, col)
+
+
+def test_what_a_citation_says_has_its_old_names_for_one_more_version(a):
+    with pytest.warns(DeprecationWarning, match=r"^write fragment\.citation\.section instead of fragment\.section$"):
+        assert a.section == a.citation.section
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import subprocess
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db.isa.forms import FORMS, later_moves, mixed_warpgroup
+from lanemap.db.isa.forms import FORMS, every, later_moves, mixed_warpgroup
 from lanemap.db.isa.instructions import operand as operand_of
 from lanemap.db.isa.names import Query
 from lanemap.db.isa.parse import parse
@@ -121,6 +122,16 @@ def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_pat
             if form.scale is not None:
                 # Nor does it tell .kind::mxf4 from .kind::mxf4nvf4, but it does tell how many scales there are.
                 assert {each.kind.split(".")[-1] for each in found} == {form.kind.split(".")[-1]}, line
+
+
+def test_an_opcode_tells_the_types_of_both_accumulators():
+    """``HMMA.884.F32.F16`` alone has a C of another type than D: no other opcode names both."""
+    assert {(form.d, form.c) for form in Query("HMMA.884.F32.F16").forms} == {("f32", "f16")}
+    told = defaultdict(set)
+    for form in every():
+        if not form.role and opcode(form):
+            told[opcode(form)].add((form.d, form.c))
+    assert {line: types for line, types in told.items() if len(types) > 1} == {}
 
 
 F16, S8 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
