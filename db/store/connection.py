@@ -340,7 +340,7 @@ class ServerReader(Reader):
                 idle.close()
             else:
                 return idle
-        connection = psycopg.connect(self.location.url or "", connect_timeout=10)
+        connection = connected(self.location)
         connection.read_only = True
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("SELECT 1")
@@ -386,6 +386,22 @@ class ServerReader(Reader):
             raise UnavailableError(
                 f"cannot read {self.location}: {self.location.without_secrets(str(error))}"
             ) from None
+
+
+def connected(location: Location) -> Any:
+    """A connection to the PostgreSQL server at a location.
+
+    Raises:
+        UnavailableError: the server cannot be reached, or refuses. No error of psycopg's, which may hold the password,
+            is its cause or context.
+    """
+    import psycopg
+
+    try:
+        return psycopg.connect(location.url or "", connect_timeout=10)
+    except psycopg.Error as error:
+        reason = location.without_secrets(str(error))
+    raise UnavailableError(f"cannot read {location}: {reason}")
 
 
 #: Roles that read more than tables that were granted to them.

@@ -40,14 +40,17 @@ class Location:
 
     def without_secrets(self, reason: str) -> str:
         """What the server or its library says, in one line, with nothing of the address but its host and name."""
-        from urllib.parse import parse_qsl, unquote, urlsplit
+        from urllib.parse import parse_qs, unquote, urlsplit
+
+        from psycopg.pq import Conninfo
 
         parts = urlsplit(self.url or "")
-        options = parse_qsl(parts.query)
-        shown = {parts.hostname, parts.path.strip("/"), *(value for name, value in options if name == "host")}
-        said = {parts.username, parts.password, *(text for option in options for text in option)} - {None, "", *shown}
-        hidden = {text for part in said for text in (str(part), unquote(str(part)))}
-        for text in sorted(hidden, key=len, reverse=True):
+        shown = {parts.hostname, parts.path.strip("/"), *parse_qs(parts.query).get("host", [])}
+        shown |= {option.keyword.decode() for option in Conninfo.get_defaults()}
+        # An & or = that is not in percent cuts a password into what looks like options.
+        said = filter(None, (parts.username, parts.password, *re.split("[&=]", parts.query)))
+        hidden = {text for part in said for text in (part, unquote(part))}
+        for text in sorted(hidden - shown, key=len, reverse=True):
             reason = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "***", reason)
         return masked(" ".join(reason.split()))
 

@@ -21,7 +21,7 @@ from ..isa.spelling import atom, opcode_name
 from ..layout.fragment import Fragment, Source, check_names
 from ..layout.structure import check, expected
 from . import schema
-from .connection import busy, recover, wait_for_lock
+from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
 from .schema import LAYOUT, element, finding, fragment, mapping, meta, metadata, source
@@ -159,16 +159,12 @@ def _engine(location: Location, mode: str) -> sa.Engine:
         # Not as a part of the engine's address, because the name of a file may hold ? and %.
         open_file = partial(sqlite3.connect, address, uri=True, timeout=0, isolation_level=None)
         return sa.create_engine("sqlite://", poolclass=NullPool, creator=open_file)
-    try:
-        import psycopg
-    except ImportError:
-        raise LanemapError('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
     # The address is understood as readers understand it.
     return sa.create_engine(
         "postgresql+psycopg://",
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",
-        creator=lambda: psycopg.connect(location.url or "", connect_timeout=10),
+        creator=partial(connected, location),
     )
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from lanemap.db.layout.fragment import Element, Source, element_type
 from lanemap.db.layout.structure import check
 from lanemap.db.lookup import Query, findings
 from lanemap.db.store import store
-from lanemap.db.store.connection import connect
+from lanemap.db.store.connection import connect, connected
 from lanemap.db.store.location import SCHEMA_VERSION, locate
 
 
@@ -451,18 +452,40 @@ def test_an_address_that_is_nearly_right_is_refused_without_its_password(url, tm
         f"postgresql://me:{SECRET}@localhost:1/name?sslmode={SECRET}",
         f"postgresql://me:{SECRET}@localhost:1/name?application_name={SECRET}&{SECRET}=1",
         f"postgresql://localhost:1/name?user={SECRET}&options=-c%20{SECRET}",
+        f"postgresql://localhost:1/name?user=u&password=abc&{SECRET}",
+        f"postgresql://localhost:1/name?user=u&password=abc&{SECRET}=x={SECRET}",
+        f"postgresql://localhost:1/name?user=u&password=abc&{SECRET}%41+b",
     ],
 )
 def test_a_password_is_shown_nowhere(url, run):
     location = locate(url)
     assert SECRET not in f"{location} {location!r}"
     assert str(location) == "postgresql://localhost:1/name"
+    with pytest.raises(lanemap.LanemapError) as error:
+        lanemap.open(url)
+    assert SECRET not in "".join(traceback.format_exception(error.value))
+    assert (error.value.__cause__, error.value.__context__) == (None, None)
     result = run("list", db=url)
     assert (result.code, result.out) == (2, "")
     assert SECRET not in result.err
     assert SECRET not in run("list", "--db", url).err
     if "=" not in url.partition("password=")[0]:
         assert SECRET not in run(url).err
+
+
+@pytest.mark.parametrize("reach", [connected, lambda location: store.remove(location, "mine")])
+def test_a_writer_that_cannot_connect_shows_no_password_either(reach):
+    location = locate(f"postgresql://me:{SECRET}@localhost:1/name?password=abc&{SECRET}")
+    with pytest.raises(lanemap.UnavailableError) as error:
+        reach(location)
+    assert SECRET not in str(error.value)
+    assert (error.value.__cause__, error.value.__context__) == (None, None)
+
+
+def test_names_of_options_are_not_hidden():
+    location = locate("postgresql://u:p@/x?host=nohost.invalid&password=abc&sekret")
+    said = location.without_secrets('failed to resolve host "nohost.invalid": no password for u, p, abc, sekret')
+    assert said == 'failed to resolve host "nohost.invalid": no password for ***, ***, ***, ***'
 
 
 def test_a_server_that_does_not_answer_is_one_line(tmp_path):
