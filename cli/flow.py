@@ -43,7 +43,7 @@ def chain(
 
     It shows whether D can be used directly, and otherwise which values move between lanes. Tiles of D are put together,
     or D is cut, to fit. A table is by register, other formats are by element. Of a D alone, it lists every A and B that
-    it can be without a move between lanes, also with K renumbered, and of an A, B or C every D that can be it. Exit
+    it can feed without a move between lanes, also with K renumbered, and of an A, B or C every D that can feed it. Exit
     code 0: no value moves to another lane; 1: some do.
 
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
@@ -77,22 +77,17 @@ def chain(
         others = Query(instruction=second, major=None if alone else major)
         every = database.chains(end, others, transposed=transpose or None)
         remark(lookup.remarks(end, [every.end]) if every else [])
-        remark([_FEEDING] if alone else [])
         still = every.still(relabel=relabel)
         if still or still.renumbered or format is not Format.TABLE:
             _write(still, format)
         if not still:
-            fed = "no D can feed this operand" if alone else "no operand can be fed"
-            unless = " or an order of K" if still.renumbered else ""
-            complain(f"{fed} without moving data between lanes{unless}: name a second operand to see what moves")
+            complain(f"{still.verdict}: name a second operand to see what moves")
             return DISAGREES
+        remark([f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if alone else [])
         measured = {row[-1]: None for row in still.rows().rows if row[-1].lower() != source.lower()}
         if measured and format is Format.TABLE:
             complain(f"where {source} has no rows they are from {', '.join(measured)}")
         return OK
-
-
-_FEEDING = "listed: every D that can feed this operand without moving data. Put ldmatrix first to see how to load it"
 
 
 def _write(found: Told, form: Format) -> None:

@@ -131,11 +131,11 @@ async def chain(
     working: Working,
     form: RowsFormat,
     first: Annotated[str, "The D, as in m16n8k16 f32 D."],
-    second: Annotated[str, "The A or B, as in m16n8k16 f16 A."],
+    second: Annotated[str, "The A or B, as in m16n8k16 f16 A. Without it: all that need no move between lanes."] = "",
     transposed: Annotated[bool, "Take D transposed."] = False,
     relabel: bool = False,
 ) -> Response:
-    """How the D of one instruction becomes the A or B of the next."""
+    """How the D of one instruction becomes the A or B of the next, or what it can feed."""
     options = {"transposed": transposed, "relabel": relabel}
     return Response(await working(work.chain, form, first, second, options), media_type=ROWS[form])
 

@@ -352,10 +352,11 @@ async def chains(
     transposed: bool = False,
     relabel: bool = False,
 ) -> Facts:
-    """How one operand becomes another, or is loaded or stored, with the layouts of both."""
+    """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
+    first, second = (first, second) if first.strip() else (second, "")
     asked = {"first": first, "second": second, "transposed": transposed, "relabel": relabel}
-    facts: Facts = {"title": "Chain", "text": "", "refused": "", "major": major, **asked}
-    if not (first.strip() and second.strip()):
+    facts: Facts = {"title": "Chain", "pictures": [], "refused": "", "major": major, **asked}
+    if not first.strip():
         return facts
     majors = [major] if major in recipe.MAJORS else recipe.MAJORS
     try:

@@ -48,7 +48,7 @@ from ..app import encoded
 from ..options import Format, ReportFormat
 
 if TYPE_CHECKING:
-    from ... import Check, Key, Query
+    from ... import Chains, Check, Key, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -221,9 +221,9 @@ def diff_file(database: Database, form: str, file: Path, against: str, which: Ma
 
 
 def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, bool]) -> str | bytes:
-    """The moves of ``Database.chain``; as JSON with the verdict."""
-    found = database.chain(one, other, **options)
-    if form is not Format.JSON:
+    """The moves of ``Database.chain``, as JSON with the verdict; of one operand alone those of ``Database.chains``."""
+    found = database.chain(one, other, **options) if other else _still(database, one, options)
+    if isinstance(found, list) or form is not Format.JSON:
         return encoded(found.rows(), form)
     first, second = found.tiles
     ends = {"first": found.first, "second": found.second}
@@ -233,6 +233,12 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
     said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
     said |= {"tiles": {"first": first, "second": second}, "moves": found.rows().records()}
     return json.dumps(said) + "\n"
+
+
+def _still(database: Database, end: Query | str, options: Mapping[str, bool]) -> Chains:
+    """The chains of one operand in which no value moves to another lane."""
+    every = database.chains(end, transposed=options["transposed"] or None)
+    return every.still(relabel=options["relabel"])
 
 
 def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
@@ -249,8 +255,12 @@ def _end(text: str) -> Query:
 def shown(
     database: Database, first: str, second: str, majors: Sequence[str], options: Mapping[str, bool]
 ) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, dict[str, Any]]:
-    """What ``lanemap chain`` says of two operands: the verdict, all of it, the layouts, the order of K where it is
-    renumbered, and what to ask ``recipe`` where one is a matrix move."""
+    """What ``lanemap chain`` says of two operands, or of the first: the verdict, all of it, the layouts, the order of K
+    where it is renumbered, and what to ask ``recipe`` where one is a matrix move."""
+    if not second.strip():
+        still = _still(database, _end(first), options)
+        text = still.text() if still or still.renumbered else ""
+        return still.verdict, text, [(still.end.key, str(still.end.source))], None, {}
     ends = _end(first), _end(second)
     if moved := names.matrix_move(*ends):
         found = database.recipes(*moved, majors=majors)

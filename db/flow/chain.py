@@ -226,6 +226,15 @@ class Chains(list[Chain], Told):
             return Chains(self.end, found)
         return Chains(self.end, [each for each in found if not each.order], [each for each in found if each.order])
 
+    @property
+    def verdict(self) -> str:
+        """What is listed where no value may move between lanes, or that there is none."""
+        some, none = "every D that can feed this operand", "no D can feed this operand"
+        if self.end.role not in ("A", "B", "C"):
+            some, none = "every operand that can be fed", "no operand can be fed"
+        unless = " or an order of K" if self.renumbered else ""
+        return f"{some if self else none} without moving data between lanes{'' if self else unless}"
+
     def rows(self) -> Rows:
         """A row for each: the operand at its other end, and what becomes of K and registers."""
         rows = []

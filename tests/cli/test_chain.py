@@ -189,7 +189,7 @@ def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
     operand, *more = words.split(" --")
     result, found = listed(run, *words.split())
     assert (result.code, len(found) > 3) == (0, True)
-    assert "every D that can feed this operand without moving data. Put ldmatrix first" in result.err
+    assert "every D that can feed this operand without moving data between lanes. Put ldmatrix first" in result.err
     assert {row[3] for row in found} == {"D"}
     threads = (
         "m64n16k16 f16 D",

@@ -358,6 +358,36 @@ def test_what_somebody_meant_is_a_link(reader):
         assert reader.get(links[0]).url.path == "/mma/m16n8k16/f16/A"
 
 
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ({"first": "m16n8k16 f32 D"}, {}),
+        ({"first": "m16n8k16 f32 D", "relabel": "true"}, {"relabel": True}),
+        ({"first": " ", "second": "m8n8k4 f64 A"}, {}),
+    ],
+)
+def test_one_operand_alone_shows_what_it_can_be_chained_with(reader, database, asked, options):
+    operand = asked["first"].strip() or asked["second"]
+    still = database.chains(operand).still(**options)
+    answer = reader.get("/chain", params=asked)
+    assert answer.status_code == 200
+    assert f'<p class="remark">{still.verdict}</p>' in answer.text
+    assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == still.text()
+    (link,) = [each for each in Elements(answer.text).links("a") if each.startswith("/api/chain") and "json" in each]
+    assert reader.get(link).json() == still.rows().records()
+    (link,) = [each for each in Elements(answer.text).links("a") if each.startswith("/api/chain") and "csv" in each]
+    assert len(reader.get(link).text.splitlines()) == 1 + len(still)
+
+
+def test_a_chain_is_refused_in_words_and_only_then(reader):
+    assert 'role="alert"' not in reader.get("/chain").text
+    assert 'role="alert"' not in reader.get("/chain?first=m16n8k16+f32+D").text
+    for asked in ("first=junk", "second=junk", "first=ldmatrix"):
+        answer = reader.get(f"/chain?{asked}")
+        assert answer.status_code == 400
+        assert re.search(r'role="alert">[^<]+', answer.text)
+
+
 def test_a_chain_has_a_page_with_both_layouts(reader, database):
     ends = {"first": "m16n8k16 f32 D", "second": "m16n8k32 e4m3 A"}
     for relabel in (False, True):
