@@ -124,7 +124,8 @@ def _table(
     """
     axes = axes or instructions.instruction(fragment.instruction).axes[fragment.role]
     known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by}
-    parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, facts.selector(fragment)
+    known["size"] = " ".join(map(str, fragment.dimensions))
+    parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     said = said or ", ".join(filter(None, parts))
     characters = characters or formats.width(grid)
     made = formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))

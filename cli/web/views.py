@@ -173,13 +173,14 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
+    like = tuple((alike(fragment), fragment.qualifiers) for fragment in drawn)
     return {
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,
         "accumulators": accumulators,
         "accumulator": chosen,
-        "pictures": remembered(product, (*map(alike, drawn), lane), drawn, lane) if drawn else [],
+        "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
         "both": both,
         "said": said_of(survey, operands),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
@@ -221,10 +222,11 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     (key, source), survey, links = named, at.survey, at.links
     of = surveys.operand_of(key)
     fragment = survey.shown(key, source)
-    whole = next(each for each, operands in survey.products.items() if of in operands)
+    every = (each for each, operands in survey.products.items() if of in operands)
+    whole = min(every, key=lambda each: each.type != key.type)
     rows = fragment.has_rows
     like = alike(fragment)
-    drawn = remembered(matrix, (like, lane), fragment, lane) if rows else []
+    drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
     return {
         "title": str(key),
         "key": key,
@@ -369,7 +371,7 @@ async def chains(
     pictures = []
     for (key, source), axis in zip(ends, axes, strict=False):
         end = at.survey.shown(key, source)
-        pictures.append((key, remembered(matrix, (alike(end), axis), end, None, axis)))
+        pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
     return facts | shown | {"route": "recipe" if recipe_of else "chain", "parameters": recipe_of or asked}
 

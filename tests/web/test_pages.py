@@ -358,6 +358,21 @@ def test_what_somebody_meant_is_a_link(reader):
         assert reader.get(links[0]).url.path == "/mma/m16n8k16/f16/A"
 
 
+@pytest.mark.parametrize(("type_", "product"), [("f16", "f16"), ("f32", "bf16")])
+def test_an_operand_belongs_to_the_product_of_its_own_type_where_there_is_one(reader, type_, product):
+    crumbs = re.search('<nav class="crumbs".*?</nav>', reader.get(f"/mma/m16n8k16/{type_}/D").text)[0]
+    assert f'<a href="/mma/m16n8k16/{product}">m16n8k16 {product}</a>' in crumbs
+
+
+def test_a_picture_says_which_of_several_forms_it_is_of(reader):
+    """Also where two of them have one layout."""
+    scales = [("mma.sp/m16n8k128/ue8m0/SFA", f"scale_vec::{count}X.byte_id::0.thread_id::1") for count in (2, 4)]
+    for path, qualifiers in (*scales, *(("wmma/m16n16k16/f16/A", major) for major in ("row", "col"))):
+        page = reader.get(f"/{path}", params={"qualifiers": qualifiers}).text
+        assert re.search(rf"<caption>[^<]*\), {qualifiers}</caption>", page), qualifiers
+    assert "(S), scale_vec::" in reader.get("/mma.sp/m16n8k128/e2m1").text
+
+
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
