@@ -4,11 +4,11 @@ python tests/benchmarks/soak.py [SECONDS]
 
 One server has a database of SQLite, two share one of PostgreSQL, if pgserver is installed. At the end every source that
 a database answered for is there, whole, and every one that was removed is not. Servers are started again in the first
-third of the time, so that what they take later is that of a process that goes on. Their memory is what is theirs alone,
-without files that are mapped; it and open files are printed for five moments, of half an hour those after 1, 5, 10, 20
-and 30 minutes. Memory is flat where the median of the last third is at most a twentieth above that of the middle third.
-Exits 1 where something is lost, torn, or answered wrong, and in half an hour or more where memory is not flat:
-caches take minutes to fill. Default: 60 seconds.
+sixth of the time, so that what they take later is that of a process that has gone on for a while. Their memory is what
+is theirs alone, without files that are mapped; it and open files are printed for five moments, of half an hour those
+after 1, 5, 10, 20 and 30 minutes. Memory is flat where the median of the last third is at most a twentieth above that
+of the middle third. Exits 1 where something is lost, torn, or answered wrong, and in half an hour or more where memory
+is not flat: caches take minutes to fill. Default: 60 seconds.
 """
 
 import os
@@ -173,7 +173,7 @@ class Soak:
             for worker in chance.sample(server.workers(), k=min(1, len(server.workers()))):
                 os.kill(worker, signal.SIGKILL)
                 self.answers["killed worker"] += 1
-        elif server.began < time.monotonic() - self.seconds / 20 < self.ends - self.seconds * 2 / 3:
+        elif server.began < time.monotonic() - self.seconds / 40 < self.ends - self.seconds * 5 / 6:
             by = chance.choice((signal.SIGTERM, signal.SIGKILL))
             server.end(by)
             server.start()
