@@ -18,7 +18,7 @@ from .isa.names import DEFAULT_SOURCE, Which, accumulators, expect_names, operan
 from .isa.names import Query as Query
 from .isa.types import plain, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
-from .store.integrity import seal
+from .store.integrity import SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
 from .store.reader import STATE, Reader, Rows, Value
 
@@ -69,18 +69,11 @@ SELECT source.name, source.kind, source.title, source.provenance,
 FROM source ORDER BY source.id
 """
 
-_MATCHING = """
-FROM fragment JOIN source ON source.id = fragment.source_id LEFT JOIN mapping ON mapping.id = mapping_id
-WHERE (CAST(:source AS TEXT) IS NULL OR LOWER(source.name) = LOWER(:source))
-  AND (CAST(:instruction AS TEXT) IS NULL OR instruction = :instruction)
-  AND (CAST(:shape AS TEXT) IS NULL OR shape = :shape)
-  AND (CAST(:type AS TEXT) IS NULL OR type = :type)
-  AND (CAST(:role AS TEXT) IS NULL OR role = :role)
-  AND (CAST(:major AS TEXT) IS NULL OR major = :major)
-  AND (CAST(:selector AS INTEGER) IS NULL OR selector = :selector)
-  AND (CAST(:qualifiers AS TEXT) IS NULL OR LOWER(qualifiers) = :qualifiers)
+_FRAGMENTS = """
+SELECT fragment.*, source.name AS source, digest
+FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id
+WHERE CAST(:shape AS TEXT) IS NULL OR shape = :shape ORDER BY fragment.id
 """
-_FRAGMENTS = f"SELECT fragment.*, source.name AS source, digest {_MATCHING} ORDER BY fragment.id"
 
 
 _NAMES = """
@@ -232,7 +225,7 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
         if not (records := _records(reader, query)):
             from .isa.not_found import no_fragment
 
-            every = reader.select(_FRAGMENTS, dict.fromkeys(query.parameters())).records()
+            every = _whole(reader, None)
             first_of = partial(_first, reader)
             raise AbsentError(no_fragment(query.parameters(), query.words, query.title, every, first_of))
         found |= {record["id"]: record for record in records}
@@ -240,9 +233,7 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
 
 
 def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
-    """Fragments whose elements are read when somebody asks for them. The database need not be verified."""
-    if any(record["seal"] != seal(record) for record in records):
-        raise reader.damaged("what is said of a fragment")
+    """Fragments whose elements are read when somebody asks for them."""
 
     @cache
     def read(mapping: int) -> bytes:
@@ -251,11 +242,37 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
     return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
 
 
+def _whole(reader: Reader, shape: Value) -> list[dict[str, Any]]:
+    """What is stored of all fragments of a shape, or of any. The database need not be verified.
+
+    Raises:
+        DamagedError: something of it is not what was written, or not there.
+    """
+    with reader.snapshot():
+        records = reader.select(_FRAGMENTS, {"shape": _stored(shape)}).records()
+        written = reader.select("SELECT value FROM meta WHERE key = :key", {"key": SHAPES}).rows
+    found = seals_of_shapes((record["shape"], record["seal"]) for record in records)
+    try:
+        expected = json.loads(written[0][0]) if written else found  # earlier versions wrote none of shapes
+    except (TypeError, ValueError):
+        raise reader.damaged("the shape of a fragment") from None
+    if shape is not None:
+        expected = {name: own for name, own in expected.items() if name == shape}
+    if found != expected or any(record["seal"] != seal(record) for record in records):
+        raise reader.damaged("what is said of a fragment")
+    return records
+
+
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
 
+    def folded(value: Value) -> Value:
+        return value.lower() if isinstance(value, str) else value
+
     def stored(asked: Mapping[str, Value]) -> list[dict[str, Any]]:
-        return reader.select(_FRAGMENTS, {name: _stored(value) for name, value in asked.items()}).records()
+        wanted = {name: folded(value) for name, value in asked.items() if value is not None}
+        every = _whole(reader, asked["shape"])
+        return [each for each in every if all(folded(each[name]) == value for name, value in wanted.items())]
 
     for each in filter(None, (query, query.of_accumulator())):
         records = stored(each.parameters())

@@ -1,13 +1,15 @@
 """Whether a database still holds what was written into it. What is damaged is refused, not answered from.
 
 Elements are stored twice: packed, under their sha256, and as rows, of which each mapping has the sum. What is said of a
-fragment has a seal of its own, because a look-up reads few of them. Every table has one in ``meta``: of what a
-statement selects from it. A change of a single value is always noticed.
+fragment has a seal of its own, because a look-up reads those of one shape alone; these have one together, so that none
+is missed. Every table has one in ``meta``: of what a statement selects from it. A change of a single value is always
+noticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,9 @@ SEALED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
     *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
 )
+
+#: The key of the seals of shapes.
+SHAPES = "seals of shapes"
 
 #: What the seals of the tables cover.
 _TABLES = {
@@ -50,6 +55,14 @@ def seal(values: Mapping[str, Any]) -> str:
     return sha256(repr([values[name] for name in SEALED]).encode()).hexdigest()
 
 
+def seals_of_shapes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A seal for each shape, of those of its fragments: pairs of a shape and a seal, in the order of the fragments."""
+    found: dict[str, Any] = {}
+    for shape, own in pairs:
+        found.setdefault(shape, sha256()).update(own.encode())
+    return {shape: together.hexdigest() for shape, together in found.items()}
+
+
 def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
     """The seals that ``meta`` holds, of what the tables hold now.
 
@@ -59,10 +72,12 @@ def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
         rows: whether to read that, too, which only queries in SQL read.
     """
     statements = _TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
-    return {
+    found = {
         f"seal of {name}": sha256(repr(list(map(tuple, run(statement)))).encode()).hexdigest()
         for name, statement in statements.items()
     }
+    of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
+    return found | {SHAPES: json.dumps(of_shapes, sort_keys=True)}
 
 
 def rows_sum(elements: NDArray[Any]) -> int:
@@ -88,7 +103,7 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
     known: dict[str, str] = dict(run("SELECT key, value FROM meta"))
     for name, found in seals(run, file=file, rows=rows).items():
         if known.get(name) != found:
-            yield name.replace("seal of", "the table")
+            yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
         for part in [""] if rows else [f"({table})" for table in (*_TABLES, "mapping")]:
             if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":

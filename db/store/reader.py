@@ -199,8 +199,9 @@ class Reader(ABC):
         between = {"first": min(mappings, default=0), "last": max(mappings, default=0)}
         wanted = set(mappings)
         rows = [row for row in self.select(_PACKED, between).rows if row[0] in wanted]
-        if bad := next((number for number, digest, elements in rows if sha256(elements).hexdigest() != digest), None):
-            raise self.damaged(f"the elements of mapping {bad}")
+        for number, digest, elements in rows:
+            if not isinstance(elements, bytes) or sha256(elements).hexdigest() != digest:
+                raise self.damaged(f"the elements of mapping {number}")
         if len(rows) < len(wanted):
             raise LanemapError(f"{self.location}: another program replaced what was being read: run it again")
         return {number: elements for number, _, elements in rows}

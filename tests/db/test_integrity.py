@@ -190,6 +190,59 @@ def test_a_damaged_layout_of_several_is_not_left_out(small, tmp_path, shipped_on
         found.records()
 
 
+#: What look-ups say of one operand that has a layout for each major. The first reads elements.
+LOOK_UPS = (
+    lambda database: database.find("m8n8k4", "f16", "A", row=0, col=0, source="printed").to_csv(),
+    lambda database: {each.key: each.digest for each in read_fragments(database.reader, Query("m8n8k4", "f16", "A"))},
+    lambda database: listed(database.reader, Query("m8n8k4")).rows,
+    lambda database: [each.fragment.key for each in database.summary("mma m8n8k4 f16").operands],
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(f"UPDATE fragment SET {name} = 'x' {{where}}" for name in ("shape", "type", "role", "instruction", "major")),
+        "DELETE FROM fragment {where}",
+        "UPDATE fragment SET source_id = 99 {where}",
+        "DELETE FROM source WHERE name = 'printed'",
+        "UPDATE source SET name = 'other' WHERE name = 'printed'",
+        "UPDATE mapping SET elements = 'text' WHERE id IN (SELECT mapping_id FROM fragment {where})",
+    ],
+)
+def test_no_look_up_leaves_out_what_was_changed(small, tmp_path, shipped_once, change):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        where = "WHERE shape = 'm8n8k4' AND type = 'f16' AND role = 'A' AND major = 'col'"
+        assert connection.execute(change.format(where=where)).rowcount
+    for look_up in LOOK_UPS[: 1 if "elements" in change else None]:
+        with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="restore it from a copy"):
+            look_up(database)
+
+
+def test_a_flipped_bit_of_a_key_leaves_nothing_out_of_a_look_up(small, tmp_path, shipped_once, seed):
+    """In the table or in its index."""
+
+    def looked_up(file):
+        with lanemap.open(file) as database:
+            return [look_up(database) for look_up in LOOK_UPS]
+
+    chance, whole, sound = random.Random(seed), small.read_bytes(), looked_up(small)
+    file = tmp_path / "damaged.db"
+    keys = [each.start() for each in re.finditer(b"m8n8k4", whole)]
+    refused = 0
+    for _ in range(4000 if "LANEMAP_LONG" in os.environ else 60):
+        at, bit = chance.choice(keys) + chance.randrange(-12, 24), chance.randrange(8)
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            given = looked_up(file)
+        except lanemap.LanemapError:
+            refused += 1
+        else:
+            assert given == sound, (at, bit)
+    assert refused
+
+
 def test_a_list_of_sources_verifies_what_it_says(small, tmp_path, shipped_once):
     file = shutil.copy(small, tmp_path / "damaged.db")
     with sqlite3.connect(file) as connection:
