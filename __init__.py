@@ -147,7 +147,7 @@ class Database:
         those of the table ``layout``. See ``Where`` for what may be named.
         """
         place, which = lookup.apart(where)
-        query = names.of_one_operand(shape, type, role, **which)
+        query = names.of_operand(shape, type, role, **which)
         frame = _with_selector(lookup.find(self.reader, query, **place).frame())
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(Element._fields, "int64"))
@@ -163,7 +163,7 @@ class Database:
         >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")
         >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
         """
-        return lookup.one_fragment(self.reader, names.of_one_operand(shape, type, role, **which))
+        return lookup.one_fragment(self.reader, names.of_operand(shape, type, role, **which))
 
     def operand(self, query: Query | str, *, rows: bool = True) -> list[Fragment]:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.

@@ -84,9 +84,9 @@ def chain(
             complain(f"{still.verdict}: name a second operand to see what moves")
             return DISAGREES
         remark([f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if alone else [])
-        measured = {row[-1]: None for row in still.rows().rows if row[-1].lower() != source.lower()}
-        if measured and format is Format.TABLE:
-            complain(f"where {source} has no rows they are from {', '.join(measured)}")
+        elsewhere = {row[-1]: None for row in still.rows().rows if lookup.stands_in(row[-1], source, row[0])}
+        if elsewhere and format is Format.TABLE:
+            complain(f"where {source} has no rows they are from {', '.join(elsewhere)}")
         return OK
 
 

@@ -334,7 +334,7 @@ def one_fragment(reader: Reader, query: Query) -> Fragment:
         LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
     """
     found = one_operand(reader, query)
-    expect_one(query, found, "source", "major", "selector", "qualifiers")
+    expect_one(query, found, "shape", "type", "source", "major", "selector", "qualifiers")
     return found[0]
 
 
@@ -381,14 +381,20 @@ def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
         lines.append(
             f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
         )
-    expected = asked["source"]
-    if expected == DEFAULT_SOURCE and row.vendor.source != DEFAULT_SOURCE:
-        expected = None
-    if expected and expected.lower() != str(first.source).lower():
+    if asked["source"] and stands_in(first.source, asked["source"], first.instruction):
         where = f" ({first.citation.origin})" if first.citation.origin else ""
         evidence = ", neither documented nor measured" if first.status == "imported" else ""
         lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}{where}{evidence}")
     return lines
+
+
+def stands_in(source: str | None, asked: str, name: str) -> bool:
+    """Whether a source has rows of an instruction in place of another one, which could have them.
+
+    The default source is the documents of one vendor.
+    """
+    of_others = asked.lower() == DEFAULT_SOURCE and instruction(name).vendor.source != DEFAULT_SOURCE
+    return str(source).lower() != asked.lower() and not of_others
 
 
 def operand_with_rows(reader: Reader, query: Query, *alike: str) -> list[Fragment]:
@@ -510,10 +516,10 @@ def find(reader: Reader, query: Query, **where: int | None) -> Rows:
     """The elements of one operand at the given coordinates, with the columns of ``layout``.
 
     Raises:
-        LanemapError: no such fragment, a coordinate outside it, or a fragment without rows.
+        LanemapError: no such fragment or several, a coordinate outside it, or a fragment without rows.
     """
     with reader.snapshot():
-        return rows(operand_with_rows(reader, query), **where)
+        return rows(operand_with_rows(reader, query, "shape", "type"), **where)
 
 
 def rows(found: Iterable[Fragment], **where: int | None) -> Rows:

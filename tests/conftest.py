@@ -143,6 +143,35 @@ def database(built):
         yield database
 
 
+@pytest.fixture(scope="session")
+def acme(built, tmp_path_factory):
+    """A database with instructions that Lanemap has never heard of, in a source of its own, of 64 lanes.
+
+    ``acme_dot`` has i8 and s8, one the other way round; ``acme_narrow`` and ``acme_wide`` have types of their own.
+    """
+    rows = []
+    for lane in range(64):
+        half, place = divmod(lane, 32)
+        for i in range(4):
+            rows += [
+                ("acme_gemm", "m32n32k8", "f16", "A", lane, i // 2, i % 2, place, 4 * half + i, 16),
+                ("acme_gemm", "m32n32k8", "f16", "B", lane, i // 2, i % 2, 4 * half + i, place, 16),
+                ("acme_dot", "m32n32k8", "i8", "A", lane, 0, i, place, 4 * half + i, 8),
+                ("acme_dot", "m32n32k8", "s8", "A", lane, 0, i, place, 4 * half + 3 - i, 8),
+                ("acme_narrow", "m32n32k8", "bf6", "A", lane, 0, i, place, 4 * half + i, 6),
+                ("acme_wide", "m32n32k8", "xf32", "A", lane, i, 0, place, 4 * half + i, 32),
+            ]
+        for i in range(16):
+            rows.append(("acme_gemm", "m32n32k8", "f32", "D", lane, i, 0, 8 * (i // 4) + 4 * half + i % 4, place, 32))
+    folder = tmp_path_factory.mktemp("acme")
+    table, file = folder / "acme.csv", shutil.copy2(built, folder / "layouts.db")
+    lines = ["instruction,shape,type,role,lane,reg,slot,row,col,bits", *(",".join(map(str, row)) for row in rows), ""]
+    table.write_text("\n".join(lines))
+    with lanemap.open(str(file)) as database:
+        database.import_layouts("table", table)
+    return file
+
+
 @pytest.fixture
 def file(built, tmp_path) -> Path:
     """A database of one's own."""

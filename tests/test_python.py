@@ -94,10 +94,9 @@ def test_fragments_and_sources(database, shipped):
         ({"row": 16}, "it goes from 0 to 15"),
         ({"lane": 32}, "it goes from 0 to 31"),
         ({"slot": -1}, "it goes from 0 to 1"),
-        ({"shape": None}, "say which shape"),
-        ({"type": None}, "say which type"),
-        ({"role": None}, "say which role"),
-        ({"source": None}, "say which source"),
+        ({"shape": None}, "A of f16 has the shapes m8n8k4, m16n8k8, m16n8k16: name one"),
+        ({"type": None}, "A of m16n8k16 has the types f16, "),
+        ({"role": None}, "say which role of m16n8k16 f16: A, B, C, D"),
         ({"shape": "m16n16k16", "source": "ptx-isa-9.1"}, "no shape m16n16k16 in ptx-isa-9.1: ask the source h200"),
         ({"shape": ""}, "no shape '': choose from m"),
         ({"type": " "}, "no type '' in"),
@@ -139,6 +138,12 @@ def test_a_source_is_found_in_any_case(database):
     found = database.layout("m16n8k16", "f16", "A", source="PTX-ISA-9.1")
     assert set(found.source) == {"ptx-isa-9.1"}
     assert found.equals(database.layout("m16n8k16", "f16", "A", source="ptx-isa-9.1"))
+
+
+def test_no_source_is_all_of_them(database):
+    assert database.find("m16n8k16", "f16", "A", source=None).equals(
+        database.find("m16n8k16", "f16", "A", source="all")
+    )
 
 
 def test_what_is_empty_has_the_same_columns(database):

@@ -71,7 +71,7 @@ async def operand(
     **which: Unpack[Which],
 ) -> Sequence[Fragment]:
     """The fragments with elements of the operand that a request names."""
-    return await state.operand(request, names.of_one_operand(shape, type, role, **which))
+    return await state.operand(request, names.of_operand(shape, type, role, **which))
 
 
 Operand = Annotated[Sequence[Fragment], Depends(operand)]

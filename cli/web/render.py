@@ -36,7 +36,6 @@ def environment() -> Environment:
     made.globals.update(
         states=surveys.Known,
         version=__version__,
-        default=DEFAULT_SOURCE,
         formats=[*formats.FORMATS],
     )
     made.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)

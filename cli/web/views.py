@@ -33,6 +33,7 @@ from ... import (
     identifier,
     instructions,
     listing,
+    lookup,
     notation,
     printable,
     recipe,
@@ -185,6 +186,9 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "said": said_of(survey, operands),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
+        "others": sorted(
+            {str(each.source) for each in there if lookup.stands_in(each.source, DEFAULT_SOURCE, named[0])}
+        ),
         "lane": _expect_lane(named, there, lane),
         "lane_page": lambda number: at.links.product(named, accumulator, number),
     }

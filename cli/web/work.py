@@ -401,6 +401,7 @@ class State:
     def _operand(self, query: Query) -> Sequence[Fragment]:
         with self.database.reader.snapshot():
             found = self.database.operand(query)
+            lookup.expect_one(query, found, "shape", "type")
             for fragment in found:
                 fragment.tuples()  # reads them
             return found

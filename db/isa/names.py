@@ -365,21 +365,6 @@ def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> 
     return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
 
 
-def of_one_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
-    """The same, where it names one operand and not several.
-
-    Raises:
-        LanemapError: it does not; says what is missing.
-    """
-    query = of_operand(shape, type_, role, **more)
-    asked = query.parameters()
-    lacking = [name for name in ("shape", "role", "type") if asked[name] is None]
-    if lacking := [*lacking, *["source"] * (query.source is None)]:
-        named = f" of {asked['instruction']}" if asked["instruction"] else ""
-        raise LanemapError(f"say which {lacking[0]}{named}: only sql and fragments go through several")
-    return query
-
-
 def one_or_several(given: Any) -> list[Any]:
     """What a filter takes, in order; a single None where it takes anything."""
     if isinstance(given, str) or not isinstance(given, Iterable):

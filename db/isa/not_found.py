@@ -124,7 +124,9 @@ def no_fragment(
                 first = first_of({record["source"] for record in every})
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
             if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
-                close = get_close_matches(re.sub(r"[._]", "", str(value).lower())[:9], INSTRUCTIONS)
+                own = {record["instruction"] for record in known} - {*INSTRUCTIONS}
+                close = get_close_matches(value.lower(), own)
+                close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""
                 return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
             options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)

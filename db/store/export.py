@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..isa.listing import grouped
+from ..isa.types import TYPES
 from ..layout.fragment import Element, Fragment, Source, element_type
 from .files import folder_atomically, opened
 from .reader import COLUMNS, Reader
@@ -47,8 +48,11 @@ def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.from_dlpack(column.combine_chunks())
 
 
-def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
-    """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32."""
+def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str, *, sealed: bool = True) -> pa.Table:
+    """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
+
+    Where nothing is ``sealed`` with a digest, a column ``bits`` says how wide those types are that only imports have.
+    """
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
     parts = [fragment.table.view("<i2").reshape(-1, len(_NUMBERS)) for fragment in fragments]
@@ -62,7 +66,11 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
         columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)
     for name in ("selector", "first_bit"):
         columns[name] = pa.array([getattr(fragment, name) for fragment in fragments], pa.int32()).take(of_row)
-    return pa.table({name: columns[name] for name in COLUMNS}, metadata=metadata)
+    chosen = {name: columns[name] for name in COLUMNS}
+    if not sealed and any(fragment.type not in TYPES for fragment in fragments):
+        bits = [None if fragment.type in TYPES else len(fragment.occupied_bits) for fragment in fragments]
+        chosen["bits"] = pa.array(bits, pa.int32()).take(of_row)
+    return pa.table(chosen, metadata=metadata)
 
 
 def packed_table(source: Source) -> pa.Table:
@@ -240,6 +248,6 @@ def write(
     if form not in WRITERS:
         said = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
         raise LanemapError(f"{said}: choose from {', '.join(WRITERS)}", "format")
-    table = layout_table(reader, fragments, version)
+    table = layout_table(reader, fragments, version, sealed=form not in ("csv", "jsonl"))
     with opened(output) as stream:
         WRITERS[form](table, stream)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 
@@ -91,6 +92,47 @@ def test_it_is_found_by_its_name_or_its_shape_without_a_word_of_complaint(run, d
             assert (found.code, found.err) == (0, ""), words
             # Two of its instructions have the same shape: a look-up takes the first.
             assert cells(io.StringIO(found.out)) == expected or words[0] == shape
+
+
+def test_python_finds_it_by_its_name(run, acme):
+    with lanemap.open(acme) as database:
+        found = database.find("acme_gemm", "A", lane=40)
+        assert found[["row", "col"]].values.tolist() == [[8, 4], [8, 5], [8, 6], [8, 7]]
+        assert found.equals(database.find("acme_gemm", "f16", "A", lane=40))
+        assert str(database.fragment("acme_gemm", "A")) == str(database.fragment("acme_gemm", "f16", "A"))
+        for look_up in (database.find, database.fragment):
+            with pytest.raises(lanemap.LanemapError, match="^A of acme_dot has the types i8, s8: name one$"):
+                look_up("acme_dot", "A")
+
+
+def test_its_types_are_not_those_that_others_call_the_same(run, acme):
+    for name, cols in ("i8", [0, 1, 2, 3]), ("s8", [3, 2, 1, 0]):
+        found = run("find", "acme_dot", name, "A", "--lane", "0", "--format", "csv", db=acme)
+        assert [cell[-1] for cell in cells(io.StringIO(found.out))] == cols
+        listed = run("list", *f"--instruction acme_dot --type {name} --source acme --format csv".split(), db=acme)
+        assert [row["types"] for row in csv.DictReader(io.StringIO(listed.out))] == [name]
+
+
+def test_a_name_that_is_misspelt_is_not_taken_for_an_instruction_that_ships(run, acme):
+    assert "did you mean acme_gemm?" in run("find", "acme_gem", "A", "--row", "0", db=acme).err
+
+
+def test_what_is_exported_as_text_has_the_width_of_its_own_types(run, acme, tmp_path):
+    """A type by its name alone is that of instructions that ship."""
+    for format in ("csv", "parquet"):
+        file = str(tmp_path / f"acme.{format}")
+        assert run("export", "--source", "acme", "--format", format, "-o", file, db=acme).err == ""
+        compared = run("diff", file, "acme", db=acme)
+        assert (compared.code, compared.err) == (0, "")
+    lines = run("export", "acme_wide", "A", "--source", "acme", "--format", "jsonl", db=acme).out.splitlines()
+    assert {json.loads(line)["bits"] for line in lines} == {32}
+    assert "bits" not in run("export", "acme_gemm", "--source", "acme", "--format", "jsonl", db=acme).out
+
+
+def test_nothing_is_said_of_the_documents_of_others(run, acme):
+    listed = run("chain", "acme_gemm", "D", db=acme)
+    assert (listed.code, listed.err) == (0, "")
+    assert "acme" in listed.out
 
 
 def test_nothing_is_wrong_with_it(run, db):

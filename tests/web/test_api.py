@@ -18,7 +18,7 @@ from lanemap.cli.web.app import keep_answers
 from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query
 
-from .conftest import serving
+from .conftest import asking, serving
 
 A = {"shape": "m16n8k16", "type": "f16", "role": "A"}
 
@@ -90,6 +90,23 @@ def test_parameters_are_the_arguments_of_database(client):
                 assert asked == known - {"self"}, path
     fields = {each["name"] for each in described["/api/export/{format}"]["get"]["parameters"]}
     assert fields - {"format"} == set(inspect.signature(Query).parameters)
+
+
+def test_an_instruction_of_an_import_is_found_by_its_name(acme, refused):
+    with lanemap.open(acme) as database, asking(database) as client:
+        found = client.get("/api/find", params={"shape": "acme_gemm", "role": "A", "lane": 40, "format": "csv"})
+        assert [line.split(",")[3:8] for line in found.text.splitlines()[1:]] == [
+            ["40", str(i // 2), str(i % 2), "8", str(4 + i)] for i in range(4)
+        ]
+        several = client.get("/api/find", params={"shape": "acme_dot", "role": "A"})
+        refused(several, 400, "A of acme_dot has the types i8, s8: name one")
+
+
+def test_pages_say_only_of_the_instructions_of_a_document_what_it_draws(acme):
+    with lanemap.open(acme) as database, asking(database) as client:
+        ours, theirs = (client.get(f"/{each}/f16") for each in ("wgmma/m64n8k16", "acme_gemm/m32n32k8"))
+        assert "Of what the document only draws, the rows are from h200-sm_90a." in ours.text
+        assert (theirs.status_code, "the document only draws" in theirs.text) == (200, False)
 
 
 def test_accept_chooses_a_format(client):
