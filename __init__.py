@@ -499,7 +499,7 @@ class Database:
         with self.reader.snapshot():
             queries = list(map(_query, given))
             for at in (at for at, words in enumerate(given) if isinstance(words, str)):
-                dense = lookup.densest(lookup.fragments(self.reader, replace(queries[at], source=None)))
+                dense = lookup.prefer_dense(lookup.fragments(self.reader, replace(queries[at], source=None)))
                 queries[at] = replace(queries[at], instruction=dense[0].instruction)
             if format not in NOTATIONS:
                 found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))

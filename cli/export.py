@@ -94,7 +94,7 @@ def export(
             if role and best:
                 found = database.operand(named, rows=False)
             else:
-                found = lookup.densest(database.matching(replace(named, source=None) if best else named))
+                found = lookup.prefer_dense(database.matching(replace(named, source=None) if best else named))
             query = [replace(named, instruction=found[0].instruction)]
             if role:
                 remark(lookup.remarks(named, found))

@@ -198,7 +198,7 @@ def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
         except AbsentError:  # the default source does not know it
             if len(asked) < len(queries):
                 raise
-            found = [*best(densest(read_fragments(reader, *asked)), by_trust(reader)).values()]
+            found = [*best(prefer_dense(read_fragments(reader, *asked)), by_trust(reader)).values()]
         if asked and not all(fragment.has_rows for fragment in found):
             having = {fragment.key: fragment for fragment in every_operand(reader, *asked)}
             found = [fragment if fragment.has_rows else having.get(fragment.key, fragment) for fragment in found]
@@ -314,13 +314,13 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         LanemapError: see ``fragments``.
     """
     if query.parameters()["role"] is None:
-        there = densest(fragments(reader, replace(query, source=None)))
+        there = prefer_dense(fragments(reader, replace(query, source=None)))
         held = {fragment.role for fragment in there}
         roles = [role for role in instruction(there[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
-    found = densest(_lazy(reader, _records(reader, query)))
+    found = prefer_dense(_lazy(reader, _records(reader, query)))
     if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in found):
-        everywhere = densest(_lazy(reader, _records(reader, replace(query, source=None))))
+        everywhere = prefer_dense(_lazy(reader, _records(reader, replace(query, source=None))))
         first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
         found = [fragment for fragment in everywhere if fragment.source == first] if first else found
         query = query if found else replace(query, source=None)
@@ -355,7 +355,7 @@ def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
             raise LanemapError(f"{name} has the {called} {shortened([*values])}: name one")
 
 
-def densest(found: Sequence[Fragment]) -> list[Fragment]:
+def prefer_dense(found: Sequence[Fragment]) -> list[Fragment]:
     """Those of one instruction: of a sparse one only where all are."""
     names = sorted({fragment.instruction for fragment in found}, key=lambda name: (instruction(name).sparse, name))
     return [fragment for fragment in found if fragment.instruction == names[0]]

@@ -9,7 +9,7 @@ from ..isa.instructions import Key, choices, instruction, undecided
 from ..isa.listing import grouped, naturally
 from ..isa.names import Query
 from ..layout.fragment import Fragment
-from ..lookup import best, by_trust, densest, fragments
+from ..lookup import best, by_trust, fragments, prefer_dense
 from ..store.reader import Reader, Rows, Value
 
 
@@ -106,7 +106,7 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     Raises:
         LanemapError: there is none; see ``lookup.fragments``.
     """
-    found = densest(fragments(reader, replace(query, source=None)))
+    found = prefer_dense(fragments(reader, replace(query, source=None)))
     by_source = grouped(found, lambda fragment: str(fragment.source))
     shown = best(found, by_trust(reader))
     said = {

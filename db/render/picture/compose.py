@@ -61,7 +61,7 @@ def draw(
 def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
     """One fragment of each operand of the one instruction that a query names."""
     found = lookup.fragments(reader, replace(query, source=None))
-    product = instructions.instruction(lookup.densest(found)[0].instruction)
+    product = instructions.instruction(lookup.prefer_dense(found)[0].instruction)
     if product.multiplies:
         forms = [form for form in query.forms if form.name == product.name]
         lookup.expect_one(query, forms, "shape", "a")
