@@ -84,6 +84,15 @@ def test_the_readme_is_read_in_two_minutes():
     assert README.count("\n") <= 150
 
 
+def test_its_last_section_names_the_long_mode():
+    *_, last = README.split("\n## ")
+    *_, command = blocks("sh", (GUIDE / "contributing.md").read_text())[1].splitlines()
+    command, _, does = map(str.strip, command.partition("#"))
+    assert f"`{command}`" in last
+    assert does.startswith("the long mode")
+    assert "the long mode" in last
+
+
 def test_every_link_leads_somewhere():
     """In the repository; the tests of the pages follow them in a browser."""
     for page in (ROOT / "README.md", *GUIDE.glob("*.md")):
