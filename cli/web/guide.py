@@ -23,7 +23,7 @@ _PARSER = MarkdownIt("js-default")
 
 
 class Guide(NamedTuple):
-    """A page: its title, its first sentence, and the words that it is found by, each once, without those in code."""
+    """A page: its title, its first sentence, and the words that it is found by, each once: its name's and those of its text, not of code."""
 
     title: str
     summary: str
@@ -34,7 +34,7 @@ class Guide(NamedTuple):
 @cache
 def guide() -> Mapping[str, Guide]:
     """The pages by name."""
-    return {name: _parsed((_FOLDER / f"{name}.md").read_text("utf-8")) for name in _ORDER}
+    return {name: _parsed(name, (_FOLDER / f"{name}.md").read_text("utf-8")) for name in _ORDER}
 
 
 def found(text: str) -> dict[str, Guide]:
@@ -61,11 +61,11 @@ def content(text: str, links: Links) -> Markup:
     return Markup(re.sub("<(pre|table)>", r'<\1 tabindex="0">', made))  # noqa: S704 - a file of the program
 
 
-def _parsed(text: str) -> Guide:
+def _parsed(name: str, text: str) -> Guide:
     tokens = _PARSER.parse(text)
     title, summary = ("".join(child.content or " " for child in token.children or ()) for token in tokens[1:5:3])
-    words = " ".join(token.content for token in _inside(tokens) if token.type == "text").lower().split()
-    return Guide(title, summary, " ".join(dict.fromkeys(words)), text)
+    words = ["guide", name, *(token.content for token in _inside(tokens) if token.type == "text")]
+    return Guide(title, summary, " ".join(dict.fromkeys(" ".join(words).lower().split())), text)
 
 
 def _inside(tokens: list[Token]) -> Iterator[Token]:

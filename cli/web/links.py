@@ -134,9 +134,11 @@ FACETS = ("vendor", "instruction", "target", "type")
 
 def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
     """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
-    of; and why there are none."""
+    of, which of two operands is that of their chain; and why there are none."""
     if not text.strip():
         return [], None, ""
+    if chain := _chain(text):
+        return [], chain, ""
     words = ""
     named: list[Page] = []
     try:
@@ -154,10 +156,23 @@ def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Pa
         for page, name in every
         if asked and all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
     ]
+    if any(map(names.scaled, asked)):
+        scaled = {product for product, keys in survey.products.items() if any(key.role == "SFA" for key in keys)}
+        like = [page for page in like if page.path[:3] in scaled]
     found = list(dict.fromkeys([*named, *like]))
     # Of a dense and a sparse instruction, a name is that of the dense one.
     exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(found) == 1
     return found, found[0] if exact else None, words or ("" if found else f"nothing is called {text.strip()!r}")
+
+
+def _chain(text: str) -> Page | None:
+    """The page of a chain, if a text names a D and what takes it."""
+    ends = names.operands(text.split())
+    with suppress(LanemapError):
+        roles = [names.operand(end).parameters()["role"] for end in ends]
+        if len(ends) == 2 and roles[0] == "D" and roles[1] in ("A", "B", "C"):
+            return page("chain", first=" ".join(ends[0]), second=" ".join(ends[1]))
+    return None
 
 
 class Choice(NamedTuple):

@@ -155,7 +155,7 @@ def search(request: Request, database: Opened, survey: Surveyed, q: str = "") ->
     found, exact, words = find(survey, database, q)
     read = guide.found(q)
     if "application/json" in request.headers.get("accept", ""):
-        hits = [*found[:12], *(page("guide", name) for name in read)]
+        hits = [*(found[:12] or filter(None, [exact])), *(page("guide", name) for name in read)]
         return JSONResponse([{"name": each.name, "href": each.address} for each in hits[:12]])
     if exact:
         return RedirectResponse(exact.address, 303)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ..errors import LanemapError
 from .instructions import INSTRUCTIONS, Key, instruction, majors
 from .types import SCALE_TYPES, is_shape, plain, shape_name, type_bits, type_name
+from .types import scaled as scaled
 from .types import types_named as types_named
 from .vendors import NVIDIA
 

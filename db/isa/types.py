@@ -126,6 +126,11 @@ def types_named(word: str) -> tuple[str, ...]:
     return several if several[0] in TYPES else ()
 
 
+def scaled(word: str) -> bool:
+    """Whether a word names types that come with block scales."""
+    return plain(word) in {*_SCALED, "mxfp8", "mxf8", "mxfp6", "mxf6"}
+
+
 def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     """The same, of a word that must be a type; ``others`` are what else it might have been.
 

@@ -555,11 +555,29 @@ def test_search_gives_addresses_that_there_are(known, reader, database):
         ("m16n8k32 fp8", ["mma m16n8k32 e4m3", "mma m16n8k32 e5m2"]),
         ("nvfp4", ["mma m16n8k64 e2m1"]),
         ("#ttg.nvidia_mma", ["mma m8n8k4 f16", "mma m8n8k4 f64"]),
+        ("m16n8k16 f32 D m16n8k16 f16 A", ["chain m16n8k16 f32 D m16n8k16 f16 A"]),
+        ("guide sparse", ["guide sparse"]),
+        ("tensor core", ["guide glossary"]),
     ],
 )
 def test_search_finds_what_people_paste(reader, text, names):
     found = reader.get("/search", params={"q": text}, headers={"Accept": "application/json"}).json()
     assert [each["name"] for each in found][: len(names)] == names
+
+
+def test_a_pasted_chain_leads_to_its_page(reader):
+    answer = reader.get("/search?q=m16n8k16+f32+D+m16n8k16+f16+A")
+    assert answer.url.path == "/chain"
+    assert dict(answer.url.params) == {"first": "m16n8k16 f32 D", "second": "m16n8k16 f16 A"}
+    assert reader.get("/search?q=m16n8k16+f16+A+m16n8k16+f16+B").url.path == "/search"
+
+
+@pytest.mark.parametrize("text", ["mxfp8", "mxf6", "mxfp4", "nvfp4", "m16n8k32 mxfp8"])
+def test_a_type_with_block_scales_finds_instructions_that_have_them(known, database, text):
+    found, *_ = find(known, database, text)
+    scaled = {product for product, keys in known.products.items() if any(key.role == "SFA" for key in keys)}
+    assert found
+    assert {page.path[:3] for page in found} <= scaled
 
 
 @pytest.mark.parametrize("text", ["f16 A", "f32", "m16n8k16", "nothing like this"])
