@@ -76,25 +76,38 @@ def runner(tmp_path_factory):
     return environment
 
 
+def commands(said):
+    """What a runner takes as a workflow command."""
+    token = None
+    for line in map(str.strip, said.splitlines()):
+        if token:
+            token = None if line == f"::{token}::" else token
+        elif line.startswith("::stop-commands::"):
+            token = line.removeprefix("::stop-commands::")
+        elif line.startswith("::") or "##[" in line:
+            yield line
+    assert token is None
+
+
 @pytest.fixture
 def check(runner, built, tmp_path):
     """A function that runs the second step in a repository with these kernels and this mapping."""
 
-    def check(kernels, *entries, allow="false", against=""):
-        folder = tmp_path / "repository" / "ci" / "layouts"
+    def check(kernels, *entries, allow="false", against="", mapping="ci/kernels.toml"):
+        repository = tmp_path / "repository"
+        folder = (repository / mapping).parent / "layouts"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "kernels.py").write_text(kernels)
-        (folder.parent / "kernels.toml").write_text(
-            'library = "my kernels"\npackage = "my-kernels"\n' + "".join(entries)
-        )
+        (repository / mapping).write_text('library = "my kernels"\npackage = "my-kernels"\n' + "".join(entries))
         shutil.copy(built, Path(runner["RUNNER_TEMP"], "lanemap.db"))
-        inputs = {"MAPPING": "ci/kernels.toml", "PYTHON": "python3", "AGAINST": against, "ALLOW_UNJUDGED": allow}
+        inputs = {"MAPPING": mapping, "PYTHON": "python3", "AGAINST": against, "ALLOW_UNJUDGED": allow}
         summary = tmp_path / "summary.md"
         command = ["bash", "-eo", "pipefail", "-c", steps()[1]]
         environment = runner | inputs | {"GITHUB_STEP_SUMMARY": str(summary)}
-        done = subprocess.run(command, env=environment, cwd=folder.parent.parent, capture_output=True, text=True)
-        found = [line for line in done.stdout.splitlines() if line.startswith("::")]
-        return done.returncode, found, summary.read_text(), done
+        done = subprocess.run(
+            command, env=environment, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.returncode, list(commands(done.stdout)), summary.read_text(), done
 
     return check
 
@@ -130,6 +143,19 @@ def test_a_function_that_is_gone_is_said_on_the_mapping(check):
     (said,) = annotations
     assert said.startswith("::error file=ci/kernels.toml,title=Lanemap::kernels: 2 fragments, 512 rows; 1 failed%0A")
     assert "has no attribute 'gone'" in said
+
+
+@pytest.mark.slow
+def test_names_of_files_and_of_a_mapping_are_no_commands(check):
+    """A comma would end the name of a file, and a runner also takes commands within a line."""
+    slip = KERNELS.format(slip=" * (lane < 8)")
+    hostile = entry("gone", "A").replace("layouts.kernels", "##[add-mask]layouts")
+    code, annotations, _, done = check(slip, hostile, entry("b_fragment", "B"), mapping="a,b:100%/kernels.toml")
+    assert code == 1
+    assert "LookupError: ##[add-mask]layouts" in done.stdout
+    failed, wrong = annotations
+    assert failed.startswith("::error file=a%2Cb%3A100%25/kernels.toml,title=Lanemap::")
+    assert wrong.startswith("::error file=a%2Cb%3A100%25/layouts/kernels.py,line=")
 
 
 @pytest.mark.slow
