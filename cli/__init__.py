@@ -36,7 +36,7 @@ _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 #: How typer says that the command line is wrong, and how Lanemap does.
 _WORDS = {
     r"No such option: (\S+) \(Possible options: (.+)\)": r"no option \1: did you mean one of \2?",
-    r"Got unexpected extra arguments?\S* \((.+)\)": r"too many words: leave out \1",
+    r"Got unexpected extra arguments?\S* \((.+)\)": r"unexpected argument: \1",
     r"\.$": "",
 }
 

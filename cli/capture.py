@@ -132,7 +132,7 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
     yield f"{device['name']}, {device['target']}: {captured} captured, {count['failed']} failed"
     yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
     if count["unsupported"]:
-        yield f"{count['unsupported']} more are not on this card: --all lists them"
+        yield f"this card does not support {count['unsupported']} more: --all lists them"
     if shipped is None:
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):

@@ -25,7 +25,7 @@ def draw(
     values: str | None = None,
     ptx: bool = False,
     whole: bool = False,
-    title: Annotated[bool, typer.Option("--title/--no-title", help="Say above it what it shows.")] = True,
+    title: Annotated[bool, typer.Option("--title/--no-title", help="Add a title.")] = True,
     db: str | None = None,
     **which: Unpack[Which],
 ) -> None:

@@ -115,7 +115,7 @@ PARAMETERS = {
     ),
     "role": Parameter("A, B, C, D, E, SFA or SFB; r or p of a matrix move", complete=completer("role", "ABCDE")),
     "instruction": Parameter(
-        "Where several have it", "mma.sp", "-i", "NAME", completer("instruction", ("mma", "mma.sp"))
+        "Instruction, if several match", "mma.sp", "-i", "NAME", completer("instruction", ("mma", "mma.sp"))
     ),
     "major": Parameter("row or col, where there are both (m8n8k4 f16)", None, "-m"),
     "selector": Parameter("Sparsity selector, for E"),
@@ -152,10 +152,10 @@ PARAMETERS = {
     "send": Parameter("Send it to a server, not into the database", metavar="URL"),
     "token_file": Parameter("The token of a server", metavar="FILE"),
     "listed": Parameter("List what there is"),
-    "strict": Parameter("Fail for what an erratum explains, and for what nobody can judge, too"),
-    "matrix": Parameter("Count the verdicts of each two sources, too"),
+    "strict": Parameter("Also fail for known errata and unjudged fragments"),
+    "matrix": Parameter("Also count verdicts for every pair of sources"),
     "against": Parameter("Compare only with this source, or library", None, None, "SOURCE", source_names),
-    "allow_unjudged": Parameter("Do not fail for what the right side has nothing of"),
+    "allow_unjudged": Parameter("Do not fail for fragments that the right side lacks"),
     "fragment": Parameter("Only this operand", "'m16n8k16 f16 A'", metavar="OPERAND"),
     "everything": Parameter("List every element that differs", None, "-a"),
     "db": Parameter("A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", None, "-d", "URL"),

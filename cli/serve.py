@@ -22,9 +22,7 @@ _EXPOSED = "every machine that can reach this one may read the database, unencry
 @app.command(epilog="Example: lanemap serve --port 0")
 def serve(
     host: Annotated[str, "Where to listen; 0.0.0.0 is for everyone."] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", help="0 takes one that is free.", min=0, max=65535, metavar="PORT")
-    ] = 8000,
+    port: Annotated[int, typer.Option("--port", help="0 picks a free port.", min=0, max=65535, metavar="PORT")] = 8000,
     name: Annotated[list[str] | None, "Another name that requests may use."] = None,
     proxy: Annotated[list[str] | None, "The address of a proxy, whose X-Forwarded-For is believed."] = None,
     show: Annotated[bool, "Open it in a browser."] = False,

@@ -93,7 +93,7 @@ def _accepted(media: Mapping[Form, str], accept: str) -> Form:
         for each, name in media.items():
             if weight(part) > 0 and wanted in (name, "*/*", name.partition("/")[0] + "/*"):
                 return each
-    raise HTTPException(406, f"none of these can be had: ask for {', '.join(media.values())}")
+    raise HTTPException(406, f"none of these formats is available: ask for {', '.join(media.values())}")
 
 
 #: Tells a program to ask again after a minute.
@@ -164,7 +164,7 @@ def handle_problems(app: FastAPI) -> None:
     def failed(request: Request, error: HTTPException) -> Response:
         words = error.detail
         if error.status_code == 405 and error.headers:
-            words = f"{request.url.path} does not take {request.method}: it takes {error.headers['Allow']}"
+            words = f"{request.url.path} accepts only {error.headers['Allow']}"
         return problem(error.status_code, words, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)
@@ -173,4 +173,4 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def broken(_: Request, __: Exception) -> Response:
-        return problem(500, "Lanemap failed at this: its log says why")
+        return problem(500, "internal error: see the server's log")

@@ -127,10 +127,10 @@ class Guard:
             time.deadline, self.requests[time] = inf, True
             await secured(message)
 
-        too_large = f"that is more than {largest >> 20} MB: send less"
+        too_large = f"the request has more than {largest >> 20} MB: send less"
         said = dict(scope["headers"]).get(b"content-length", b"0")
         if not _own_host(scope, self.names):
-            await problem(421, "that is not a host that this server answers for")(scope, receive, secured)
+            await problem(421, "unknown host name: see lanemap serve --name")(scope, receive, secured)
         elif said.isdigit() and (len(said) > 18 or int(said) > largest):
             await problem(413, too_large)(scope, receive, secured)
         else:

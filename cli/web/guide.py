@@ -23,7 +23,7 @@ _PARSER = MarkdownIt("js-default")
 
 
 class Guide(NamedTuple):
-    """A page: its title, its first sentence, and the words that it is found by, each once: its name's and those of its text, not of code."""
+    """A page: its title, its first sentence, and the words of its name and text that it is found by, without code."""
 
     title: str
     summary: str

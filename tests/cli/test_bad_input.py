@@ -69,7 +69,7 @@ import pytest
         (("find",), ("missing argument 'SHAPE TYPE ROLE' (see", "lanemap find --help)")),
         (("fnd",), ("no such command 'fnd'", "find")),
         (("find", "--rwo", "1"), ("no option --rwo: did you mean one of ", "--row", "--row? (see")),
-        (("check", "one", "two"), ("too many words: leave out one two (see",)),
+        (("check", "one", "two"), ("unexpected argument: one two (see",)),
         (("find", "m16n8k16", "f16", "A", "--row", "x"), ("'x' is not a valid integer (see",)),
         (("list", "--format", "xml"), ("xml", "csv")),
         (("sql", "SELECT 1", "--seconds", "0"), ("the limits are", "more than 0")),

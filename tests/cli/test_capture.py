@@ -90,7 +90,7 @@ def test_a_capture_ends_with_what_it_found_how_it_compares_and_where_it_is(run, 
     result = run(*asked)
     first, _, absent, compared, *stored = result.out.splitlines()
     assert first == "simulated warp, sm_90a: 4 instructions captured, 0 failed"
-    assert absent == "15 more are not on this card: --all lists them"
+    assert absent == "this card does not support 15 more: --all lists them"
     assert compared == "compared with h200-sm_90a, which ships: 7 identical"
     assert "".join(stored).startswith("stored as simulated-warp-sm_90a in ")
     listed = run(*asked, "--all").out.partition("\n\n")[2].splitlines()

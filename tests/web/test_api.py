@@ -149,7 +149,7 @@ def test_names_that_the_route_does_not_have_are_refused(client, refused):
     refused(client.get("/api/find?shape=m16n8k16&type=f16&role=A&row=1&row=2"), 400, "row is given twice")
     refused(client.get("/api/find?type=f16"), 400, "shape")
     refused(client.get("/api/nothing"), 404)
-    refused(client.delete("/api/find"), 405, "does not take DELETE: it takes GET")
+    refused(client.delete("/api/find"), 405, "/api/find accepts only GET")
 
 
 def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
