@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from .db import interruption, lookup
-from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, masked, printable, refusal
+from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, masked, printable, refusal, shortened
 from .db.isa import instructions, listing, names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, wrapped
+from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, shortened, wrapped
 from .. import open as open_lanemap
 from .. import table as table
 from .options import Format
@@ -40,7 +40,7 @@ def complain(words: str) -> int:
 
     On a terminal it is as many as there is room for, cut between words.
     """
-    line = printable(f"lanemap: {masked(' '.join(words.split()))}")
+    line = printable(f"lanemap: {shortened(masked(' '.join(words.split())))}")
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = "\n".join(wrapped(line, width, "  "))

@@ -10,6 +10,7 @@ _INVALID = re.compile(r"(?P<reason>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTA
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
 _LONGEST = 500
+_LONGEST_MESSAGE = 5000
 _PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
@@ -91,6 +92,16 @@ def in_one_line(error: BaseException) -> str:
 def masked(text: str) -> str:
     """A text in which the users and passwords of addresses are replaced by ``***``."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+
+
+def shortened(text: str) -> str:
+    """A message without the middle of what somebody gave that is too long to read; its end says what would be right.
+
+    >>> shortened("no type " + "x" * 5000 + ": choose from f16, bf16")[100:140]
+    'xxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    """
+    text = re.sub(r"(\S{100})\S{100,}(\S{100})", r"\1...\2", text)
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:1000]}...{text[-1000:]}"
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ... import LanemapError, UnavailableError, masked
+from ... import LanemapError, UnavailableError, masked, shortened
 from ..export import FileFormat
 from ..options import Format
 from ..options import ReportFormat as Report
@@ -117,7 +117,7 @@ def problem(
     status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
-    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": shortened(detail)}
     if argument:
         said["argument"] = argument
     return Response(json.dumps(said) + "\n", status, headers, _MEDIA)

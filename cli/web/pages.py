@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, refusal
+from ... import DEFAULT_SOURCE, LanemapError, refusal, shortened
 from ... import survey as surveys
 from . import guide, views, work
 from .answers import invalid, without_place
@@ -86,6 +86,7 @@ def text(name: str, links: Links, facts: Facts) -> str:
 
 def _page(name: str, survey: surveys.Survey, facts: Facts, status: int = 200) -> Response:
     status = 400 if facts.get("refused") else status
+    facts = facts | {name: shortened(facts[name]) for name in ("refused", "words") if name in facts}
     return Response(text(name, server_links(survey), facts), status, media_type="text/html")
 
 

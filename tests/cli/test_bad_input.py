@@ -185,3 +185,22 @@ def test_ctrl_c_stays_ignored_where_the_shell_says_so(built):
         "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (("find", "m16n8k16", "f16", "A", "--row", "9" * 100_000), "is not a valid integer (see"),
+        (("show", "m16n8k16", "f16", "A", "--source", "x" * 5_000), ": choose from "),
+        (("show", "m16n8k16", "x" * 100_000, "A"), " in m16n8k16: choose from bf16, "),
+        (("show", "HMMA." + "9" * 5_000, "A"), "did you mean HMMA.884.F16.F16, "),
+        (("show", "x y " * 5_000), "did you mean "),
+        (("fnd" * 5_000,), "--help)"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_repeated_in_short_and_what_would_be_right_in_full(run, words, right):
+    result = run(*words)
+    assert (result.code, result.out) == (2, "")
+    assert right in result.err
+    assert len(result.err) < 2_500

@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import re
 import shlex
 from dataclasses import replace
 from functools import cache
@@ -150,6 +151,19 @@ def test_names_that_the_route_does_not_have_are_refused(client, refused):
     refused(client.get("/api/find?type=f16"), 400, "shape")
     refused(client.get("/api/nothing"), 404)
     refused(client.delete("/api/find"), 405, "/api/find accepts only GET")
+
+
+def test_what_is_wrong_is_repeated_in_short(client, refused):
+    a = {"shape": "m16n8k16", "type": "f16", "role": "A"}
+    for asked, right in (
+        ({"source": "x" * 5000}, ": choose from "),
+        ({"row": "9" * 5000}, "integer"),
+        ({"x" * 5000: 1}, "choose from row, "),
+        ({"format": "x" * 5000}, "is not one of "),
+    ):
+        assert len(refused(client.get("/api/find", params=a | asked), 400, right)) < 1000
+    page = client.get("/chain", params={"first": "x" * 5000}).text
+    assert len(re.search(r'role="alert">([^<]+)', page)[1]) < 1000
 
 
 def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
