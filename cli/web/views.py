@@ -171,6 +171,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
     shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
     there = [fragment for fragment in shown if fragment.has_rows]
+    others = {str(each.source) for each in there if lookup.stands_in(each.source, DEFAULT_SOURCE, each.instruction)}
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
@@ -186,9 +187,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "said": said_of(survey, operands),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
-        "others": sorted(
-            {str(each.source) for each in there if lookup.stands_in(each.source, DEFAULT_SOURCE, named[0])}
-        ),
+        "others": sorted(others),
         "lane": _expect_lane(named, there, lane),
         "lane_page": lambda number: at.links.product(named, accumulator, number),
     }
