@@ -141,8 +141,7 @@ def decode(
             given = sys.stdin.read().split() if words == ["-"] else words or []
             found = database.decode(shape, type, list(map(word, given)), selector=selector, source=source)
     if found.others:
-        others = ", ".join(found.others)
-        sys.stderr.write(f"lanemap: metadata as in {found.e.source}; --source takes another: {others}\n")
+        complain(f"metadata as in {found.e.source}; --source takes another: {', '.join(found.others)}")
     write_rows(found.words_by_lane() if columns else found.columns_by_slot(), format)
 
 

@@ -10,7 +10,6 @@ _INVALID = re.compile(r"(?P<reason>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTA
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
 _LONGEST = 500
-_LONGEST_MESSAGE = 5000
 _PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
@@ -101,7 +100,7 @@ def shortened(text: str) -> str:
     'xxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
     """
     text = re.sub(r"(\S{100})\S{100,}(\S{100})", r"\1...\2", text)
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:1000]}...{text[-1000:]}"
+    return text if len(text) <= 5000 else f"{text[:1000]}...{text[-1000:]}"
 
 
 def printable(text: str) -> str:

@@ -122,8 +122,7 @@ def _table(
     The style sheet fits ``paper`` into a printed page.
     """
     axes = axes or instructions.instruction(fragment.instruction).axes[fragment.role]
-    known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by}
-    known["size"] = " ".join(map(str, fragment.dimensions))
+    known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by, "size": fragment.dimensions}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     said = said or ", ".join(filter(None, parts))
     characters = characters or formats.width(grid)

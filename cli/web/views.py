@@ -365,8 +365,7 @@ async def chains(
         return facts
     majors = [major] if major in recipe.MAJORS else recipe.MAJORS
     try:
-        options = {"transposed": transposed, "relabel": relabel}
-        verdict, text, ends, order, recipe_of = await at.work(work.shown, first, second, majors, options)
+        verdict, text, ends, order, recipe_of = await at.work(work.shown, majors, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.

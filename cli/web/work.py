@@ -225,13 +225,10 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
     found = database.chain(one, other, **options) if other else _still(database, one, options)
     if isinstance(found, list) or form is not Format.JSON:
         return encoded(found.rows(), form)
-    first, second = found.tiles
     ends = {"first": found.first, "second": found.second}
-    said: dict[str, Any] = {
-        end: {**fragment.key._asdict(), "source": fragment.source} for end, fragment in ends.items()
-    }
+    said: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
     said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
-    said |= {"tiles": {"first": first, "second": second}, "moves": found.rows().records()}
+    said |= {"tiles": dict(zip(ends, found.tiles, strict=True)), "moves": found.rows().records()}
     return json.dumps(said) + "\n"
 
 
@@ -253,7 +250,7 @@ def _end(text: str) -> Query:
 
 
 def shown(
-    database: Database, first: str, second: str, majors: Sequence[str], options: Mapping[str, bool]
+    database: Database, majors: Sequence[str], first: str, second: str, **options: bool
 ) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, dict[str, Any]]:
     """What ``lanemap chain`` says of two operands, or of the first: the verdict, all of it, the layouts, the order of K
     where it is renumbered, and what to ask ``recipe`` where one is a matrix move."""

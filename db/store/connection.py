@@ -383,9 +383,8 @@ class ServerReader(Reader):
         try:
             yield
         except psycopg.Error as error:
-            raise UnavailableError(
-                f"cannot read {self.location}: {self.location.without_secrets(str(error))}"
-            ) from None
+            reason = self.location.without_secrets(str(error))
+            raise UnavailableError(f"cannot read {self.location}: {reason}") from None
 
 
 def connected(location: Location) -> Any:

@@ -229,7 +229,7 @@ function pictures() {
   const linked = () => {
     const asked = new URLSearchParams(location.search), [row, col] = ["row", "col"].map(name => parseInt(asked.get(name)));
     const role = asked.get("role") ?? (roles.has("D") ? "D" : [...roles][0]), at = [[row, row], [col, col]];
-    const most = tables.find(each => each.dataset.role === role)?.dataset.size.split(" ");
+    const most = tables.find(each => each.dataset.role === role)?.dataset.size.match(/\d+/g);
     ["row", "col"].forEach((name, place) => {
       const given = asked.get(name);
       if (most && given !== null && !(/^\d+$/.test(given) && Number(given) < most[place]))
