@@ -234,8 +234,7 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
 
 def _still(database: Database, end: Query | str, options: Mapping[str, bool]) -> Chains:
     """The chains of one operand in which no value moves to another lane."""
-    every = database.chains(end, transposed=options["transposed"] or None)
-    return every.still(relabel=options["relabel"])
+    return database.chains(end, transposed=options["transposed"] or None).still(relabel=options["relabel"])
 
 
 def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
