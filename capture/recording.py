@@ -14,7 +14,7 @@ import pyarrow.parquet
 from ..db.errors import LanemapError, in_one_line
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
-from ..db.layout.fragment import Element, Fragment, Source, element_type
+from ..db.layout.fragment import Element, Fragment, Source, element_type, place_numbers
 from ..db.store import export
 from ..db.store.files import atomically
 
@@ -131,8 +131,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     table = np.empty(len(layout), element_type())
     for name in Element._fields:
         table[name] = columns[name]
-    place = (table["lane"].astype(np.int64) << 32) + (table["reg"].astype(np.int64) << 16) + table["slot"]
-    if ((np.diff(place) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
+    if ((np.diff(place_numbers(table)) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
         raise LanemapError("elements are not in the order of lanes, registers and slots, each slot once")
     bounds = {
         name: [each.reduceat(table[name], starts[:-1]) for each in (np.minimum, np.maximum)] if len(table) else []

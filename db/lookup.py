@@ -242,14 +242,16 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
     return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
 
 
-def _whole(reader: Reader, shape: Value) -> list[dict[str, Any]]:
+def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
     """What is stored of all fragments of a shape, or of any. The database need not be verified.
 
     Raises:
         DamagedError: something of it is not what was written, or not there.
     """
+    # What a database cannot hold is not in it.
+    asked = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
     with reader.snapshot():
-        records = reader.select(_FRAGMENTS, {"shape": _stored(shape)}).records()
+        records = reader.select(_FRAGMENTS, {"shape": asked}).records()
         written = reader.select("SELECT value FROM meta WHERE key = :key", {"key": SHAPES}).rows
     found = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
@@ -269,7 +271,7 @@ def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     def folded(value: Value) -> Value:
         return value.lower() if isinstance(value, str) else value
 
-    def stored(asked: Mapping[str, Value]) -> list[dict[str, Any]]:
+    def stored(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         wanted = {name: folded(value) for name, value in asked.items() if value is not None}
         every = _whole(reader, asked["shape"])
         return [each for each in every if all(folded(each[name]) == value for name, value in wanted.items())]
@@ -539,14 +541,3 @@ def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
     if outside and len(outside) == len(found):
         raise outside[0]
     return Rows(COLUMNS, records)
-
-
-def _stored(value: Value) -> Value:
-    """What was asked, as a value that every database takes and that matches no more than it would."""
-    if isinstance(value, int):
-        return max(-_FAR, min(value, _FAR))
-    return value and "".join(character if character.isprintable() else "\ufffd" for character in value)
-
-
-#: No selector is so far from 0. What a database cannot hold is not in it.
-_FAR = 1 << 15
