@@ -36,6 +36,7 @@ _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 #: How typer says that the command line is wrong, and how Lanemap does.
 _WORDS = {
     r"No such option: (\S+) \(Possible options: (.+)\)": r"no option \1: did you mean one of \2?",
+    r"'tikz' is not one of .*": "there is no tikz any more, but lanemap draw writes SVG and PDF",
     r"Got unexpected extra arguments?\S* \((.+)\)": r"unexpected argument: \1",
     r"\.$": "",
 }

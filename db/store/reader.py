@@ -16,6 +16,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DamagedError, LanemapError
+from ..layout.fragment import Citation
 from .integrity import problems
 from .location import Location
 
@@ -315,6 +316,8 @@ def sql_words(reason: str) -> str:
         return "sql: a value is left open (it takes one SELECT, without placeholders)"
     if says("not authorized", "authorization denied", "prohibited", "may not be modified"):
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
+    if says(*(f"no such column: {name}" for name in Citation._fields)):
+        return f"sql: {reason} (the table fragment has it in citation, as JSON)"
     if says("no such column"):
         return f"sql: {reason} (layout has {', '.join(COLUMNS)})"
     return f"sql: {reason}" + (f" (there are {TABLES})" if says("no such table", "does not exist") else "")
