@@ -40,11 +40,13 @@ class Location:
 
     def without_secrets(self, reason: str) -> str:
         """What the server or its library says, in one line, with nothing of the address but its host and name."""
+        if self.url is None:
+            return masked(" ".join(reason.split()))
         from urllib.parse import parse_qs, unquote, urlsplit
 
         from psycopg.pq import Conninfo
 
-        parts = urlsplit(self.url or "")
+        parts = urlsplit(self.url)
         shown = {parts.hostname, parts.path.strip("/"), *parse_qs(parts.query).get("host", [])}
         shown |= {option.keyword.decode() for option in Conninfo.get_defaults()}
         # An & or = that is not in percent cuts a password into what looks like options.
