@@ -321,8 +321,12 @@ class Database:
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         query = None if fragment is None else replace(_query(fragment), source=None)
         sources = tuple(text("source", source) for source in sources)
+        asked = crosscheck.named(every, sources)
         made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
-        return defect.Report(defect.defects(crosscheck.named(every, sources), every, findings, query), made)
+        unjudged = crosscheck.judge(asked, every, *filter(None, [query])).unjudged
+        if count := sum(map(len, unjudged.values())):
+            made["Not judged"] = f"{listing.counted(count, 'fragment')}, which nothing that judges has elements of"
+        return defect.Report(defect.defects(asked, every, findings, query), made)
 
     def _side(self, side: str | PathLike[str] | Source) -> Sequence[Source]:
         """The sources that a side of a comparison is: one, or those of a library."""
