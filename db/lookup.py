@@ -18,7 +18,7 @@ from .isa.names import DEFAULT_SOURCE, Which, accumulators, expect_names, operan
 from .isa.names import Query as Query
 from .isa.types import plain, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
-from .store.integrity import SHAPES, seal, seals_of_shapes
+from .store.integrity import expected_of_shapes, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
 from .store.reader import STATE, Reader, Rows, Value
 
@@ -252,10 +252,11 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
     asked = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
     with reader.snapshot():
         records = reader.select(_FRAGMENTS, {"shape": asked}).records()
-        written = reader.select("SELECT value FROM meta WHERE key = :key", {"key": SHAPES}).rows
+        meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
     found = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
-        expected = json.loads(written[0][0]) if written else found  # earlier versions wrote none of shapes
+        expected = expected_of_shapes(meta)
+        expected = found if expected is None else expected
     except (TypeError, ValueError):
         raise reader.damaged("the shape of a fragment") from None
     if shape is not None:

@@ -29,8 +29,8 @@ SEALED = (
     *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
 )
 
-#: The key of the seals of shapes.
-SHAPES = "seals of shapes"
+#: The keys of the seals of shapes, and of the fragments that they are of.
+SHAPES, FRAGMENTS = "seals of shapes", "seal of fragment"
 
 #: What the seals of the tables cover.
 _TABLES = {
@@ -77,7 +77,17 @@ def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
         for name, statement in statements.items()
     }
     of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
-    return found | {SHAPES: json.dumps(of_shapes, sort_keys=True)}
+    return found | {SHAPES: json.dumps([found[FRAGMENTS], of_shapes])}
+
+
+def expected_of_shapes(meta: Mapping[str, str]) -> dict[str, str] | None:
+    """The seals of shapes that were written, or None where an earlier version, which writes none, wrote last.
+
+    Raises:
+        ValueError, TypeError: they are damaged.
+    """
+    of, seals = json.loads(meta.get(SHAPES, "[null, null]"))
+    return seals if of == meta.get(FRAGMENTS) else None
 
 
 def rows_sum(elements: NDArray[Any]) -> int:
@@ -102,7 +112,7 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
             yield f"what is said of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
     known: dict[str, str] = dict(run("SELECT key, value FROM meta"))
     for name, found in seals(run, file=file, rows=rows).items():
-        if known.get(name) != found and (name in known or name != SHAPES):  # which earlier versions did not write
+        if known.get(name) != found and (name != SHAPES or expected_of_shapes(known) is not None):
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
         for part in [""] if rows else [f"({table})" for table in (*_TABLES, "mapping")]:
