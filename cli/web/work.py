@@ -14,7 +14,7 @@ import os
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager, chdir, suppress
+from contextlib import asynccontextmanager, chdir, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from hashlib import file_digest
@@ -114,14 +114,14 @@ class Work:
         """
         if work is sql and self._workers.without_sql:
             raise HTTPException(403, self._workers.without_sql)
-        call = partial(to_process.run_sync, _limited, (work, self._workers.location, args, kwargs), cancellable=True)
+        call = partial(_in_process, (work, self._workers.location, args, kwargs))
         with CancelScope() as scope:
             watching = asyncio.ensure_future(self._until_gone(scope))
             try:
                 async with self._place("process"):
                     with suppress(BrokenWorkerProcess):  # it may have ended before this came
-                        return await call(limiter=CapacityLimiter(1))
-                    return await call(limiter=CapacityLimiter(1))
+                        return await call()
+                    return await call()
             except BrokenWorkerProcess:
                 raise LanemapError(_ENDED) from None
             finally:
@@ -163,13 +163,20 @@ async def _working(request: Request) -> Work:
 Working = Annotated[Work, Depends(_working)]
 
 
+async def _in_process(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[str, object]]) -> T:
+    """Call a function in a process, which is killed when this is cancelled."""
+    unlimited: Any = nullcontext()  # so that nobody takes the process between the two
+    with CancelScope(shield=True):  # who is cancelled while a process starts would leave it behind
+        await to_process.run_sync(_limit_memory, limiter=unlimited)
+    return await to_process.run_sync(_limited, call, cancellable=True, limiter=unlimited)
+
+
 def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[str, object]]) -> T:
     """In the process: what may go wrong there in words, because no traceback comes out of it.
 
     Raises:
         LanemapError: the answer is too large, or needs too much memory to be made.
     """
-    _limit_memory()
     work, location, args, kwargs = call
     try:
         answer = work(_opened(location), *args, **kwargs)

@@ -296,19 +296,33 @@ def test_what_takes_too_long_is_killed_and_told_when_to_come_again(client, refus
             refused(answer.result(), 503, "longer than 1 s")
             assert answer.result().headers["retry-after"] == "60"
     ends = time.monotonic() + 30
-    while at_work := [each for each in children() if "anyio.to_process" in each]:
-        assert time.monotonic() < ends, f"{at_work} works on"
+    while at_work := [number for number, state in workers().items() if state == "R"]:
+        assert time.monotonic() < ends, f"{at_work} work on"
         time.sleep(0.05)
     assert client.get("/api/sql?query=SELECT 1 AS one").json() == [{"one": 1}]
 
 
-def children():
-    """The command lines of the processes that this one started."""
-    found = []
+@pytest.mark.slow
+def test_who_goes_while_a_process_starts_leaves_none_behind(own_client):
+    before = workers()
+    for wait in np.linspace(0.02, 0.2, 20):
+        with contextlib.suppress(httpx.ReadTimeout):
+            own_client.get("/api/sql?query=SELECT 1", timeout=float(wait))
+    ends = time.monotonic() + 10
+    while len(workers().keys() - before) > max(2, os.cpu_count() or 2):
+        assert time.monotonic() < ends, "more are there than work at a time"
+        time.sleep(0.05)
+
+
+def workers():
+    """The state of each process that works for a server of this one, by its number."""
+    found = {}
     for task in Path("/proc/self/task").iterdir():
         for number in (task / "children").read_text().split():
+            process = Path(f"/proc/{number}")
             with contextlib.suppress(OSError):
-                found.append(Path(f"/proc/{number}/cmdline").read_text().replace("\0", " "))
+                if "anyio.to_process" in (process / "cmdline").read_text():
+                    found[number] = (process / "stat").read_text().rpartition(")")[2].split()[0]
     return found
 
 
@@ -316,7 +330,8 @@ def children():
 def test_a_process_has_a_limit_of_memory():
     """In a process of its own, because the limit stays."""
     work = (
-        "from lanemap.cli.web import work\nwork._opened = lambda _: 8 << 30\nwork._limited((bytearray, None, (), {}))"
+        "from lanemap.cli.web import work\nwork._opened = lambda _: 8 << 30\n"
+        "work._limit_memory()\nwork._limited((bytearray, None, (), {}))"
     )
     done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True)
     assert "LanemapError: this needs more memory" in done.stderr
