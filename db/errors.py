@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 from unicodedata import category
 
-_INVALID = re.compile(r"(?P<reason>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
 #: Types as msgspec calls them, in words.
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
@@ -63,15 +62,22 @@ def refusal(error: LanemapError) -> str:
     return str(error)
 
 
-def explained(error: Exception, known: Iterable[str] = ()) -> str:
-    """What msgspec found wrong in values from outside, in words; of an unknown key also which of ``known`` is meant.
+def validated(value: object, type: Any, known: Iterable[str] = ()) -> Any:
+    """A value from outside as one of a type of msgspec's.
 
-    >>> explained(Exception("Expected `int`, got `str` - at `$.claims[0].first`"))
-    'claims[0].first: expected a whole number, got text'
+    Raises:
+        LanemapError: says where what is wrong with it; of an unknown key also which of ``known`` is meant.
+
+    >>> validated([1, "a"], list[int])
+    Traceback (most recent call last):
+    lanemap.db.errors.LanemapError: [1]: expected a whole number, got text
     """
-    found = _INVALID.fullmatch(str(error))
-    assert found is not None
-    reason, place = found["reason"], found["place"]
+    import msgspec  # a look-up does without
+
+    try:
+        return msgspec.convert(value, type)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
     if " unknown field " in reason:
         from difflib import get_close_matches
 
@@ -80,7 +86,7 @@ def explained(error: Exception, known: Iterable[str] = ()) -> str:
     reason = re.sub("`([^`]*)`", lambda name: " or ".join(_TYPES.get(x, repr(x)) for x in name[1].split(" | ")), reason)
     reason = reason.replace("Object missing required field", "it has no")
     reason = reason.replace("Object contains unknown field", "unknown key")
-    return f"{place}: {reason[0].lower()}{reason[1:]}" if place else f"{reason[0].lower()}{reason[1:]}"
+    raise LanemapError((place and f"{place[:-1].removeprefix('.')}: ") + reason[0].lower() + reason[1:])
 
 
 def in_one_line(error: BaseException) -> str:

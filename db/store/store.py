@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from ..errors import AbsentError, LanemapError, UnavailableError
+from ..errors import AbsentError, LanemapError, UnavailableError, validated
 from ..isa import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
@@ -379,10 +379,10 @@ def provenance(source: Source) -> str:
     if len(written) > _LONGEST_PROVENANCE:
         raise LanemapError(f"{source.name}: its provenance has more than {_LONGEST_PROVENANCE} characters")
     try:
-        said = msgspec.json.decode(written, type=_CaptureProvenance if source.kind == "capture" else _Provenance)
+        said = validated(json.loads(written), _CaptureProvenance if source.kind == "capture" else _Provenance)
         for wrong_claim in said.wrong:
             key = Key(*wrong_claim.operand)
             dimensions(key.shape, key.role, key.instruction, key.qualifiers)
-    except (msgspec.ValidationError, LanemapError) as error:
+    except LanemapError as error:
         raise LanemapError(f"{source.name}: its provenance is wrong: {error}") from None
     return written

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from ...db.child import Child, ChildError, Limits
-from ...db.errors import LanemapError, explained
+from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import Key
 from ...db.layout.fragment import Fragment, Source
 from ..importing import Imported, Skipped, claim_sets, wrong
@@ -96,8 +96,8 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     operands: list[_Operand] = []
     for (entry, task), answer in zip(tasks, answered, strict=True):
         try:
-            known = msgspec.convert(answer, _Answer)
-        except msgspec.ValidationError:
+            known = validated(answer, _Answer)
+        except LanemapError:
             known = _Answer(_NO_ANSWER)
         if known.error is not None:
             refused.append(Skipped(called(task), " ".join(known.error.split())[:_LONGEST_REASON]))
@@ -177,11 +177,11 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
     invalid = ""
     try:
         if entry.form in _VALUE:
-            msgspec.convert(answer.value, _VALUE[entry.form])
+            validated(answer.value, _VALUE[entry.form])
         else:
-            msgspec.convert(answer.values, list[_Number | None] if entry.stride else list[_Pair | None])
-    except msgspec.ValidationError as error:
-        invalid = f"what it gives is not of the form {entry.form!r}: {explained(error)}"
+            validated(answer.values, list[_Number | None] if entry.stride else list[_Pair | None])
+    except LanemapError as error:
+        invalid = f"what it gives is not of the form {entry.form!r}: {error}"
     given = msgspec.structs.asdict(answer)
     lost: set[Key] = set()
     for claim in entry.claims:

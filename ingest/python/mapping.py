@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...db.errors import LanemapError, explained
+from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
 
 FORMS = ("place", "cell", "address", "bases", "strides")
@@ -213,23 +213,22 @@ def read_mapping(path: Path) -> Mapping:
     if not isinstance(tables, list) or not tables:
         raise LanemapError(f"{path} has no entry: write [[entry]] with a module, a name, a form and claims")
     try:
-        head = msgspec.convert(table, _Head)
-    except msgspec.ValidationError as error:
-        raise LanemapError(f"{path}: {explained(error, _Head.__struct_fields__)}") from None
+        head = validated(table, _Head, _Head.__struct_fields__)
+    except LanemapError as error:
+        raise LanemapError(f"{path}: {error}") from None
     entries, refused = [], []
+    known = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
     for number, each in enumerate(tables, start=1):
         try:
-            entry = msgspec.convert(each, LibraryEntry)
+            entry = validated(each, LibraryEntry, known)
             if not entry.module and not entry.adapter:
                 entry = msgspec.structs.replace(entry, module=head.module)
             entry.check()
             claims = tuple(claim for each in entry.claims for claim in each.repeated)
             entries.append(msgspec.structs.replace(entry, claims=claims))
-        except (msgspec.ValidationError, LanemapError) as error:
+        except LanemapError as error:
             called = f"entry {number}" + (f" ({each['name']})" if isinstance(each, dict) and "name" in each else "")
-            known = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
-            reason = str(error) if isinstance(error, LanemapError) else explained(error, known)
-            refused.append((called, reason))
+            refused.append((called, str(error)))
     return Mapping(**msgspec.structs.asdict(head), path=path, entries=tuple(entries), refused=tuple(refused))
 
 
