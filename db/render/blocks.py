@@ -1,6 +1,6 @@
-"""What a report is made of, and how it is written: as text for a terminal, as Markdown, as HTML.
+"""The blocks of a report, and how they are written: as text for a terminal, as Markdown, as HTML.
 
-A report is a sequence of blocks. All text in them may come from outside: what writes it makes it harmless.
+All text in a block may come from outside: each writer makes it harmless.
 """
 
 import re
@@ -15,14 +15,14 @@ from ..store.reader import Rows
 
 
 class Title(NamedTuple):
-    """A title, of the report (1), of a part of it (2), or of one thing in that (3)."""
+    """The title of the report (level 1), of a part (2), or of something in a part (3)."""
 
     text: str
     level: int = 2
 
 
 class Passage(NamedTuple):
-    """A sentence or more. ``kind`` is ``item`` of a list, ``agreed`` or ``disagreed`` of a verdict, or ``code``."""
+    """One or more sentences. ``kind`` is ``item`` (of a list), ``agreed`` or ``disagreed`` (a verdict), or ``code``."""
 
     text: str
     kind: str = ""
@@ -30,19 +30,19 @@ class Passage(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Rows under the names of their columns; facts, which are names and values, have no names of columns."""
+    """Rows under the names of their columns, or facts: pairs of a name and a value, without names of columns."""
 
     rows: Rows
 
 
 class Image(NamedTuple):
-    """A picture, drawn as HTML for whoever shows it."""
+    """A picture, drawn as HTML when it is shown."""
 
     draw: Callable[[], str]
 
 
 class Details(NamedTuple):
-    """Blocks that are shown on demand under a title, or at once where they are ``open``."""
+    """Blocks under a title, shown on demand, or at once if ``open``."""
 
     title: str
     blocks: Sequence["Block"]
@@ -62,12 +62,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Listing:
 
 
 def clean(text: object) -> str:
-    """Text from outside as one line that cannot steer what shows it."""
+    """Text from outside as one line without control characters."""
     return "" if text is None else printable(" ".join(str(text).split()))
 
 
 def as_text(blocks: Iterable[Block], *, everything: bool = False) -> str:
-    """A report 80 columns wide: details that are not open only where ``everything`` is asked for, the verdict last."""
+    """A report 80 columns wide, with the verdict last and closed details only if ``everything``."""
     blocks = list(blocks)
     verdicts = [block for block in blocks if isinstance(block, Passage) and block.kind in _VERDICTS]
     rest = [block for block in blocks if block not in verdicts]
@@ -96,21 +96,21 @@ def _lines(blocks: Iterable[Block], everything: bool, indent: str = "") -> Itera
 
 
 def _wrapped(text: str, margin: str = "") -> list[str]:
-    """Lines that end between words. A word that is longer than a line stays whole."""
+    """Lines broken between words. A word that is longer than a line stays in one piece."""
     return wrapped(clean(text), _WIDTH, margin + "  ", margin)
 
 
-#: What Markdown and the HTML in it give a meaning to. An underscore has one only at the end of a word.
+#: What has a meaning in Markdown or in HTML within it. An underscore has one only at the end of a word.
 _SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")
 
 
 def _quoted(text: object) -> str:
-    """Text from outside that Markdown shows as it is."""
+    """Text from outside, escaped so that Markdown shows it unchanged."""
     return _SPECIAL.sub(r"\\\g<0>", escape(clean(text), quote=False))
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
-    """A report that every renderer of Markdown shows, for a review or an issue. It has no pictures."""
+    """A report in plain Markdown, for a review or an issue, without pictures."""
     text = ""
     for part in _markdown(blocks):
         close = part.startswith("- ") and text.rpartition("\n")[2].startswith("- ")
@@ -137,7 +137,7 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from (f"{'#' * level} {_quoted(title)}", *_markdown(inside))
 
 
-#: The rules for a report, all of it in an element of class ``lanemap``; for light, dark, phones and paper.
+#: The style sheet of a report within an element of class ``lanemap``, for light and dark mode, phones and paper.
 STYLE = (files(__package__) / "report.css").read_text("utf-8")
 
 
@@ -145,12 +145,12 @@ _NUMBER = ' class="number"'
 
 
 def as_html(blocks: Iterable[Block]) -> str:
-    """A report as elements of a page that has ``STYLE``: no script, no network."""
+    """A report as elements for a page that has ``STYLE``, without scripts or anything from the network."""
     return "\n".join(_html(blocks))
 
 
 def as_page(blocks: Iterable[Block]) -> str:
-    """A report as one HTML page that needs nothing else. Its title is the first heading, with the verdict."""
+    """A report as one self-contained HTML page, whose title is the first heading with the verdict."""
     blocks = list(blocks)
     title = ": ".join(clean(block.text) for block in blocks[:2] if isinstance(block, Title | Passage))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -162,7 +162,7 @@ def as_page(blocks: Iterable[Block]) -> str:
 
 
 def as_element(blocks: Iterable[Block]) -> str:
-    """A report as an element with its style, which a notebook shows."""
+    """A report as an element with its style, for a notebook."""
     style = f"<style>:root {{ color-scheme: light dark; }}{STYLE}</style>"
     return f'<div class="lanemap">{style}\n{as_html(blocks)}\n</div>'
 
@@ -175,7 +175,7 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
             case Title(text, level):
-                above = min(level, above + 1)  # a level that is left out confuses who listens to a page
+                above = min(level, above + 1)  # a skipped level confuses people who use a screen reader
                 yield f"<h{above}>{safe(text)}</h{above}>"
             case Passage(text, "code"):
                 yield f'<pre class="wide" tabindex="0">{escape(text)}</pre>'
@@ -189,8 +189,8 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
                     f"<tr>{''.join(f'<td{_NUMBER * isinstance(value, int)}>{safe(value)}</td>' for value in row)}</tr>"
                     for row in rows.rows
                 )
-                whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-                yield f'<div class="wide" tabindex="0">{whole}</div>'
+                element = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+                yield f'<div class="wide" tabindex="0">{element}</div>'
             case Listing(rows) if rows.rows:
                 pairs = (f"<dt>{safe(name)}</dt><dd>{safe(value)}</dd>" for name, value in rows.rows)
                 yield f"<dl>{''.join(pairs)}</dl>"

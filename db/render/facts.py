@@ -1,4 +1,4 @@
-"""What is said of a fragment at its head, whoever shows it: terminal, page, picture, notation, report."""
+"""The facts about a fragment that stand above it in a terminal, page, picture, notation or report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,15 +8,15 @@ from ..layout.fragment import Fragment
 
 
 def facts(fragment: Fragment) -> dict[str, str]:
-    """All of it by label, in the order in which it is shown; what the source does not say is left out.
+    """All facts by label, in the order in which they are shown, without those that the source does not give.
 
-    ``operand`` names the fragment with its size, ``per lane`` counts registers and slots. What follows is where the
-    source has it from, what was done to it, and last its ``formula``, which may have several lines.
+    ``operand`` names the fragment with its size, ``per lane`` counts registers and slots. Then come where the source
+    has it from, what was done to it, and last its ``formula``, which may have several lines.
     """
     registers, slots, bits = fragment.registers, fragment.slots, fragment.slot_bits
     cited, part = fragment.citation, part_of_slot(fragment)
     narrow = f", of which {part}" if part else ""
-    said = {
+    texts = {
         "operand": heading(fragment),
         "per lane": f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
         f"{slots} slot{'s' * (slots > 1)} of {bits} bit{'s' * (bits > 1)} in each{narrow}",
@@ -32,41 +32,41 @@ def facts(fragment: Fragment) -> dict[str, str]:
         "evidence": cited.evidence,
         "formula": cited.formula,
     }
-    return {label: text for label, text in said.items() if text}
+    return {label: text for label, text in texts.items() if text}
 
 
 def true_of(fragment: Fragment) -> str:
-    """What its rows are true of, where that is less than all targets of its instruction; else empty."""
+    """Which targets its rows hold for, where these are not all targets of its instruction; else empty."""
     alone = instruction(fragment.instruction).per_architecture and fragment.has_rows
     return f"the architecture of {fragment.source} alone: PTX leaves it open" if alone else ""
 
 
 def part_of_slot(fragment: Fragment) -> str:
-    """Which bits of its slot an element has; empty where it fills the slot."""
+    """Which bits of its slot an element occupies; empty where it fills the slot."""
     bits = fragment.occupied_bits
     return f"{fragment.type} has bits {spans(bits)}" if len(bits) < fragment.slot_bits else ""
 
 
 def where(fragment: Fragment) -> str:
-    """Where its source says it: section, anchor and figure of a document, file and line of an import; may be empty."""
-    said = facts(fragment)
-    parts = [f"{label} {said[label]}" for label in ("section", "figure") if label in said]
-    return " ".join([*parts, said.get("origin", "")]).strip()
+    """Where in its source it stands: section, anchor and figure, or file and line of an import; may be empty."""
+    texts = facts(fragment)
+    parts = [f"{label} {texts[label]}" for label in ("section", "figure") if label in texts]
+    return " ".join([*parts, texts.get("origin", "")]).strip()
 
 
 def provenance(fragments: Sequence[Fragment]) -> Iterator[str]:
-    """A line for each source of some fragments, with the sections that they are from."""
+    """A line for each source of the fragments, with the sections that they come from."""
     sources = dict.fromkeys(str(fragment.source) for fragment in fragments)
     several = len(sources) > 1 and len({fragment.role for fragment in fragments}) > 1
     for source in sources:
-        mine = [fragment for fragment in fragments if fragment.source == source]
-        roles = ", ".join(dict.fromkeys(fragment.role for fragment in mine))
-        what = f"Source of {roles}" if several else "Source"
-        cited = [fragment.citation for fragment in mine]
-        sections = ", ".join(dict.fromkeys(f"section {citation.section}" for citation in cited if citation.section))
-        corrected = "corrected: see lanemap list errata" if any(citation.erratum for citation in cited) else ""
-        alone = "true of its architecture alone" if any(map(true_of, mine)) else ""
-        yield ", ".join(filter(None, (f"{what}: {source}", sections, corrected, alone)))
+        of_source = [fragment for fragment in fragments if fragment.source == source]
+        roles = ", ".join(dict.fromkeys(fragment.role for fragment in of_source))
+        label = f"Source of {roles}" if several else "Source"
+        citations = [fragment.citation for fragment in of_source]
+        sections = ", ".join(dict.fromkeys(f"section {citation.section}" for citation in citations if citation.section))
+        corrected = "corrected: see lanemap list errata" if any(citation.erratum for citation in citations) else ""
+        alone = "true of its architecture alone" if any(map(true_of, of_source)) else ""
+        yield ", ".join(filter(None, (f"{label}: {source}", sections, corrected, alone)))
 
 
 def heading(fragment: Fragment) -> str:
@@ -76,7 +76,7 @@ def heading(fragment: Fragment) -> str:
 
 
 def name(fragment: Fragment) -> str:
-    """The operand that a fragment belongs to, whatever its major and selector."""
+    """The operand that a fragment belongs to, without its major and selector."""
     return str(fragment.key._replace(major=None, selector=None))
 
 
@@ -97,6 +97,6 @@ def axes(fragment: Fragment) -> list[str]:
 
 
 def group(fragment: Fragment) -> int:
-    """How many of its threads execute together: 32 of a warpgroup, and all where the vendor is unknown."""
+    """How many of its threads execute together: 32 in a warpgroup, all where the vendor is unknown."""
     vendor = instruction(fragment.instruction).vendor
     return min(fragment.threads, vendor.group) if vendor.name else fragment.threads

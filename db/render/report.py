@@ -1,4 +1,4 @@
-"""What a check, a comparison and a list of defects say: blocks for whoever reads, JUnit XML and JSON for programs."""
+"""The reports of a check, a comparison and a list of defects: blocks for readers, JUnit XML and JSON for programs."""
 
 import json
 import re
@@ -22,18 +22,18 @@ from .facts import where
 from .notation import NOTATIONS, express
 from .picture import compose
 
-#: How many elements of a fragment that differs a report lists, unless it is asked for all.
+#: How many elements of a fragment that differs a report lists by default.
 _FIRST = 8
-#: How many fragments of one operand that nobody judges are named one by one.
+#: Up to how many unjudged fragments of one operand are named one by one.
 _FEW = 3
-#: So many fragments that differ are drawn; of the others the elements are listed.
+#: How many fragments that differ are drawn; of the others only the elements are listed.
 _DRAWN = 12
-#: What a corrected layout is written in where the library's own notation is not known or cannot express it.
+#: The notations for a corrected layout where the library's own is unknown or cannot express it.
 _NOTATIONS = ("python", "ptx-formula")
 
 
 class Group(NamedTuple):
-    """Fragments of which the same is said: they differ in type alone, and may differ alike from several sources."""
+    """Fragments with the same finding: only their types differ, and several sources may contradict them alike."""
 
     left: Source
     rights: Sequence[str]
@@ -41,81 +41,81 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> Result:
-        """One of them, to show."""
+        """The result that is shown for all of them."""
         return self.results[0]
 
     @property
     def name(self) -> str:
-        """The fragments."""
+        """What the fragments are called together."""
         return name_of([result.key for result in self.results])
 
     @property
     def sides(self) -> str:
-        """What is compared."""
+        """The sources that are compared."""
         *most, last = self.rights
         return f"{self.left.name} against " + (f"{', '.join(most)} and {last}" if most else last)
 
 
 def groups(comparisons: Iterable[Comparison], verdict: Verdict) -> list[Group]:
-    """The fragments of a verdict, those of which the same is said together; what no erratum explains first."""
-    there = [(each, result) for each in comparisons for result in each.results if result.verdict is verdict]
+    """The fragments with a verdict, grouped by what is said of them; those that no erratum explains come first."""
+    with_verdict = [(side, result) for side in comparisons for result in side.results if result.verdict is verdict]
 
     def right(comparison: Comparison, result: Result) -> str:
         judged = comparison.right.kind == "evidence" and result.right
         return str(result.right.source) if judged and result.right else comparison.right.name
 
     def but_for_type(pair: tuple[Comparison, Result]) -> tuple[object, ...]:
-        comparison, each = pair
-        return comparison.left.name, right(*pair), each.key._replace(type=""), each.words, each.known
+        comparison, result = pair
+        return comparison.left.name, right(*pair), result.key._replace(type=""), result.words, result.known
 
     def but_for_right(pairs: Sequence[tuple[Comparison, Result]]) -> tuple[object, ...]:
         comparison, first = pairs[0]
-        digests = ((each.key, each.left and each.left.digest, each.right and each.right.digest) for _, each in pairs)
+        digests = ((result.key, *(side and side.digest for side in (result.left, result.right))) for _, result in pairs)
         return comparison.left.name, first.words, first.known, tuple(digests)
 
-    found = [
-        Group(alike[0][0][0].left, [right(*pairs[0]) for pairs in alike], [each for _, each in alike[0]])
-        for alike in grouped(grouped(there, but_for_type).values(), but_for_right).values()
+    merged = [
+        Group(alike[0][0][0].left, [right(*pairs[0]) for pairs in alike], [result for _, result in alike[0]])
+        for alike in grouped(grouped(with_verdict, but_for_type).values(), but_for_right).values()
     ]
-    return sorted(found, key=lambda group: group.first.known is not None)
+    return sorted(merged, key=lambda group: group.first.known is not None)
 
 
 def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False) -> Iterator[Block]:
     """The report of a check, or of a comparison.
 
     Args:
-        check: what ``diff`` or ``check`` found.
-        everything: list every element that differs, where a report otherwise lists the first few and counts the rest.
-        matrix: of a check, count the verdicts of each two sources, too, and say what one of two lacks.
+        check: the result of ``diff`` or ``check``.
+        everything: list every element that differs, not just the first few with a count of the rest.
+        matrix: for a check, also count the verdicts of each pair of sources, and say what one of them lacks.
     """
-    whole = bool(check.sources)
+    is_check = bool(check.sources)
     yield Title("Cross-check", 1)
     yield Passage(verdict(check), "disagreed" if check.unexplained else "agreed")
     if check.unplaced:
         count = len({key for _, key in check.unplaced})
         names = shortened(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
-        which = "which bits of its slot an element has"
-        yield Passage(f"not compared in {counted(count, 'fragment')}: {which} (not claimed by {names})")
-    if whole:
+        unclaimed = "which bits of its slot an element has"
+        yield Passage(f"not compared in {counted(count, 'fragment')}: {unclaimed} (not claimed by {names})")
+    if is_check:
         yield Listing(_standing(check))
         yield from _findings(check.findings, known=False)
     counts = _matrix(check.comparisons)
-    if whole and matrix:
+    if is_check and matrix:
         yield from (Title("Comparisons"), Listing(counts))
-    for left, right, *numbers in counts.rows if not whole else ():
-        said = (f"{number} {name}" for number, name in zip(numbers, counts.columns[2:], strict=True) if number)
-        yield Passage(f"{left} against {right}: {', '.join(said)}")
-    found = groups(check.comparisons, Verdict.DIFFERENT)
-    for number, group in enumerate(found):
+    for left, right, *numbers in counts.rows if not is_check else ():
+        tallies = (f"{number} {name}" for number, name in zip(numbers, counts.columns[2:], strict=True) if number)
+        yield Passage(f"{left} against {right}: {', '.join(tallies)}")
+    differing = groups(check.comparisons, Verdict.DIFFERENT)
+    for number, group in enumerate(differing):
         yield from _different(group, everything, number < _DRAWN)
     yield from _findings(check.findings, known=True)
     for kind in (Verdict.RELABELLED, Verdict.REFINED):
-        if alike := groups(check.comparisons, kind):
-            yield Details(str(kind).capitalize(), list(_alike(alike)), open=not whole)
+        if explained := groups(check.comparisons, kind):
+            yield Details(str(kind).capitalize(), list(_alike(explained)), open=not is_check)
     if check.unjudged:
-        yield Details("Not judged", list(_unjudged(check, everything)), open=not whole)
-    if (matrix or not whole) and (only := list(_one_sided(check))):
-        yield Details("On one side only", only, open=not whole)
+        yield Details("Not judged", list(_unjudged(check, everything)), open=not is_check)
+    if (matrix or not is_check) and (one_sided := list(_one_sided(check))):
+        yield Details("On one side only", one_sided, open=not is_check)
     sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
     yield Details("Provenance", [facts(check.made.items()), *map(facts, map(provenance, sides.values()))])
 
@@ -126,7 +126,7 @@ def contents(check: Check) -> str:
 
 
 def verdict(check: Check) -> str:
-    """The whole check in one line."""
+    """The check in one line."""
     agreed = "disagreed" if check.unexplained else "agreed" if check.compared else "nothing compared"
     unjudged = sum(map(len, check.unjudged.values()))
     return f"{agreed}: {counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
@@ -135,18 +135,18 @@ def verdict(check: Check) -> str:
 
 
 def _standing(check: Check) -> Rows:
-    """One row for each library or other source: how many of its fragments agree with what is more trusted, and do not.
+    """One row for each library or other source: how many of its fragments agree with more trusted sources.
 
-    A fragment that differs from any is different. It is known where an erratum explains each difference.
+    A fragment that differs from any of them is different, or known if an erratum explains every difference.
     """
-    compared = [(one.left.name, result) for one, result in check.pairs if result.compared]
+    compared = [(comparison.left.name, result) for comparison, result in check.pairs if result.compared]
     of_left = grouped(compared, lambda pair: (pair[0], pair[1].key))
     rows = []
     for name, sets in grouped(check.sources, lambda source: source.name.partition(":")[0]).items():
         names = {source.name for source in sets}
         results = [[result for _, result in pairs] for (left, _), pairs in of_left.items() if left in names]
-        different = sum(any(result.disagrees for result in found) for found in results)
-        known = sum(all(result.known is not None for result in found) for found in results)
+        different = sum(any(result.disagrees for result in fragment_results) for fragment_results in results)
+        known = sum(all(result.known is not None for result in fragment_results) for fragment_results in results)
         findings = [finding for finding in check.findings if finding.source in names]
         unsound = sum(finding.known is None for finding in findings)
         rows.append(
@@ -154,7 +154,7 @@ def _standing(check: Check) -> Rows:
                 f"{name} ({len(sets)} sets)" if len(sets) > 1 else name,
                 sum(len(source.with_rows) for source in sets),
                 *((len(results) - known - different, known, different) if results else (None, None, None)),
-                sum(len(check.unjudged.get(each, ())) for each in names),
+                sum(len(check.unjudged.get(source_name, ())) for source_name in names),
                 unsound,
                 len(findings) - unsound,
             )
@@ -163,15 +163,16 @@ def _standing(check: Check) -> Rows:
     return Rows(columns, rows).only(lambda column, values: column in ("agree", "different") or any(values))
 
 
-def _findings(found: Iterable[Finding], *, known: bool) -> Iterator[Block]:
-    """What is wrong in each source by itself, of operands that differ in type alone once."""
-    wanted = (finding for finding in found if (finding.known is not None) is known)
+def _findings(findings: Iterable[Finding], *, known: bool) -> Iterator[Block]:
+    """What is wrong in each source by itself, said once for operands that differ only in type."""
+    wanted = (finding for finding in findings if (finding.known is not None) is known)
 
-    def alike(one: Finding) -> tuple[str, Key | None, str, str | None, str | None]:
-        return one.source, one.key and one.key._replace(type=""), one.words, one.known, one.origin
+    def but_for_type(finding: Finding) -> tuple[str, Key | None, str, str | None, str | None]:
+        key = finding.key and finding.key._replace(type="")
+        return finding.source, key, finding.words, finding.known, finding.origin
 
     items: list[Block] = []
-    for (source, _, words, why, origin), group in grouped(wanted, alike).items():
+    for (source, _, words, why, origin), group in grouped(wanted, but_for_type).items():
         keys = [finding.key for finding in group if finding.key]
         subject = ", ".join(filter(None, (source, name_of(keys) if keys else "as a whole", origin)))
         items.append(Passage(f"{subject}: {words}" + (f" (known: {why})" if known else ""), "item"))
@@ -185,13 +186,14 @@ _VERDICTS = ("identical", "refined", "relabelled", "known", "different", "left o
 
 
 def _matrix(comparisons: Sequence[Comparison]) -> Rows:
-    """One row for two sources: how many fragments have each verdict."""
+    """One row for each pair of sources: how many fragments have each verdict."""
     rows = []
-    for one in comparisons:
-        verdicts = Counter("known" if result.known is not None else str(result.verdict) for result in one.results)
-        rows.append((one.left.name, one.right.name, *map(verdicts.__getitem__, _VERDICTS)))
-    found = Rows(("left", "right", *_VERDICTS), rows)
-    return found.only(lambda name, values: name in ("identical", "different") or any(values))
+    for comparison in comparisons:
+        results = comparison.results
+        verdicts = Counter("known" if result.known is not None else str(result.verdict) for result in results)
+        rows.append((comparison.left.name, comparison.right.name, *map(verdicts.__getitem__, _VERDICTS)))
+    matrix = Rows(("left", "right", *_VERDICTS), rows)
+    return matrix.only(lambda name, values: name in ("identical", "different") or any(values))
 
 
 def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
@@ -200,30 +202,30 @@ def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
     yield Passage(result.words)
     if result.known:
         yield Passage(f"known: {result.known}")
-    found = result.difference
-    assert found is not None
+    difference = result.difference
+    assert difference is not None
     inside: list[Block] = [
         Passage(f"{source}: {words}")
         for source, fragment in ((group.left.name, result.left), (group.rights[0], result.right))
         if fragment and (words := where(fragment))
     ]
-    if drawn and found.drawable:
+    if drawn and difference.drawable:
         inside.append(_picture(result, group.left.name, group.rights[0]))
     elements, more = _elements(result, everything=everything)
     inside += [Listing(elements)] if elements.rows else []
     inside += [Passage(f"and {more} more elements (--all lists them)")] if more else []
-    yield Details(f"{counted(found.count, 'element')} of {found.total}", inside, result.known is None, 4)
+    yield Details(f"{counted(difference.count, 'element')} of {difference.total}", inside, result.known is None, 4)
 
 
 def _picture(result: Result, *names: str) -> Image:
-    """Both sides beside each other, under the names of their sources."""
+    """Both sides next to each other, under the names of their sources."""
     sides = zip((result.left, result.right), names, strict=True)
     left, right = ([replace(fragment, source=name)] for fragment, name in sides if fragment is not None)
     return Image(lambda: compose.difference(left, right).image())
 
 
 def _elements(result: Result, *, everything: bool) -> tuple[Rows, int]:
-    """The elements that differ, the first few or all, side by side; and how many are left out."""
+    """The elements that differ, all or the first few, side by side, and how many are left out."""
     every = result.difference.elements if result.difference else []
     shown = every if everything else every[:_FIRST]
     cells = [cell for _, *both in shown for cell in both if cell]
@@ -240,47 +242,47 @@ def _elements(result: Result, *, everything: bool) -> tuple[Rows, int]:
     return Rows(columns, rows), len(every) - len(shown)
 
 
-def _alike(found: Sequence[Group]) -> Iterator[Block]:
-    """What is relabelled or refined, and the numbers of each renumbering."""
-    for sides, there in grouped(found, lambda group: group.sides).items():
+def _alike(explained: Sequence[Group]) -> Iterator[Block]:
+    """The fragments that are relabelled or refined, and each renumbering in full."""
+    for sides, same_sides in grouped(explained, lambda group: group.sides).items():
         yield Title(sides, 3)
-        yield from (Passage(f"{group.name}: {group.first.words}", "item") for group in there)
-        moved = dict.fromkeys(pair for group in there for pair in group.first.permutations.items())
-        for axis, to in moved:
+        yield from (Passage(f"{group.name}: {group.first.words}", "item") for group in same_sides)
+        renumberings = dict.fromkeys(pair for group in same_sides for pair in group.first.permutations.items())
+        for axis, to in renumberings:
             axis_ = axis if axis == "computation" else axis[0].upper() + axis[1:]
-            yield Passage(f"{axis_} 0-{len(to) - 1} of the left is on the right: {' '.join(map(str, to))}")
+            yield Passage(f"{axis_} 0-{len(to) - 1} on the left is on the right: {' '.join(map(str, to))}")
 
 
 def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
-    """What nobody can judge, by source, with the imports that have it, too; many shapes of one operand together."""
-    having = grouped(
-        ((fragment.key, source.name) for source in check.sources for fragment in source.with_rows), lambda pair: pair[0]
-    )
+    """The fragments that nothing can judge, by source, with the imports that also have them."""
+    pairs = ((fragment.key, source.name) for source in check.sources for fragment in source.with_rows)
+    having = grouped(pairs, lambda pair: pair[0])
     for name, results in check.unjudged.items():
-        for found in grouped(results, lambda result: (result.key.instruction, result.key.role, result.words)).values():
-            first = found[0]
+        by_operand = grouped(results, lambda result: (result.key.instruction, result.key.role, result.words))
+        for of_operand in by_operand.values():
+            first = of_operand[0]
             lacking = "" if first.words == "not there" else f" ({first.words})"
-            several = list(_but_for_type(found))
-            if len(several) > _FEW and not everything:
-                shapes = counted(len({result.key.shape for result in found}), "shape")
+            merged = list(_but_for_type(of_operand))
+            if len(merged) > _FEW and not everything:
+                shapes = counted(len({result.key.shape for result in of_operand}), "shape")
                 operand = f"{first.key.role} of {first.key.instruction}"
-                yield Passage(f"{name}: {operand}, {len(found)} fragments of {shapes}{lacking}", "item")
+                yield Passage(f"{name}: {operand}, {len(of_operand)} fragments of {shapes}{lacking}", "item")
                 continue
-            for alike in several:
-                others = [other for _, other in having.get(alike[0].key, ()) if other != name]
-                also = f"; {', '.join(others)} has it, too, and judges nothing" if others else ""
-                yield Passage(f"{name}: {name_of([result.key for result in alike])}{lacking}{also}", "item")
+            for of_types in merged:
+                holders = [holder for _, holder in having.get(of_types[0].key, ()) if holder != name]
+                also = f"; also in {', '.join(holders)}, which cannot judge it" if holders else ""
+                yield Passage(f"{name}: {name_of([result.key for result in of_types])}{lacking}{also}", "item")
 
 
 def _one_sided(check: Check) -> Iterator[Block]:
-    """What the right side alone has, and in a check also what the left side alone has."""
+    """What only the right side has, and in a check also what only the left side has."""
     for comparison in check.comparisons:
         verdicts = [Verdict.RIGHT_ONLY] + [Verdict.LEFT_ONLY] * bool(check.sources)
         for kind in verdicts:
             lacking = (comparison.left if kind is Verdict.RIGHT_ONLY else comparison.right).name
             only = [result for result in comparison.results if result.verdict is kind]
             for words, results in grouped(only, lambda result: result.words).items():
-                names = [name_of([result.key for result in some]) for some in _but_for_type(results)]
+                names = [name_of([result.key for result in alike]) for alike in _but_for_type(results)]
                 place = f"{'not' if words == 'not there' else words} in {lacking}"
                 count = f"{counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
                 yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
@@ -291,26 +293,26 @@ def _but_for_type(results: Iterable[Result]) -> Iterable[list[Result]]:
 
 
 def provenance(source: Source) -> list[tuple[str, str]]:
-    """What a source says of itself, as names and values; of a list, such as all instructions, the length."""
-    found = [("source", source.name), ("kind", source.kind), ("title", source.title)]
+    """What a source says about itself, as names and values; a list, such as that of instructions, as its length."""
+    pairs = [("source", source.name), ("kind", source.kind), ("title", source.title)]
     for name, value in source.provenance.items():
         inside = value.items() if isinstance(value, Mapping) else [("", value)]
-        for part, each in inside:
-            if each not in (None, "", [], {}):
-                shown = str(len(each)) if isinstance(each, list | Mapping) else str(each)
-                found.append((f"{name} {part}".strip().replace("_", " "), shown))
-    return found
+        for part, entry in inside:
+            if entry not in (None, "", [], {}):
+                shown = str(len(entry)) if isinstance(entry, list | Mapping) else str(entry)
+                pairs.append((f"{name} {part}".strip().replace("_", " "), shown))
+    return pairs
 
 
 def defect_blocks(report: Report) -> Iterator[Block]:
-    """The report of defects: what the newest release still has, then what is fixed, then the libraries looked at."""
+    """The report of defects: those of the newest release, then those that are fixed, then the libraries examined."""
     yield Title("Defects", 1)
     yield facts(report.made.items())
     yield Listing(report.summary()) if report.defects else Passage("Nothing wrong was found.")
-    for fixed, found in grouped(report.defects, lambda defect: defect.fixed).items():
+    for fixed, defects in grouped(report.defects, lambda defect: defect.fixed).items():
         if fixed:
             yield Title("Fixed")
-        for defect in found:
+        for defect in defects:
             yield Title(defect.title, 2 + fixed)
             yield facts(defect.facts)
             if (wrong := defect.result.difference) and wrong.drawable:
@@ -324,37 +326,37 @@ def defect_blocks(report: Report) -> Iterator[Block]:
 
 
 def _correction(defect: Defect) -> Iterator[Block]:
-    """The lines as they are and as they must be; of what nobody has looked at, and of documents, the true layout."""
-    known = defect.evidence
-    if known.after:
-        yield from (Passage("As it is:"), Passage(known.before, "code", known.language))
-        yield from (Passage("As it must be:"), Passage(known.after, "code", known.language))
-    elif (not known.name or defect.source.kind == "document") and (true := corrected(defect)):
+    """The lines as they are and as they must be, or for documents and unexamined defects the true layout."""
+    evidence = defect.evidence
+    if evidence.after:
+        yield from (Passage("As it is:"), Passage(evidence.before, "code", evidence.language))
+        yield from (Passage("As it must be:"), Passage(evidence.after, "code", evidence.language))
+    elif (not evidence.name or defect.source.kind == "document") and (true := corrected(defect)):
         name, text = true
         yield from (Passage(f"As it is true ({name}):"), Passage(text, "code", NOTATIONS[name].language))
 
 
 def issue_blocks(defect: Defect) -> Iterator[Block]:
-    """A defect as the text of an issue for its library, to be sent as it is."""
-    known, said = defect.evidence, dict(defect.facts)
-    yield Title(known.title or defect.title, 1)
-    yield facts((label, said[label]) for label in ("fixed", "where", "releases", "confirmed") if label in said)
-    parts = (text.strip(". ") for text in (defect.words, known.reason, said.get("effect", "")))
+    """A defect as the text of an issue for its library, ready to be sent."""
+    evidence, by_label = defect.evidence, dict(defect.facts)
+    yield Title(evidence.title or defect.title, 1)
+    yield facts((label, by_label[label]) for label in ("fixed", "where", "releases", "confirmed") if label in by_label)
+    parts = (text.strip(". ") for text in (defect.words, evidence.reason, by_label.get("effect", "")))
     yield Passage(" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part))
     if shown := defect.examples[:_FEW]:
         columns = ("lane", "register", "slot", "as claimed", "as it is true")
-        rows = [(*place, cell_words(one), cell_words(other)) for place, one, other in shown]
+        rows = [(*place, cell_words(claimed), cell_words(true)) for place, claimed, true in shown]
         yield from (Passage("For example:"), Listing(Rows(columns, rows)), Passage(f"True by: {defect.proof}"))
-    if known.reproduction:
-        yield from (Passage("To reproduce:"), Passage(known.reproduction, "code", known.language))
-        yield from (Passage("It prints:"), Passage(known.prints, "code")) if known.prints else ()
-    if "correction" in said:
-        yield Passage(said["correction"])
+    if evidence.reproduction:
+        yield from (Passage("To reproduce:"), Passage(evidence.reproduction, "code", evidence.language))
+        yield from (Passage("It prints:"), Passage(evidence.prints, "code")) if evidence.prints else ()
+    if "correction" in by_label:
+        yield Passage(by_label["correction"])
     yield from _correction(defect)
 
 
 def corrected(defect: Defect) -> tuple[str, str] | None:
-    """The true layout as the library writes layouts, if it can: the name of the notation, and the text."""
+    """The name of a notation, the library's own where possible, and the true layout in it; None if none can say it."""
     true = defect.result.right
     own = "ptx-formula" if defect.source.kind == "document" else str(defect.source.provenance.get("notation"))
     for name in (own, *_NOTATIONS):
@@ -370,25 +372,25 @@ _ELEMENT = (*PLACE, *(f"{side}_{name}" for side in ("left", "right") for name in
 
 
 def check_json(check: Check) -> str:
-    """All of it: ``agree``, counts, ``unplaced``, ``made``, ``sources``, ``findings`` and ``comparisons``."""
+    """The whole check: ``agree``, counts, ``unplaced``, ``made``, ``sources``, ``findings`` and ``comparisons``."""
 
-    def key(key: Key | None) -> dict[str, Any]:
+    def key_json(key: Key | None) -> dict[str, Any]:
         return key._asdict() if key else dict.fromkeys(Key._fields)
 
-    def told(source: Source) -> dict[str, Any]:
+    def source_json(source: Source) -> dict[str, Any]:
         short = {name: value for name, value in source.provenance.items() if name != "instructions"}
         return {**short, "kind": source.kind, "title": source.title}
 
-    def result(each: Result) -> dict[str, Any]:
-        differs = each.difference if each.verdict is Verdict.DIFFERENT else None
+    def result_json(result: Result) -> dict[str, Any]:
+        difference = result.difference if result.verdict is Verdict.DIFFERENT else None
         none = (None,) * len(CELL)
-        said = ("verdict", "words", "known", "narrower", "permutations")
+        fields = ("verdict", "words", "known", "narrower", "permutations")
         return {
-            **key(each.key),
-            **{name: getattr(each, name) for name in said},
+            **key_json(result.key),
+            **{name: getattr(result, name) for name in fields},
             "elements": [
                 dict(zip(_ELEMENT, (*place, *(left or none), *(right or none)), strict=True))
-                for place, left, right in (differs.elements if differs else [])
+                for place, left, right in (difference.elements if difference else [])
             ],
         }
 
@@ -400,18 +402,18 @@ def check_json(check: Check) -> str:
         "unjudged": sum(map(len, check.unjudged.values())),
         "unplaced": [{"source": name, **key._asdict()} for name, key in check.unplaced],
         "made": dict(check.made),
-        "sources": {each.name: len(each.with_rows) for each in check.sources},
+        "sources": {source.name: len(source.with_rows) for source in check.sources},
         "findings": [
-            {"source": finding.source, **key(finding.key), "words": finding.words, "known": finding.known}
+            {"source": finding.source, **key_json(finding.key), "words": finding.words, "known": finding.known}
             for finding in check.findings
         ],
         "comparisons": [
             {
                 "left": comparison.left.name,
                 "right": comparison.right.name,
-                "provenance": {"left": told(comparison.left), "right": told(comparison.right)},
+                "provenance": {"left": source_json(comparison.left), "right": source_json(comparison.right)},
                 "compared": comparison.compared,
-                "fragments": [result(one) for one in comparison.results],
+                "fragments": [result_json(result) for result in comparison.results],
             }
             for comparison in check.comparisons
         ],
@@ -421,15 +423,15 @@ def check_json(check: Check) -> str:
 
 def defects_json(report: Report) -> str:
     """One object with ``made`` and a list ``defects``, each with its facts, the true layout and all its elements."""
-    found = []
+    records = []
     for defect in report.defects:
         name, text = corrected(defect) or (None, None)
-        found.append({**defect.record(), "corrected": {"notation": name, "text": text} if text else None})
-    return json.dumps({"made": dict(report.made), "defects": found}, indent=1) + "\n"
+        records.append({**defect.record(), "corrected": {"notation": name, "text": text} if text else None})
+    return json.dumps({"made": dict(report.made), "defects": records}, indent=1) + "\n"
 
 
 def check_junit(check: Check, *, everything: bool = False) -> str:
-    """JUnit XML: a suite for each source and for each two, a case for each fragment; of ``diff`` for those of the left.
+    """JUnit XML: a suite for each source and each pair, a case for each fragment, in ``diff`` for those on the left.
 
     A fragment that differs is a failure; one that only the left side has is skipped.
     """
@@ -446,12 +448,12 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
         return SubElement(suite, "testcase", classname=clean(classname), name=clean(name), time="0")
 
     for source in check.sources:
-        found = [finding for finding in check.findings if finding.source == source.name]
-        wrong = sum(finding.known is None for finding in found)
-        part = suite(f"structure of {source.name}", max(1, len(found)), wrong, 0)
-        if not found:
+        findings = [finding for finding in check.findings if finding.source == source.name]
+        wrong = sum(finding.known is None for finding in findings)
+        part = suite(f"structure of {source.name}", max(1, len(findings)), wrong, 0)
+        if not findings:
             case(part, source.name, "every fragment")
-        for finding in found:
+        for finding in findings:
             subject = ", ".join(filter(None, (str(finding.key or "as a whole"), finding.origin)))
             shown = case(part, source.name, subject)
             if finding.known is None:
@@ -476,22 +478,22 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
 
 
 def check_annotations(check: Check) -> str:
-    """Annotations of a workflow on GitHub: what is wrong on the left, on the line of the function that says it."""
+    """Annotations of a workflow on GitHub: what is wrong on the left, at the function that says it."""
 
     def annotation(kind: str, fragment: Fragment | None, title: str, words: str) -> str:
         named = re.fullmatch(r"(.+):(\d+) .+", (fragment and fragment.citation.origin) or "")
         place = {"file": named[1], "line": named[2]} if named else {}
-        told = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in (place | {"title": title}).items())
-        return f"::{kind} {told}::{_escaped(words)}\n"
+        properties = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in (place | {"title": title}).items())
+        return f"::{kind} {properties}::{_escaped(words)}\n"
 
     lines = [
         annotation("error", group.first.left, group.name, f"{group.sides}: {group.first.words}")
         for group in groups(check.comparisons, Verdict.DIFFERENT)
         if group.first.known is None
     ]
-    for name, found in check.unjudged.items():
-        words = f"nothing that {name} was compared with has rows of it"
-        lines += [annotation("warning", result.left, str(result.key), words) for result in found]
+    for name, results in check.unjudged.items():
+        words = f"nothing that {name} was compared with has rows for it"
+        lines += [annotation("warning", result.left, str(result.key), words) for result in results]
     return "".join(lines)
 
 
@@ -512,14 +514,14 @@ def _checked(check: Check, form: str = "table", *, everything: bool = False, mat
         return check_junit(check, everything=everything)
     if form == "github":
         return check_annotations(check)
-    found = check_blocks(check, everything=everything, matrix=matrix)
+    report = check_blocks(check, everything=everything, matrix=matrix)
     if form == "table":
-        return blocks.as_text(found, everything=everything)
-    return _WRITERS[form](found)
+        return blocks.as_text(report, everything=everything)
+    return _WRITERS[form](report)
 
 
 def _reported(report: Report, form: str = "markdown") -> str:
-    """The report as text: ``markdown``, ``html``, ``json``, or ``issue``: one text for each defect, to be sent.
+    """The report as ``markdown``, ``html``, ``json``, or ``issue``, one text for each defect, ready to be sent.
 
     Raises:
         LanemapError: there is no such format.
@@ -533,7 +535,7 @@ def _reported(report: Report, form: str = "markdown") -> str:
     return _WRITERS[form](defect_blocks(report))
 
 
-# What compares knows nothing of how it looks: that is added here.
+# Comparing knows nothing of reports: the methods that write them are added here.
 Check.report, Report.report = _checked, _reported
 Check._repr_html_ = lambda check: blocks.as_element(check_blocks(check))
 Report._repr_html_ = lambda report: blocks.as_element(defect_blocks(report))

@@ -1,4 +1,4 @@
-"""A fragment on the terminal: what is said of it, then its grids, coloured by lane where the terminal can."""
+"""A fragment on the terminal: its facts, then its grids, coloured by lane where the terminal has colours."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from .picture.grid import Grid, View, by_element, by_lane
 
 
 def describe(fragment: Fragment, width: int | None) -> Iterator[str]:
-    """What the source says of the fragment, as lines; its formula no wider than a terminal."""
-    said = facts(fragment)
-    yield said.pop("operand")
-    formula = said.pop("formula", "")
-    yield from (f"{label + ':':<10}{text}" for label, text in said.items())
+    """The facts about the fragment as lines; its formula is made to fit the width."""
+    texts = facts(fragment)
+    yield texts.pop("operand")
+    formula = texts.pop("formula", "")
+    yield from (f"{label + ':':<10}{text}" for label, text in texts.items())
     if formula:
         yield from ("", *narrowed([f"    {line}" for line in formula.splitlines()], width))
 
 
 def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
-    """The lines of a formula, no wider than a terminal: first without what puts its conditions below each other."""
+    """The lines of a formula within a width: if need be without the spaces that align its conditions, then broken."""
     if width is None or max(map(len, formula)) <= width:
         return list(formula)
     close = (re.sub(r"(?<=\S) {3,}", "  ", line) for line in formula)

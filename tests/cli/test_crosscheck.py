@@ -417,4 +417,4 @@ def test_a_relabelled_import_is_told_with_its_permutation(run, file, fragments):
     for form in ("table", "markdown", "html"):
         report = run("diff", "theirs", CORRECTED, "--shape", "m16n8k16", "--format", form, db=file).out
         numbers = " ".join(map(str, swapped))
-        assert f"K 0-15 of the left is on the right: {numbers}" in " ".join(report.split())
+        assert f"K 0-15 on the left is on the right: {numbers}" in " ".join(report.split())

@@ -136,7 +136,7 @@ def test_pycute_counts_through_one_matrix_after_the_other():
 def test_a_layout_that_does_not_begin_with_cell_0_is_refused():
     lane, i = np.indices((32, 2))
     rows = by_rule(1, 7 - lane // 4, lane % 4 * 2 + i)
-    with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 has cell 7, but layouts begin with cell 0"):
+    with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 has cell 7, but layouts start at cell 0"):
         CUTE.compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
 
 

@@ -50,7 +50,7 @@ def test_traits_that_cute_cannot_hold_are_refused(operands):
 
 def test_the_same_fragment_of_two_sources_is_too_many(operands, everything):
     both = [each for _, each in everything if each.key == operands[0].key]
-    with pytest.raises(LanemapError, match=r"is in ptx-isa-9.1 and ptx-isa-9.1\+errata: a notation is of one source"):
+    with pytest.raises(LanemapError, match=r"is in ptx-isa-9.1 and ptx-isa-9.1\+errata: export one source"):
         export(both, "cpp", "VERSION")
 
 

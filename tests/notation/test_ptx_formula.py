@@ -106,5 +106,5 @@ def test_cases_are_of_the_elements_that_lanes_hold_and_of_no_other():
 def test_a_layout_without_rule_is_refused_where_a_sum_first_fails():
     order = np.random.default_rng(1).permutation(64)
     fragment = made(2, 4, lambda lane, _: lane % 16, lambda lane, i: order[lane // 4 * 8 + i])
-    with pytest.raises(RefusedError, match=r"lane \d+ reg \d slot \d has col \d+: a formula would take more than 16"):
+    with pytest.raises(RefusedError, match=r"lane \d+ reg \d slot \d has col \d+: a formula would need more than 16"):
         express("ptx-formula", fragment)

@@ -63,9 +63,9 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
     [
         ("cute", "lane 0 reg 3 slot 0 has cell 2056, but the digits of lane and element add up to 2568"),
         ("linear", "lane 0 reg 3 slot 0 has col 128, but the XOR of the bases of its bits is 160"),
-        ("triton", "lane 0 reg 1 slot 0 holds another cell than row 8 col 0 of #ttg.dot_op<.*"),
+        ("triton", "lane 0 reg 1 slot 0 does not hold row 8 col 0, as it does in #ttg.dot_op<.*"),
         ("affine", "lane 0 reg 3 slot 0 has col 128, but the digits of lane and element add up to 160"),
-        ("python", "lane 3 reg 1 slot 0 holds a cell that another slot holds too"),
+        ("python", "lane 3 reg 1 slot 0 holds a cell that another slot also holds"),
     ],
 )
 def test_what_the_document_prints_wrong_is_refused_at_its_first_element(everything, form, words):
@@ -129,7 +129,7 @@ def test_what_some_lanes_hold_in_some_elements_is_expressed_or_refused(form, fra
     try:
         assert said_as_it_is(form, fragment)
     except RefusedError as error:
-        why = r"no bits of (i|%laneid) tell which of them hold something" if form == "ptx-formula" else "holds nothing"
+        why = r"no bits of (i|%laneid) tell which ones hold something" if form == "ptx-formula" else "holds nothing"
         assert form != "cpp"
         assert re.search(why, str(error))
 

@@ -1,7 +1,7 @@
 """Fragments in other toolchains' notations, each derived from the rows.
 
 A notation is a function from a fragment and its name to a text: one entry in ``NOTATIONS`` and one in ``_writer``.
-What it writes is a sum of digits, cases of them, bases or an encoding that has been found equal to every row.
+It writes a sum of digits, cases of such sums, bases or an encoding, and only after checking it against every row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Notation(NamedTuple):
-    """For whom a notation is, and the language that highlights it. What each writes stands in the guide."""
+    """Who uses a notation, and the language that highlights it. The guide says what each one writes."""
 
     audience: str
     language: str = "text"
@@ -43,7 +43,7 @@ NOTATIONS: Mapping[str, Notation] = {
 
 
 def _writer(name: str) -> Writer:
-    """How a notation is written. Names alone need no numpy, so these modules are imported here."""
+    """The writer of a notation. The names alone need no numpy, so these modules are imported here."""
     if name not in NOTATIONS:
         raise LanemapError(f"{name!r} is not a notation: choose {', '.join(NOTATIONS)}")
     from . import closed_forms, cpp, cute, triton
@@ -60,7 +60,7 @@ def _writer(name: str) -> Writer:
 
 
 def express(name: str, fragment: Fragment, called: str | None = None) -> str:
-    """The fragment in the notation of a name. ``called`` is what the text calls it. Default: its identifier.
+    """The fragment in a notation, under the name ``called``, by default its identifier.
 
     Raises:
         LanemapError: there is no such notation.
@@ -75,7 +75,7 @@ def express(name: str, fragment: Fragment, called: str | None = None) -> str:
 
 
 class Export(NamedTuple):
-    """A text, and why each fragment or instruction that is not in it was refused. It prints and shows as both."""
+    """A text, and the reason for each fragment or instruction that it leaves out. Printing shows both."""
 
     text: str
     refused: list[RefusedError]
@@ -87,7 +87,7 @@ class Export(NamedTuple):
         return f"<pre>{escape(str(self))}</pre>"
 
     def write(self, output: str | PathLike[str] | IO[bytes]) -> None:
-        """Write the text to a file that appears whole or not at all, or to a stream.
+        """Write the text to a stream, or to a file, which appears complete or not at all.
 
         Raises:
             LanemapError: it cannot be written.
@@ -97,13 +97,12 @@ class Export(NamedTuple):
 
 
 def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
-    """The fragments in the notation of a name, and the instructions all of whose operands are among them.
+    """The fragments in a notation, and the instructions all of whose operands are among them.
 
-    Each text stands under a comment that says what it is and where it is from. ``version`` is that of Lanemap.
+    A comment above each text says what it is and where it comes from. ``version`` is that of Lanemap.
 
     Raises:
-        LanemapError: there is no such notation, nothing is left that it can express, or the fragments are of several
-            sources.
+        LanemapError: there is no such notation, it can express none of them, or they come from several sources.
     """
     writer = _writer(name)
     from .table import RefusedError, identifier
@@ -111,15 +110,15 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     def headed(lines: Iterable[str], text: str) -> str:
         return "".join(f"{writer.comment} {line}\n" for line in lines) + text
 
-    there: dict[Key, Fragment] = {}
+    by_key: dict[Key, Fragment] = {}
     for fragment in fragments:
-        if (other := there.setdefault(fragment.key, fragment)) is not fragment:
-            sources = f"{other.source} and {fragment.source}"
-            raise LanemapError(f"{fragment} is in {sources}: a notation is of one source, so name one")
+        if (earlier := by_key.setdefault(fragment.key, fragment)) is not fragment:
+            sources = f"{earlier.source} and {fragment.source}"
+            raise LanemapError(f"{fragment} is in {sources}: export one source at a time")
     expressed: dict[Key, Fragment] = {}
     refused: list[RefusedError] = []
     texts = []
-    but_for_scales = grouped(there.values(), lambda each: each.key._replace(qualifiers=undecided(each.qualifiers)))
+    but_for_scales = grouped(by_key.values(), lambda each: each.key._replace(qualifiers=undecided(each.qualifiers)))
     for key, alike in but_for_scales.items():
         whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
         text = writer.joined(alike, identifier(whole)) if writer.joined and len(alike) > 1 else None
@@ -144,14 +143,14 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
 
 
 def _describe(fragment: Fragment, version: str) -> Iterator[str]:
-    said = facts(fragment)
-    yield f"{said['operand']}; per lane {said['per lane']}"
-    section = f", section {said['section']}" if "section" in said else ""
+    texts = facts(fragment)
+    yield f"{texts['operand']}; per lane {texts['per lane']}"
+    section = f", section {texts['section']}" if "section" in texts else ""
     yield f"{fragment.source}{section}, Lanemap {version}"
-    if "true of" in said:
-        yield f"true of {said['true of']}"
-    if "erratum" in said:
-        yield f"corrected: {' '.join(said['erratum'].split())}"
+    if "true of" in texts:
+        yield f"true of {texts['true of']}"
+    if "erratum" in texts:
+        yield f"corrected: {' '.join(texts['erratum'].split())}"
 
 
 def _called(form: Form) -> str:

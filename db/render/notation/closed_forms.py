@@ -1,6 +1,6 @@
 """Layouts as formulas: MLIR's affine maps, Python's index functions, and PTX's own notation.
 
-``lane`` is the thread, ``value`` or ``i`` the element of it. Where an instruction handles several products or matrices,
+``lane`` is the thread, ``value`` or ``i`` its element. Where an instruction handles several products or matrices,
 ``computation`` is a coordinate before row and column.
 """
 
@@ -25,7 +25,7 @@ def affine(fragment: Fragment, name: str) -> str:
     fastest. PTX counts them its own way, so a map from those tiles to ``value`` comes with it.
     """
     sums = {axis: sum_of(fragment, axis, values) for axis, values in cells(fragment).items()}
-    whole = _map(name, _PLACE, [quotients(each, _PLACE) for each in sums.values()])
+    plain = _map(name, _PLACE, [quotients(axis_sum, _PLACE) for axis_sum in sums.values()])
     cut = []
     for axis, total in sums.items():
         threads, values = ([digit for digit in digits if digit.weight] for digits in total.axes)
@@ -34,7 +34,7 @@ def affine(fragment: Fragment, name: str) -> str:
         outer, *others = [digit for digit in values if digit is not element] or [_NONE]
         nested = thread.weight in (0, element.size) and outer.weight in (0, element.size * thread.size)
         if not nested or more or others or total.constant:
-            return f"{whole}// no nested layout: {axis} is more than one outer, one thread and one element tile\n"
+            return f"{plain}// no nested layout: {axis} is more than one outer, one thread and one element tile\n"
         cut.append((outer, thread, element))
     ones, zeros = [1] * len(cut), [0] * len(cut)
     parts = {
@@ -52,9 +52,9 @@ def affine(fragment: Fragment, name: str) -> str:
     value = Sum(0, tuple((Digit(1, digit.size, digit.step if digit.weight else 0),) for digit in digits))
     counted = np.sort(value(*np.indices([digit.size for digit in digits], sparse=True)), axis=None)
     if not np.array_equal(counted, np.arange(fragment.registers * fragment.slots)):
-        return f"{whole}// no nested layout: some elements of a lane hold the same cell\n"
+        return f"{plain}// no nested layout: some elements of a lane hold the same cell\n"
     layout = f"#{name}_nested = #iree_vector_ext.nested_layout<{body}>\n"
-    return whole + layout + _map(f"{name}_nested_value", names, [quotients(value, names)])
+    return plain + layout + _map(f"{name}_nested_value", names, [quotients(value, names)])
 
 
 def _map(name: str, names: Sequence[str], results: Sequence[str]) -> str:
@@ -68,7 +68,7 @@ def python(fragment: Fragment, name: str) -> str:
     They are ``shared_RxC_to_NAME_TxV_layout`` and ``NAME_TxV_to_shared_RxC_layout``, of T threads with V values.
     """
     coordinates = cells(fragment)
-    back = inverse(fragment, one=True)
+    back = inverse(fragment, unique=True)
     count = fragment.registers * fragment.slots
     try:
         places = {"lane": as_sum(back.places // count), "value": as_sum(back.places % count)}
@@ -83,7 +83,7 @@ def python(fragment: Fragment, name: str) -> str:
 
 
 def _function(name: str, names: Sequence[str], sums: Mapping[str, Sum]) -> str:
-    lines = "".join(f"    {result} = {quotients(each, names)}\n" for result, each in sums.items())
+    lines = "".join(f"    {result} = {quotients(total, names)}\n" for result, total in sums.items())
     return f"def {name}({', '.join(names)}):\n{lines}    return {', '.join(sums)}\n"
 
 
@@ -93,39 +93,39 @@ _DEFINITIONS = {"groupID": "groupID = %laneid >> 2", "threadID_in_group": "threa
 
 
 def ptx_formula(fragment: Fragment, _: str) -> str:
-    """The definitions of ``row`` and ``col``, after those that they use, and of ``computation``, from 1, if several.
+    """Definitions of ``row`` and ``col``, after the terms they use, and of ``computation``, from 1, if several.
 
-    A coordinate is a sum of bit fields of ``%laneid`` and ``i``, in as few cases as halving the elements, then the
-    lanes, leads to. Where only some lanes hold elements, the cases of ``row`` say which.
+    A coordinate is a sum of bit fields of ``%laneid`` and ``i``, in as few cases as can be had by halving the elements,
+    then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
 
     Raises:
-        RefusedError: a coordinate takes more cases than a formula should have, or no bits tell which lanes hold it.
+        RefusedError: a coordinate takes too many cases for a formula, or no bits tell which lanes hold it.
     """
     held = table(fragment)
-    whole = held.everywhere()
-    threads, values = whole["row"].shape
+    coordinates = held.everywhere()
+    threads, values = coordinates["row"].shape
     tests = _test(fragment, "%laneid", threads, held.lanes), _test(fragment, "i", values, held.elements)
-    window = whole["col_last"] - whole["col"]
-    lines = _definition(fragment, "row", whole["row"], tests)
+    window = coordinates["col_last"] - coordinates["col"]
+    lines = _definition(fragment, "row", coordinates["row"], tests)
     if window.any():
         even = (window == window[0, 0]).all()
-        lines += ["col = [firstcol ... lastcol]", *_definition(fragment, "firstcol", whole["col"])]
+        lines += ["col = [firstcol ... lastcol]", *_definition(fragment, "firstcol", coordinates["col"])]
         last = [f"lastcol = firstcol + {window[0, 0]}"]
-        lines += last if even else _definition(fragment, "lastcol", whole["col_last"])
+        lines += last if even else _definition(fragment, "lastcol", coordinates["col_last"])
     else:
-        lines += _definition(fragment, "col", whole["col"])
-    if whole["computation"].any():
-        lines += _definition(fragment, "computation", whole["computation"] + 1)
-    used = [text for each, text in _DEFINITIONS.items() if any(each in line for line in lines)]
+        lines += _definition(fragment, "col", coordinates["col"])
+    if coordinates["computation"].any():
+        lines += _definition(fragment, "computation", coordinates["computation"] + 1)
+    used = [text for term, text in _DEFINITIONS.items() if any(term in line for line in lines)]
     return "\n".join([*used, *lines]) + "\n"
 
 
 def _test(fragment: Fragment, name: str, count: int, numbers: Array) -> str:
-    """The condition for one of ``count`` lanes or elements to be among these, empty where all are."""
-    found = bits_of(count, numbers)
-    if found is None:
-        raise RefusedError(f"{fragment}: no bits of {name} tell which of them hold something")
-    mask, value = found
+    """The condition that one of ``count`` lanes or elements is among ``numbers``; empty where all are."""
+    bit_test = bits_of(count, numbers)
+    if bit_test is None:
+        raise RefusedError(f"{fragment}: no bits of {name} tell which ones hold something")
+    mask, value = bit_test
     if not mask or mask == count - 1:
         return f"{name} = {value}" if mask else ""
     field = f"{name} % {mask + 1}" if mask & (mask + 1) == 0 else f"({name} & 0x{mask:X})"
@@ -133,25 +133,25 @@ def _test(fragment: Fragment, name: str, count: int, numbers: Array) -> str:
 
 
 def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, str] = ("", "")) -> list[str]:
-    """The lines that define a coordinate over (lane, element), where these tests of the two hold."""
+    """The lines that define a coordinate over (lane, element), under conditions on the two."""
     try:
         cases = cases_of(values)
     except NotASumError as error:
         lane, element = error.index
-        why = f"has {name} {error.value}: a formula would take more than {MOST_CASES} cases"
+        why = f"has {name} {error.value}: a formula would need more than {MOST_CASES} cases"
         raise refusal(fragment, lane, element, why) from None
     letter = {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
     (threads, count), (lane_test, element_test) = values.shape, tests
     texts, clauses = [], []
     for case in cases:
         text = bits(case, ("%laneid", "i"), _FIELDS if threads == WARP else {})
-        # A case that began with a sign would go on with the condition of the case before it.
+        # A case that began with a sign would continue the condition of the case before it.
         texts.append(f"0 - {text[1:]}" if text.startswith("-") else text)
-        lanes, those = case.parts
-        elements = " && ".join(filter(None, (_between("i", those, count), element_test)))
+        lanes, numbers = case.parts
+        elements = " && ".join(filter(None, (_between("i", numbers, count), element_test)))
         clause = f"  for {letter}i where {elements}" if elements else ""
-        if len(those) == 1 < count and not element_test:
-            clause = f"  for {letter}{those.start}"
+        if len(numbers) == 1 < count and not element_test:
+            clause = f"  for {letter}{numbers.start}"
         condition = " && ".join(filter(None, (_between("%laneid", lanes, threads), lane_test)))
         clauses.append(clause + (f"  if {condition}" if condition else ""))
     width = max(map(len, texts)) if any(clauses) else 0

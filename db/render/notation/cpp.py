@@ -1,9 +1,9 @@
 """A C++17 header: for each fragment a type with its sizes, the cell of each slot, and the slot of each cell.
 
 The functions are arithmetic on their arguments, constexpr, and compiled for the device too where CUDA compiles them.
-A coordinate that is neither a sum of digits nor a few cases of one is an element of a string literal: compilers fold
-it where the arguments are known, and keep it in read-only memory, never in a thread's own. Fragments that the byte and
-thread of block scales tell apart are one type with these as template parameters.
+A coordinate that is neither a sum of digits nor a few cases of such sums is an element of a string literal: compilers
+fold it where the arguments are known, and else keep it in read-only memory, never in a thread's own. Fragments that
+differ only in the byte and thread of their block scales are one type with these as template parameters.
 """
 
 import re
@@ -22,19 +22,19 @@ _BEFORE = (files(__package__) / "cpp.hpp").read_text("utf-8")
 
 
 def joined(fragments: Sequence[Fragment], name: str) -> str | None:
-    """One type for fragments that differ in the numbers that select block scales; None unless all choices are there."""
+    """One type for fragments that differ in the numbers that select block scales; None unless every choice exists."""
     return header(fragments, name) if parameters(fragments) else None
 
 
 def header(fragments: Sequence[Fragment], name: str) -> str:
     """A type with constants, ``holds``, ``at``, and ``find`` or a line that says why there is none.
 
-    Several fragments differ in the numbers that select block scales: these are parameters of the type, and the first
-    indices of what its functions look up.
+    The numbers that select block scales, in which several fragments differ, are parameters of the type and the first
+    indices of the tables that its functions read.
     """
     first, chosen = fragments[0], parameters(fragments)
     sizes = [len(values) for values in chosen.values()]
-    names = [each if values[-1] < len(values) else f"({each} / {values[1]})" for each, values in chosen.items()]
+    names = [choice if values[-1] < len(values) else f"({choice} / {values[1]})" for choice, values in chosen.items()]
     tables, occupied = [table(fragment) for fragment in fragments], first.occupied_bits
     counts = dict(zip(("rows", "cols"), first.dimensions, strict=True)) | {"threads": first.threads}
     counts |= {"registers": first.registers, "slots": first.slots}
@@ -52,12 +52,12 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
     guard = f"LANEMAP_{name}_{digest:.8}".upper()
     template = check = aliases = ""
     if chosen:
-        template = f"template <{', '.join(f'int {each}' for each in chosen)}>\n"
-        every = (" || ".join(f"{each} == {value}" for value in values) for each, values in chosen.items())
+        template = f"template <{', '.join(f'int {choice}' for choice in chosen)}>\n"
+        every = (" || ".join(f"{choice} == {value}" for value in values) for choice, values in chosen.items())
         check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
         for fragment, values in zip(fragments, product(*chosen.values()), strict=True):
-            what = f"{name}<{', '.join(map(str, values))}>"
-            aliases += f'using {identifier(fragment)} [[deprecated("write {what}")]] = {what};\n'
+            instance = f"{name}<{', '.join(map(str, values))}>"
+            aliases += f'using {identifier(fragment)} [[deprecated("write {instance}")]] = {instance};\n'
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"
@@ -71,24 +71,24 @@ def _constants(values: Mapping[str, int]) -> str:
 
 
 def parameters(fragments: Sequence[Fragment]) -> dict[str, list[int]]:
-    """The numbers that select block scales, by what they count, if there is a fragment for each choice of them."""
+    """The numbers that select block scales, by name, if there is a fragment for each combination of them."""
     if len(fragments) == 1:
         return {}
     chosen = [dict(re.findall(r"(\w+_id)::(\d)", str(fragment.qualifiers))) for fragment in fragments]
-    found = {name: sorted({int(each[name]) for each in chosen}) for name in chosen[0]}
-    every = [tuple(int(each[name]) for name in found) for each in chosen]
-    return found if every == list(product(*found.values())) else {}
+    choices = {name: sorted({int(numbers[name]) for numbers in chosen}) for name in chosen[0]}
+    combinations = [tuple(int(numbers[name]) for name in choices) for numbers in chosen]
+    return choices if combinations == list(product(*choices.values())) else {}
 
 
 def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> str:
-    """Which lanes hold something and, where these leave out elements, in which slots."""
+    """The test for lanes that hold something and, where they do not fill their slots, for these slots."""
     first = tables[0].fragment
     shape = {"lane": first.threads, "reg": first.registers, "slot": first.slots}
-    whole = all(len(each.elements) == first.registers * first.slots for each in tables)
-    held = [(each.lanes, *map(np.unique, np.divmod(each.elements, first.slots))) for each in tables]
-    masks = np.array([[bits_of(*each) or (-1, 0) for each in zip(shape.values(), one, strict=True)] for one in held])
+    full = all(len(contents.elements) == first.registers * first.slots for contents in tables)
+    held = [(contents.lanes, *map(np.unique, np.divmod(contents.elements, first.slots))) for contents in tables]
+    masks = np.array([[bits_of(*pair) or (-1, 0) for pair in zip(shape.values(), sets, strict=True)] for sets in held])
     same, blocks = (masks[:, :, 0] == masks[0, :, 0]).all(), [len(reg) * len(slot) for _, reg, slot in held]
-    if same and (masks[:, :, 0] >= 0).all() and blocks == [len(each.elements) for each in tables]:
+    if same and (masks[:, :, 0] >= 0).all() and blocks == [len(contents.elements) for contents in tables]:
         tests = []
         for (name, count), mask, values in zip(shape.items(), masks[0, :, 0].tolist(), masks[:, :, 1].T, strict=True):
             field = name if mask == count - 1 else f"({name} & 0x{mask:X})"
@@ -96,19 +96,19 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
         text = " && ".join(tests) or "true"
     else:
         places = np.zeros((len(tables), first.threads, first.registers * first.slots), bool)
-        for into, each in zip(places, tables, strict=True):
-            into[np.ix_(each.lanes, each.elements)] = True
+        for filled, contents in zip(places, tables, strict=True):
+            filled[np.ix_(contents.lanes, contents.elements)] = True
         places = places.reshape(*sizes, *shape.values())
-        text = f"{_literal(places[..., 0, 0], [*names, 'lane']) if whole else _literal(places, [*names, *shape])} == 1"
-    if not whole:
+        text = f"{_literal(places[..., 0, 0], [*names, 'lane']) if full else _literal(places, [*names, *shape])} == 1"
+    if not full:
         return _function("bool", "holds", [*shape], {}, text)
     return _function("bool", "holds", ["lane"], {}, text) + _function("bool", "holds", [*shape], {}, "holds(lane)")
 
 
 def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> str:
-    first, everywhere = tables[0].fragment, [each.everywhere() for each in tables]
+    first, everywhere = tables[0].fragment, [contents.everywhere() for contents in tables]
     shape = (*sizes, first.threads, first.registers, first.slots)
-    grid = {name: np.stack([each[name] for each in everywhere]).reshape(shape) for name in everywhere[0]}
+    grid = {name: np.stack([arrays[name] for arrays in everywhere]).reshape(shape) for name in everywhere[0]}
     indices = [*names, *PLACE]
     lines = {name: _value(grid[name], indices) for name in ("row", "col")}
     window = grid["col_last"] - grid["col"]
@@ -124,21 +124,21 @@ def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> 
 
 def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names: Sequence[str]) -> str:
     extents = back[0].extents
-    given = [name for name in ("row", "col", "computation", "nth") if name in extents]
+    arguments = [name for name in ("row", "col", "computation", "nth") if name in extents]
     indices = [*names, *("(computation - 1)" if name == "computation" else name for name in extents)]
-    places = np.stack([each.places for each in back]).reshape(*sizes, *extents.values())
+    places = np.stack([inverted.places for inverted in back]).reshape(*sizes, *extents.values())
     lane, element = np.divmod(places, first.registers * first.slots)
     values = {"lane": lane, "reg": element // first.slots, "slot": element % first.slots}
-    lines = {name: _value(each, indices) for name, each in values.items()}
-    passed = ", ".join(name if name == "nth" else f"c.{name}" for name in given)
-    nth = "nth" if "nth" in given else "/*nth*/"
-    return _function("place", "find", given, lines, "{lane, reg, slot}") + (
+    lines = {name: _value(array, indices) for name, array in values.items()}
+    passed = ", ".join(name if name == "nth" else f"c.{name}" for name in arguments)
+    nth = "nth" if "nth" in arguments else "/*nth*/"
+    return _function("place", "find", arguments, lines, "{lane, reg, slot}") + (
         f"  static LANEMAP_FUNCTION place find(cell c, int {nth} = 0) {{ return find({passed}); }}\n"
     )
 
 
 def _value(values: Array, names: Sequence[str]) -> str:
-    """An array over the indices that have these names as an expression: a sum, cases of sums, or a table."""
+    """An array over the named indices as an expression: a sum, cases of sums, or a table."""
     try:
         *cases, last = cases_of(values)
     except NotASumError:
@@ -164,11 +164,11 @@ def _literal(values: Array, names: Sequence[str]) -> str:
 
 
 def _function(kind: str, name: str, parameters: Sequence[str], lines: Mapping[str, str], result: str) -> str:
-    body = "".join(f"    const int {each} = {text};\n" for each, text in lines.items())
+    body = "".join(f"    const int {variable} = {text};\n" for variable, text in lines.items())
     used = re.findall(r"\w+", body + result)
-    listed = ", ".join(f"int {each}" if each in used else f"int /*{each}*/" for each in parameters)
-    whole = f"\n{body}    return {result};\n  " if body else f" return {result}; "
-    return f"  static LANEMAP_FUNCTION {kind} {name}({listed}) {{{whole}}}\n"
+    listed = ", ".join(f"int {parameter}" if parameter in used else f"int /*{parameter}*/" for parameter in parameters)
+    block = f"\n{body}    return {result};\n  " if body else f" return {result}; "
+    return f"  static LANEMAP_FUNCTION {kind} {name}({listed}) {{{block}}}\n"
 
 
 CPP = Writer(

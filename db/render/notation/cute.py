@@ -1,9 +1,9 @@
 """CuTe's thread-value layouts, and the traits of a whole instruction.
 
 A layout maps (thread, value) to a cell counted down the columns: of A as (M, K), of B as (N, K), of C and D as (M, N).
-``value`` is the element i. Where a warp does several products, a layout is that of one of them; a ThrID says which
-lanes its threads are, and the lanes of the other products are its complement, as CuTe has it. Where every lane holds
-elements of several matrices, cells are counted through one matrix after the other.
+``value`` is the element i. Where a warp does several products, the layout is that of one of them; a ThrID says which
+lanes its threads are, and the lanes of the other products follow as its complement. Where every lane holds elements of
+several matrices, cells are counted through one matrix after the other.
 """
 
 import math
@@ -37,8 +37,8 @@ def layout(fragment: Fragment, name: str) -> str:
     lanes = _products(threads, fragment.threads)
     if lanes.shape != (fragment.threads // len(first), len(first)):
         raise RefusedError(f"{fragment}: the lanes of its first product have no complement")
-    alike = (computation[lanes, 0] == np.arange(len(lanes))[:, None]) & (counted[lanes] == counted[first]).all(axis=2)
-    if len(odd := np.argwhere(~alike).tolist()):
+    agrees = (computation[lanes, 0] == np.arange(len(lanes))[:, None]) & (counted[lanes] == counted[first]).all(axis=2)
+    if len(odd := np.argwhere(~agrees).tolist()):
         raise refusal(
             fragment, int(lanes[tuple(odd[0])]), 0, "is not of the product, or not the cell, that its ThrID says"
         )
@@ -46,7 +46,7 @@ def layout(fragment: Fragment, name: str) -> str:
 
 
 def _products(threads: Sequence[Digit], count: int) -> Array:
-    """The lane of each thread in each product: those of a ThrID, and those that its complement leads to."""
+    """The lane of each thread in each product: those of a ThrID, then those of its complement."""
     starts, reached = np.zeros(1, np.int64), 1
     for weight, size in [*sorted((digit.weight, digit.size) for digit in threads), (count, 1)]:
         starts = (starts + reached * np.arange(weight // reached)[:, None]).ravel()
@@ -55,11 +55,11 @@ def _products(threads: Sequence[Digit], count: int) -> Array:
 
 
 def _digits(fragment: Fragment, counted: Array) -> tuple[tuple[Digit, ...], ...]:
-    """The digits of thread and value that cells over (thread, value) are the sum of."""
-    found = sum_of(fragment, "cell", counted)
-    if found.constant:
-        raise refusal(fragment, 0, 0, f"has cell {found.constant}, but layouts begin with cell 0")
-    return found.axes
+    """The digits of thread and value whose sum are the cells over (thread, value)."""
+    total = sum_of(fragment, "cell", counted)
+    if total.constant:
+        raise refusal(fragment, 0, 0, f"has cell {total.constant}, but layouts start at cell 0")
+    return total.axes
 
 
 def _alias(name: str, modes: Sequence[Sequence[Digit]]) -> str:
@@ -82,10 +82,10 @@ def _tuple(word: str, parts: Sequence[str]) -> str:
 
 
 def traits(name: str, operands: Mapping[str, Fragment]) -> str:
-    """What CuTe's MMA_Traits of an instruction holds, as a struct, given the aliases of its operands A, B, C and D.
+    """The members of CuTe's MMA_Traits of an instruction as a struct, given the aliases of its operands A, B, C and D.
 
     Raises:
-        RefusedError: CuTe has no name for a type, or one layout or ThrID for operands whose rows differ in it.
+        RefusedError: CuTe has no name for a type, or the operands differ where CuTe has one layout or ThrID.
     """
     a, c, d = (operands[role] for role in "ACD")
     if c.digest != d.digest or c.slots != d.slots:

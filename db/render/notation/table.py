@@ -1,4 +1,4 @@
-"""A fragment as arrays over (lane, element i), which is how notations see it, and what else all of them need."""
+"""A fragment as arrays over (lane, element i), and what else the notations share."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,21 +11,21 @@ from ...errors import LanemapError
 from ...layout.algebra import Array, Case, NotASumError, Sum, as_cases, as_sum
 from ...layout.fragment import CELL, Fragment
 
-#: So many fragments are kept as arrays, because several notations of one follow each other. Nobody changes the arrays.
+#: How many fragments are cached as arrays, since one is often written in several notations. Never change the arrays.
 _FEW = 4
 
 
 class RefusedError(LanemapError):
-    """A notation cannot express a fragment: one line that names the first element that breaks it."""
+    """A notation cannot express a fragment: one line that names the first element that prevents it."""
 
 
 class Writer(NamedTuple):
     """How a notation is written.
 
-    ``compose`` gives the text of a fragment under a name, or raises RefusedError. ``instruction``, if there is one,
-    gives under a name what a toolchain has to know of a whole instruction, from its operands by role, after their
-    texts. ``joined`` gives one text of all fragments that differ in the numbers that select block scales, or None.
-    ``comment`` starts a comment; ``before``, ``between`` and ``after`` make a file of several texts.
+    ``compose`` writes a fragment under a name, or raises RefusedError. ``instruction``, if present, writes what a
+    toolchain must know of a whole instruction, from its operands by role; this follows their texts. ``joined`` writes
+    fragments that differ only in the numbers that select block scales as one text, or returns None. ``comment`` starts
+    a comment; ``before``, ``between`` and ``after`` make a file of several texts.
     """
 
     compose: Callable[[Fragment, str], str]
@@ -38,7 +38,7 @@ class Writer(NamedTuple):
 
 
 def identifier(fragment: Fragment) -> str:
-    """A name for the fragment that is one in C++, Python and MLIR, unique within a source.
+    """A name for the fragment that is valid in C++, Python and MLIR and unique within a source.
 
     >>> identifier(Fragment("mma.sp", "m16n8k16", "f16", "E", 1, 16, None, selector=2))
     'mma_sp_m16n8k16_f16_e_selector2'
@@ -51,13 +51,13 @@ def identifier(fragment: Fragment) -> str:
 
 
 def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedError:
-    """The error that names an element, by its lane, reg and slot, and what keeps it from being expressed."""
+    """The error for an element, named by its lane, reg and slot, that cannot be expressed."""
     reg, slot = divmod(element, fragment.slots)
     return RefusedError(f"{fragment}: lane {lane} reg {reg} slot {slot} {why}")
 
 
 class Table(NamedTuple):
-    """The lanes of a fragment that hold anything, the elements i that these hold, and what.
+    """Which lanes of a fragment hold anything, which elements i they hold, and where these are in the matrix.
 
     ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
     """
@@ -69,7 +69,7 @@ class Table(NamedTuple):
 
     @property
     def products(self) -> int:
-        """How many products or matrices it has elements of."""
+        """How many products or matrices its elements belong to."""
         return int(self.coordinates["computation"].max()) + 1
 
     def check_inside(self) -> None:
@@ -86,7 +86,7 @@ class Table(NamedTuple):
                 raise refusal(self.fragment, lane, element, f"has a {name} outside the matrix")
 
     def everywhere(self) -> dict[str, Array]:
-        """The coordinates of all lanes and elements: one that holds nothing is given what a similar one holds."""
+        """The coordinates for all lanes and elements; where nothing is held, those of a similar lane or element."""
         counts = (self.fragment.threads, self.fragment.registers * self.fragment.slots)
         near = []
         for count, numbers in zip(counts, (self.lanes, self.elements), strict=True):
@@ -98,10 +98,10 @@ class Table(NamedTuple):
 
 @lru_cache(_FEW)
 def table(fragment: Fragment) -> Table:
-    """What the lanes of a fragment hold.
+    """The contents of a fragment.
 
     Raises:
-        RefusedError: one of them leaves out an element that another one holds, or has one twice.
+        RefusedError: a lane lacks an element that another lane holds, or holds one twice.
     """
     rows = fragment.table
     element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
@@ -112,7 +112,7 @@ def table(fragment: Fragment) -> Table:
         odd = np.setxor1d(place, expected)
         first = int(odd[0]) if len(odd) else int(place[np.flatnonzero(np.diff(place) == 0)[0]])
         lane, at = int(lanes[first // len(elements)]), int(elements[first % len(elements)])
-        raise refusal(fragment, lane, at, "does not hold one thing, as those of other lanes do")
+        raise refusal(fragment, lane, at, "does not hold exactly one element, as it does in other lanes")
     arrays = {name: rows[name].astype(np.int64).reshape(len(lanes), len(elements)) for name in CELL}
     arrays["computation"] -= 1
     return Table(fragment, lanes, elements, arrays)
@@ -120,10 +120,10 @@ def table(fragment: Fragment) -> Table:
 
 @lru_cache(_FEW)
 def cells(fragment: Fragment) -> dict[str, Array]:
-    """Row and col of each element, and before them computation, from 0, where there are several: (lanes, elements).
+    """Row and col of each element as arrays (lanes, elements), after computation, from 0, where there are several.
 
     Raises:
-        RefusedError: a slot holds nothing, can stand for several cells, or has one outside the matrix.
+        RefusedError: a slot holds nothing, can stand for several cells, or has a cell outside the matrix.
     """
     rows = fragment.table
     if len(wide := rows[rows["col_last"] != rows["col"]]):
@@ -142,9 +142,9 @@ def cells(fragment: Fragment) -> dict[str, Array]:
 class Inverse(NamedTuple):
     """Which slots hold a cell: lane * elements per lane + element in ``places``, an array over the ``extents``.
 
-    These are computation, from 0, where there are several, row and col, and ``nth`` where several elements are stored
-    of each ``chunk`` of so many columns, of which every window is a part: then all columns of a chunk have its slots,
-    in the order of their windows.
+    The extents are computation, from 0, where there are several, row and col. In a sparse operand, where several
+    elements are stored of each ``chunk`` of columns, ``nth`` counts them: all columns of a chunk have the same slots,
+    in the order of their windows, each of which lies within the chunk.
     """
 
     chunk: int
@@ -152,11 +152,11 @@ class Inverse(NamedTuple):
     places: Array
 
 
-def inverse(fragment: Fragment, *, one: bool = False) -> Inverse:
+def inverse(fragment: Fragment, *, unique: bool = False) -> Inverse:
     """The slots of every cell.
 
     Raises:
-        RefusedError: not as many are stored of one chunk of columns as of another, or not ``one`` where this is asked.
+        RefusedError: chunks of columns have different numbers of elements, or a cell several where ``unique``.
     """
     values = fragment.registers * fragment.slots
     held = table(fragment)
@@ -172,35 +172,35 @@ def inverse(fragment: Fragment, *, one: bool = False) -> Inverse:
     block = (((cells["computation"] * rows + cells["row"]) * cols + cells["col"]) // chunk).ravel()
     order = np.lexsort((place, cells["col_last"].ravel(), cells["col"].ravel(), block))
     counts = np.bincount(block, minlength=held.products * rows * cols // chunk)
-    again = np.sort(place[order[1:]][np.diff(block[order]) == 0]).tolist()
+    repeated = np.sort(place[order[1:]][np.diff(block[order]) == 0]).tolist()
     few = np.flatnonzero(counts < counts.max()).tolist()
-    if again and (one or (few and chunk == 1)):
-        lane, element = divmod(again[0], values)
-        raise refusal(fragment, lane, element, "holds a cell that another slot holds too")
+    if repeated and (unique or (few and chunk == 1)):
+        lane, element = divmod(repeated[0], values)
+        raise refusal(fragment, lane, element, "holds a cell that another slot also holds")
     if few:
-        some = "some cell" if chunk == 1 else f"as many elements of some {chunk} columns as of others"
-        raise RefusedError(f"{fragment}: no slot holds {some} of row {few[0] // (cols // chunk) % rows}")
+        missing = "some cell" if chunk == 1 else f"as many elements of some {chunk} columns as of others"
+        raise RefusedError(f"{fragment}: no slot holds {missing} of row {few[0] // (cols // chunk) % rows}")
     extents = {"computation": held.products, "row": rows, "col": cols, "nth": int(counts.max())}
     places = np.repeat(place[order].reshape(held.products, rows, cols // chunk, -1), chunk, axis=2)
-    several = {name: extent for name, extent in extents.items() if extent > 1 or name in ("row", "col")}
-    return Inverse(chunk, several, places.reshape(tuple(several.values())))
+    present = {name: extent for name, extent in extents.items() if extent > 1 or name in ("row", "col")}
+    return Inverse(chunk, present, places.reshape(tuple(present.values())))
 
 
 def bits_of(count: int, numbers: Array) -> tuple[int, int] | None:
-    """The mask and value with ``number & mask == value`` for these of ``count`` numbers and no other, None if none."""
+    """The mask and value for which ``number & mask == value`` picks just these of ``count`` numbers, None if none."""
     if len(numbers) == count:
         return 0, 0
     first = int(numbers[0])
     mask = (1 << (count - 1).bit_length()) - 1 & ~int(np.bitwise_or.reduce(numbers ^ first))
-    alike = np.flatnonzero(np.arange(count) & mask == first & mask)
-    return (mask, first & mask) if np.array_equal(alike, numbers) else None
+    matching = np.flatnonzero(np.arange(count) & mask == first & mask)
+    return (mask, first & mask) if np.array_equal(matching, numbers) else None
 
 
 def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
     """A coordinate over (lane, element) as a sum of digits.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: it is not one.
     """
     try:
         return as_sum(values)
@@ -211,16 +211,16 @@ def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
 
 
 def cases_of(values: Array) -> list[Case]:
-    """An array as cases, found equal to it with the indices that they are written with, which run from 0.
+    """An array as cases, checked against it with the indices that they are written with, which run from 0.
 
     Raises:
         NotASumError: it takes more than ``MOST_CASES``.
     """
     cases = as_cases(values)
-    said = np.full_like(values, np.iinfo(values.dtype).min)
+    computed = np.full_like(values, np.iinfo(values.dtype).min)
     for total, parts in cases:
-        said[np.ix_(*parts)] = total(*np.ix_(*parts))
-    if len(wrong := np.argwhere(said != values).tolist()):
+        computed[np.ix_(*parts)] = total(*np.ix_(*parts))
+    if len(wrong := np.argwhere(computed != values).tolist()):
         index = tuple(wrong[0])
-        raise NotASumError(index, int(values[index]), int(said[index]))
+        raise NotASumError(index, int(values[index]), int(computed[index]))
     return cases

@@ -13,25 +13,24 @@ from .table import RefusedError, Writer, cells, refusal
 
 
 def linear(fragment: Fragment, name: str) -> str:
-    """An alias of a ``#ttg.linear`` attribute: each bit of register, lane and warp adds, by XOR, its basis to the cell.
+    """An alias of a ``#ttg.linear`` attribute: the cell is the XOR of a basis for each bit of register, lane and warp.
 
-    ``register`` counts the elements i, ``lane`` the threads of a warp. A layout is linear where the cell of a place is
-    the XOR of those of its bits.
+    ``register`` counts the elements i, ``lane`` the threads of a warp.
     """
     coordinates = cells(fragment)
     threads, values = coordinates["row"].shape
-    for count, what in ((values, "elements per lane"), (threads, "lanes")):
+    for count, unit in ((values, "elements per lane"), (threads, "lanes")):
         if count & (count - 1):
-            raise RefusedError(f"{fragment}: {count} {what} are not counted by bits")
+            raise RefusedError(f"{fragment}: {count} {unit} are not a power of two")
     every = np.stack(list(coordinates.values()), axis=-1)
     lanes, registers = (
         along[[1 << bit for bit in range(len(along).bit_length() - 1)]] for along in (every[:, 0], every[0])
     )
-    again = span(lanes, len(coordinates))[:, None] ^ span(registers, len(coordinates))
-    if len(wrong := np.argwhere(again != every).tolist()):
+    recomputed = span(lanes, len(coordinates))[:, None] ^ span(registers, len(coordinates))
+    if len(wrong := np.argwhere(recomputed != every).tolist()):
         lane, element, axis = wrong[0]
-        which, value, expected = list(coordinates)[axis], every[lane, element, axis], again[lane, element, axis]
-        why = f"has {which} {value}, but the XOR of the bases of its bits is {expected}"
+        held = f"{list(coordinates)[axis]} {every[lane, element, axis]}"
+        why = f"has {held}, but the XOR of the bases of its bits is {recomputed[lane, element, axis]}"
         raise refusal(fragment, lane, element, why)
     within = group(fragment).bit_length() - 1
     bases = {"register": registers, "lane": lanes[:within], "warp": lanes[within:]}
@@ -40,12 +39,12 @@ def linear(fragment: Fragment, name: str) -> str:
 
 
 class _Encoding(NamedTuple):
-    """An encoding of a tensor, here of the operand's matrix: ``#ttg.nvidia_mma`` of C and D, ``#ttg.dot_op`` of A, B.
+    """The encoding of an operand's matrix as a tensor: ``#ttg.nvidia_mma`` for C and D, ``#ttg.dot_op`` for A and B.
 
     Along the inner axis (columns, or rows of B) a lane holds ``width`` elements, two in C and D, and the four lanes of
     a quad follow each other; along the outer axis eight quads do. A lane counts its elements along the inner axis, then
     through the blocks of eight within the height of the instruction, then through the blocks of the inner axis, then
-    through what is left of the outer one. The warps of version 3, which is wgmma, follow each other down the rows.
+    through the rest of the outer one. The warps of version 3, which is wgmma, follow each other down the rows.
     ``shape`` is that of the instruction, ``operand`` 0 for A, 1 for B and None for C and D.
     """
 
@@ -63,7 +62,7 @@ class _Encoding(NamedTuple):
         return f"#ttg.dot_op<{{opIdx = {self.operand}, parent = {mma}, kWidth = {self.width}}}>"
 
     def cells(self, rows: int, cols: int) -> dict[str, Array] | None:
-        """Row and col over (thread, element) in a tensor, None where it is not made of whole instructions."""
+        """Row and col over (thread, element) in a tensor, None where instructions do not tile it."""
         names = ("row", "col") if self.operand == 1 else ("col", "row")
         inner, outer = (rows, cols) if self.operand == 1 else (cols, rows)
         height = 8 if self.operand == 1 else self.shape[0]
@@ -87,23 +86,24 @@ def encoding(fragment: Fragment, name: str) -> str:
     if any(extent & (extent - 1) for extent in fragment.dimensions):
         raise RefusedError(f"{fragment}: Triton has no tensor of {' x '.join(map(str, fragment.dimensions))}")
     nearest = None
-    for each in _encodings(fragment):
-        said = each.cells(*fragment.dimensions)
-        if said is None or said["row"].shape != coordinates["row"].shape:
+    for candidate in _encodings(fragment):
+        encoded = candidate.cells(*fragment.dimensions)
+        if encoded is None or encoded["row"].shape != coordinates["row"].shape:
             continue
-        different = np.any([said[axis] != coordinates[axis] for axis in said], axis=0)
+        different = np.any([encoded[axis] != coordinates[axis] for axis in encoded], axis=0)
         if not different.any():
-            return f"#{name} = {each}\n"
-        nearest = nearest or (each, said, np.argwhere(different)[0].tolist())
+            return f"#{name} = {candidate}\n"
+        nearest = nearest or (candidate, encoded, np.argwhere(different)[0].tolist())
     if nearest is None:
         raise RefusedError(f"{fragment}: Triton has no encoding of it")
-    each, said, (lane, element) = nearest
-    why = f"holds another cell than row {said['row'][lane, element]} col {said['col'][lane, element]} of {each}"
+    candidate, encoded, (lane, element) = nearest
+    row, col = encoded["row"][lane, element], encoded["col"][lane, element]
+    why = f"does not hold row {row} col {col}, as it does in {candidate}"
     raise refusal(fragment, lane, element, why)
 
 
 def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
-    """Those that are made for the role of the fragment and the threads that hold it."""
+    """The encodings for the role of the fragment and the threads that hold it."""
     warps = fragment.threads // WARP
     if group(fragment) != WARP or fragment.role not in "ABCD" or (warps > 1 and fragment.role == "B"):
         return
@@ -114,7 +114,7 @@ def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
     if fragment.role in "CD":
         yield from (_Encoding(warps, shape) for shape in shapes)
         return
-    # A register is as wide as what a lane holds of a row, unless somebody has another idea.
+    # Usually a register holds all that a lane has of a row, so that width is tried first.
     widths = sorted((1, 2, 4, 8, 16, 32), key=lambda width: width != fragment.slots)
     yield from (_Encoding(warps, shape, "AB".index(fragment.role), width) for width in widths for shape in shapes)
 

@@ -1,4 +1,4 @@
-"""What a picture shows: an operand, an operand in two sources, or the operands of an instruction as in a product."""
+"""The pictures: an operand, an operand in two sources, or the operands of an instruction placed as in a product."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ from .formats import Picture
 from .grid import PLAIN, View, by_element
 from .layout import Block, flow, panels, picture, product, titled
 
-#: Fragments that are drawn together are of one source and shape. They may differ in what else tells them apart.
+#: Fragments that are drawn together have one source and shape. They may differ in everything else.
 _ALIKE = ("source", "shape")
 
-#: What a label says, one that is joined, and one in a window, by whether labels are as PTX writes elements.
+#: The meaning of a label, of a joined one, and of one in a window, by whether labels are written as in PTX.
 _LABELS = {
     False: (
         "5:0.1 in a cell is lane 5, register 0, slot 1; cells of one lane have one colour.",
@@ -39,8 +39,8 @@ def draw(
     """What a query names: an operand, one in two sources (``diff``), or without a role a whole instruction.
 
     ``accumulator`` is the type of C and D of an instruction, by default the most exact. ``note`` is a line below the
-    picture, after those that say where the layouts come from. Raises LanemapError where there is no such operand, not
-    two sources are named, or the view picks what is not there.
+    picture, after those that name the sources. Raises LanemapError where there is no such operand, ``diff`` does not
+    name two sources, or the view picks elements that do not exist.
     """
     with reader.snapshot():
         role = query.parameters()["role"]
@@ -52,23 +52,23 @@ def draw(
             left, right = (lookup.operand_with_rows(reader, replace(query, source=name), *_ALIKE) for name in diff)
             return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
         if role is not None:
-            found = lookup.operand_with_rows(reader, query, *_ALIKE)
-            return operand(found, view, [*lookup.remarks(query, found), *_titles(reader, found), note])
-        found = _operands(reader, query, accumulator)
-        return instruction(found, view, [*_titles(reader, found), note])
+            fragments = lookup.operand_with_rows(reader, query, *_ALIKE)
+            return operand(fragments, view, [*lookup.remarks(query, fragments), *_titles(reader, fragments), note])
+        fragments = _operands(reader, query, accumulator)
+        return instruction(fragments, view, [*_titles(reader, fragments), note])
 
 
 def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
-    """One fragment of each operand of the one instruction that a query names."""
-    found = lookup.fragments(reader, replace(query, source=None))
-    product = instructions.instruction(lookup.prefer_dense(found)[0].instruction)
+    """One fragment for each operand of the instruction that a query names."""
+    named = lookup.fragments(reader, replace(query, source=None))
+    product = instructions.instruction(lookup.prefer_dense(named)[0].instruction)
     if product.multiplies:
         forms = [form for form in query.forms if form.name == product.name]
         lookup.expect_one(query, forms, "shape", "a")
         return lookup.operands(reader, query, accumulator)
     if accumulator is not None:
         raise LanemapError(f"{product.name} accumulates nothing: name no accumulator", "accumulator")
-    moved = [fragment for fragment in found if not instructions.instruction(fragment.instruction).multiplies]
+    moved = [fragment for fragment in named if not instructions.instruction(fragment.instruction).multiplies]
     lookup.expect_one(query, moved, "instruction", "shape", "type", "qualifiers")
     return [
         lookup.operand_with_rows(reader, replace(query, role=role), *_ALIKE)[0]
@@ -78,7 +78,7 @@ def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fra
 
 
 def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
-    """What the sources of fragments are."""
+    """The name and title of each source of the fragments."""
     titles = {record["name"]: record["title"] for record in lookup.sources(reader).records()}
     return [f"{source}: {titles[source]}" for source in dict.fromkeys(str(fragment.source) for fragment in fragments)]
 
@@ -86,7 +86,7 @@ def _titles(reader: Reader, fragments: Sequence[Fragment]) -> list[str]:
 def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
     """An operand, with a panel for each of its fragments, which differ in major or selector, and each computation.
 
-    They have elements; ``notes`` are lines below. Raises LanemapError where the view picks what is not there.
+    They have elements; ``notes`` are lines below. Raises LanemapError where the view picks elements that do not exist.
     """
     view.check(fragments)
     blocks = []
@@ -100,35 +100,35 @@ def operand(fragments: Sequence[Fragment], view: View = PLAIN, notes: Sequence[s
 def difference(
     left: Sequence[Fragment], right: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()
 ) -> Picture:
-    """An operand in two sources beside each other, only cells that differ in colour, in a frame. See ``operand``.
+    """An operand in two sources side by side; only cells that differ have colour and a frame. See ``operand``.
 
-    Raises LanemapError also where they have no fragment in common.
+    Also raises LanemapError where they have no fragment in common.
     """
     from ...compare.difference import difference as elements_that_differ
 
-    theirs = {fragment.key: fragment for fragment in right}
-    pairs = [(fragment, theirs[fragment.key]) for fragment in left if fragment.key in theirs]
+    right_by_key = {fragment.key: fragment for fragment in right}
+    pairs = [(fragment, right_by_key[fragment.key]) for fragment in left if fragment.key in right_by_key]
     names = str(left[0].source), str(right[0].source)
     if not pairs:
-        raise LanemapError(f"{names[0]} and {names[1]} have no {name(left[0])} in common: see lanemap list")
+        raise LanemapError(f"{names[0]} and {names[1]} do not both have {name(left[0])}: see lanemap list")
     view.check([*left, *right])
     blocks = []
     for pair in pairs:
         part = _part(pair[0], [fragment for fragment, _ in pairs])
-        for one, other in by_element(pair, view):
-            sides = panels([one.compared(other), other.compared(one)], names)
-            blocks.append(titled(flow(sides), _joined(part, one.title)))
-    found = [elements_that_differ(*pair) for pair in pairs]
-    count, total = sum(each.count for each in found), sum(each.total for each in found)
+        for left_grid, right_grid in by_element(pair, view):
+            sides = panels([left_grid.compared(right_grid), right_grid.compared(left_grid)], names)
+            blocks.append(titled(flow(sides), _joined(part, left_grid.title)))
+    results = [elements_that_differ(*pair) for pair in pairs]
+    count, total = sum(result.count for result in results), sum(result.total for result in results)
     differ = f"{count} of {total} elements differ; their cells are framed." if count else "Nothing differs."
     title = f"{_name([fragment for fragment, _ in pairs])}: {names[0]} and {names[1]}"
     return _picture([title, differ], pairs[0], blocks, view, notes)
 
 
 def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequence[str] = ()) -> Picture:
-    """The operands of an instruction around each other as in a product, C only where its layout is not that of D.
+    """The operands of an instruction placed as in a product; C only where its layout is not that of D.
 
-    There is one fragment of each role that the instruction has in registers. See ``operand``.
+    There is one fragment for each role that the instruction has in registers. See ``operand``.
     """
     view.check(operands)
     of = {fragment.role: fragment for fragment in operands}
@@ -144,56 +144,56 @@ def instruction(operands: Sequence[Fragment], view: View = PLAIN, notes: Sequenc
         placed = dict(zip((fragment.role for fragment in shown), grids, strict=True))
         parts: dict[str, Block] = {}
         for roles in ("A", "BD", "C", "E", "p", "r"):
-            there = [role for role in roles if role in placed]
-            labels = [f"{names[role]}, {_joined(selector(of[role]), size(of[role]))}" for role in there]
-            parts |= zip(there, panels([placed[role] for role in there], labels) if there else (), strict=True)
+            present = [role for role in roles if role in placed]
+            labels = [f"{names[role]}, {_joined(selector(of[role]), size(of[role]))}" for role in present]
+            parts |= zip(present, panels([placed[role] for role in present], labels) if present else (), strict=True)
         blocks.append(titled(product(parts), grids[0].title))
     first = operands[0]
     moved = None if instructions.instruction(first.instruction).multiplies else first.qualifiers
-    what = " ".join(filter(None, (first.instruction, first.shape, moved)))
-    title = f"{what}: {', '.join(names[fragment.role] for fragment in shown)}"
+    subject = " ".join(filter(None, (first.instruction, first.shape, moved)))
+    title = f"{subject}: {', '.join(names[fragment.role] for fragment in shown)}"
     return _picture([title], shown, blocks, view, notes)
 
 
 def _picture(
     titles: Sequence[str], fragments: Sequence[Fragment], blocks: Sequence[Block], view: View, notes: Sequence[str]
 ) -> Picture:
-    """A picture with titles above, by the first of which it is called."""
+    """A picture with titles above; the first of them is its name."""
     if not view.title:
         return Picture(titles[0], picture([], blocks, []))
     cells = [box.cell for block in blocks for box in block.boxes]
     label, joined, window = _LABELS[view.ptx]
-    said = {
+    legend = {
         label: True,
         window: any(cell.opens or cell.closes for cell in cells),
         "- is a cell that no lane holds.": any(not cell.held for cell in cells),
         joined: any(cell.joined for cell in cells),
     }
     narrow = [fragment for fragment in fragments if part_of_slot(fragment)]
-    said |= {
+    legend |= {
         f"A slot of {fragment.role} has {fragment.slot_bits} bits, of which {part_of_slot(fragment)}.": True
         for fragment in narrow
     }
-    heading = [*titles, *(line for line, applies in said.items() if applies)]
+    heading = [*titles, *(line for line, applies in legend.items() if applies)]
     return Picture(titles[0], picture(heading, blocks, [*provenance(fragments), *notes]))
 
 
 def _name(fragments: Sequence[Fragment]) -> str:
-    """The operand that all fragments are of, without what tells them apart."""
+    """The operand that all fragments belong to, without what tells them apart."""
     alike = len({fragment.qualifiers for fragment in fragments}) == 1
     keys = (fragment.key._replace(major=None, selector=None) for fragment in fragments)
     return name_of(dict.fromkeys(key if alike else key._replace(qualifiers=None) for key in keys))
 
 
-def _part(fragment: Fragment, found: Sequence[Fragment]) -> str:
-    """What tells a fragment from the others of the operand."""
+def _part(fragment: Fragment, fragments: Sequence[Fragment]) -> str:
+    """What tells a fragment from the other ``fragments`` of the operand."""
     words = {
         "type": fragment.type,
         "qualifiers": fragment.qualifiers or "",
         "major": f"{fragment.major} major",
         "selector": selector(fragment),
     }
-    return _joined(*(text for name, text in words.items() if len({getattr(other, name) for other in found}) > 1))
+    return _joined(*(text for name, text in words.items() if len({getattr(other, name) for other in fragments}) > 1))
 
 
 def _joined(*parts: str) -> str:

@@ -25,11 +25,11 @@ _SHADES = ((0.0, 0.3, 0.55, 0.75), (0.25, 0.38, 0.52, 0.67), (0.07, 0.32, 0.48, 
 #: How many lanes have colours of their own; others share them.
 COLOURS = 128
 
-#: Rows of dots that are taken out of an image together.
+#: How many rows of dots are taken out of an image at a time.
 _BAND = 64
 
 BLACK, FAINT, WHITE = "000000", "555555", "ffffff"
-#: What pictures and pages stand on in dark mode.
+#: The grounds of pictures and of pages in dark mode.
 _DARK, _DARK_PAGE = "1b1b1f", "16181c"
 _BOLD = ("title", "name")
 
@@ -38,11 +38,11 @@ def shade(lane: int, ground: str = WHITE) -> str:
     """The colour of a lane, as six hexadecimal digits."""
     block, hue = lane // 32 % 4, lane // 4 % 8
     share = _SHADES[block][lane % 4]
-    found = b""
-    for own, next_, other in zip(*map(bytes.fromhex, (_HUES[hue], _HUES[(hue + 1) % 8], ground)), strict=True):
-        full = (own + next_) / 2 if block > 1 else own
-        found += bytes([round(full * (1 - share) + (255 - other if block % 2 else other) * share)])
-    return found.hex()
+    colour = b""
+    for start, following, behind in zip(*map(bytes.fromhex, (_HUES[hue], _HUES[(hue + 1) % 8], ground)), strict=True):
+        full = (start + following) / 2 if block > 1 else start
+        colour += bytes([round(full * (1 - share) + (255 - behind if block % 2 else behind) * share)])
+    return colour.hex()
 
 
 def ink(colour: str) -> str:
@@ -61,7 +61,7 @@ class Picture:
     body: Block
 
     def write(self, form: str, stream: IO[bytes]) -> None:
-        """Write it in one of ``FORMATS``. LanemapError: there is none such, or it needs a library that is not there."""
+        """Write it in one of ``FORMATS``. LanemapError: there is no such format, or its library is not installed."""
         if form not in FORMATS:
             raise LanemapError(f"no picture format {form!r}: choose from {', '.join(FORMATS)}")
         try:
@@ -70,7 +70,7 @@ class Picture:
             raise LanemapError(f"{form.upper()} needs {error.name}: run pip install pillow reportlab") from None
 
     def save(self, path: str | PathLike[str], form: str | None = None) -> None:
-        """Write it to a file, in the format that its ending says if none is named. It appears whole or not at all."""
+        """Write it to a file, by default in the format of its ending. The file appears complete or not at all."""
         from ...store.files import atomically
 
         form = form or format_of(path)
@@ -78,15 +78,15 @@ class Picture:
             self.write(form, stream)
 
     def svg(self) -> str:
-        """It as SVG, which follows the light or dark mode of whoever looks at it."""
+        """The picture as SVG, which follows the viewer's light or dark mode."""
         return self._bytes("svg").decode()
 
     def png(self) -> bytes:
-        """It as PNG, on white. Needs Pillow."""
+        """The picture as PNG, on white. Needs Pillow."""
         return self._bytes("png")
 
     def pdf(self) -> bytes:
-        """It as PDF, one page of its size, on white. Needs ReportLab."""
+        """The picture as PDF, one page of its size, on white. Needs ReportLab."""
         return self._bytes("pdf")
 
     def _bytes(self, form: str) -> bytes:
@@ -95,18 +95,18 @@ class Picture:
         return stream.getvalue()
 
     def image(self, more: str = "") -> str:
-        """It as an element of HTML, whose style sheet is its own. ``more`` are attributes of the element."""
+        """The picture as an element of HTML with its own style sheet. ``more`` are attributes of the element."""
         data = b64encode(self._bytes("svg")).decode()
         return f'<img alt="{escape(self.title)}"{more} src="data:image/svg+xml;base64,{data}">'
 
     def _repr_html_(self) -> str:
-        """It in a notebook. Wide ones can be scrolled on a phone."""
+        """The picture in a notebook, which can be scrolled if it is wide."""
         style = ' style="max-width:none"'
         return f'<div style="overflow-x:auto">{self.image(style)}</div>'
 
 
 def format_of(path: str | PathLike[str]) -> str:
-    """The format that the ending of a file name says; LanemapError where it says none."""
+    """The format that the ending of a file name stands for; LanemapError if none."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
@@ -136,19 +136,19 @@ def _svg(picture: Block, title: str) -> Iterator[str]:
     yield "</style>"
     yield f'<path class="ground" d="M0 0h{width}v{height}H0z"/>'
     for lane in lanes:
-        if mine := boxes.get(lane):
+        if lane_boxes := boxes.get(lane):
             yield f'<g class="label {_svg_lane(lane)}">'
-            outlines = (f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h{-box.width:g}z" for box in mine)
+            outlines = (f"M{box.x:g} {box.y:g}h{box.width:g}v{box.height:g}h{-box.width:g}z" for box in lane_boxes)
             yield f'<path d="{"".join(outlines)}"/>'
-            yield from _svg_lines("window", brackets, mine)
-            for box in mine:
+            yield from _svg_lines("window", brackets, lane_boxes)
+            for box in lane_boxes:
                 yield _svg_text(box.x + box.width / 2, box.baseline, box.cell.label)
             yield "</g>"
     yield from _svg_lines("frame", frame, picture.boxes)
     for style in SIZES:
-        if some := [words for words in picture.words if words.style == style]:
+        if lines := [words for words in picture.words if words.style == style]:
             yield f'<g class="{style}">'
-            for words in some:
+            for words in lines:
                 anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
                 yield _svg_text(words.x, words.y, words.words, anchor)
             yield "</g>"
@@ -170,8 +170,8 @@ def _svg_lines(name: str, shape: Callable[[Box], Iterable[Line]], boxes: Sequenc
         yield f'<path class="{name}" d="{drawn}"/>'
 
 
-def _svg_text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{x:g}" y="{y:g}"{more}>{escape(words, quote=False)}</text>'
+def _svg_text(x: float, y: float, words: str, attributes: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(words, quote=False)}</text>'
 
 
 def _svg_lane(lane: int | None) -> str:
@@ -184,7 +184,7 @@ def _paint(
     trace: Callable[[Line, str, int], None],
     write: Callable[[Words, str], None],
 ) -> None:
-    """Draw on white with three functions: of a box, its fill and edge; of a line, its colour and width; of words."""
+    """Draw on white with functions for a box with fill and edge, a line with colour and width, and words."""
     colours: dict[int | None, tuple[str, str, str]] = {None: (WHITE, FAINT, FAINT)}
     for box in picture.boxes:
         lane = box.cell.lane
@@ -204,7 +204,7 @@ def _paint(
 
 
 def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
-    """Two dots per CSS pixel, in the font that Pillow brings."""
+    """Two dots per CSS pixel, in the font that comes with Pillow."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (round(picture.width * 2), round(picture.height * 2)), f"#{WHITE}")
@@ -214,29 +214,29 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
 
     def rectangle(box: Box, fill: str, edge: str) -> None:
         edges = (box.x, box.y, box.x + box.width, box.y + box.height)
-        draw.rectangle([round(each * 2) for each in edges], fill, edge)
+        draw.rectangle([round(length * 2) for length in edges], fill, edge)
 
     def trace(line: Line, colour: str, width: int) -> None:
         draw.line([(x * 2, y * 2) for x, y in line], colour, width * 2)
 
     @cache
     def drawn(words: str, right: float, down: float) -> tuple[Any, int, int, int]:
-        """Part of a label, that much of a dot to the right and down; where it stands, and how far it reaches."""
+        """Part of a label, moved right and down by fractions of a dot: the mask, its left and top, and its length."""
         font = fonts["label"]
-        left, top, end, bottom = (round(each) for each in font.getbbox(words, anchor="ls"))
+        left, top, end, bottom = (round(edge) for edge in font.getbbox(words, anchor="ls"))
         mask = Image.new("L", (end - left + 4, bottom - top + 4))
         ImageDraw.Draw(mask).text((2 - left + right, 2 - top + down), words, 255, font, "ls")
         return mask, left - 2, top - 2, round(font.getlength(words))
 
-    def write(each: Words, colour: str) -> None:
-        if each.style != "label":
-            thicker = 0.5 if each.style in _BOLD else 0
-            at = (each.x * 2, each.y * 2)
-            draw.text(at, each.words, colour, fonts[each.style], anchors[each.anchor], stroke_width=thicker)
+    def write(line: Words, colour: str) -> None:
+        if line.style != "label":
+            thicker = 0.5 if line.style in _BOLD else 0
+            at = (line.x * 2, line.y * 2)
+            draw.text(at, line.words, colour, fonts[line.style], anchors[line.anchor], stroke_width=thicker)
             return
-        # Most labels are one of a kind, but the parts before and after the colon are not.
-        (x, right), (y, down) = (divmod(round(128 * place), 64) for place in (each.x, each.y))
-        head, colon, tail = each.words.partition(":")
+        # Most labels occur once, but the parts before and after the colon repeat.
+        (x, right), (y, down) = (divmod(round(128 * place), 64) for place in (line.x, line.y))
+        head, colon, tail = line.words.partition(":")
         parts = [drawn(part, right / 64, down / 64) for part in (head + colon, tail) if part]
         x -= (sum(reach for *_, reach in parts) + 1) // 2
         for mask, left, top, reach in parts:
@@ -257,7 +257,7 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
 
 
 def _deflated(width: int, height: int, dots: Callable[[int, int], bytes]) -> bytes:
-    """The rows of an image as PNG has them; ``dots`` gives those from one row to another, which is a few at a time."""
+    """The rows of an image as PNG stores them; ``dots`` returns those from one row to another, a band at a time."""
     deflate, parts = zlib.compressobj(3), list[bytes]()
     for top in range(0, height, _BAND):
         data = dots(top, min(top + _BAND, height))
@@ -266,7 +266,7 @@ def _deflated(width: int, height: int, dots: Callable[[int, int], bytes]) -> byt
 
 
 def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
-    """One page of its size, in the fonts that every reader has. Equal pictures are equal files."""
+    """One page of its size, in the fonts that every reader has. Equal pictures make equal files."""
     from reportlab.pdfgen.canvas import Canvas
 
     points = 0.75  # per CSS pixel
@@ -291,17 +291,17 @@ def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
             path.lineTo(*point)
         page.drawPath(path)
 
-    def write(each: Words, colour: str) -> None:
+    def write(line: Words, colour: str) -> None:
         page.setFillColor(colour)
-        page.setFont("Helvetica-Bold" if each.style in _BOLD else "Helvetica", SIZES[each.style])
-        put[each.anchor](each.x, each.y, each.words)
+        page.setFont("Helvetica-Bold" if line.style in _BOLD else "Helvetica", SIZES[line.style])
+        put[line.anchor](line.x, line.y, line.words)
 
     _paint(picture, rectangle, trace, write)
     page.showPage()
     page.save()
 
 
-#: What a picture can be, which are also the endings of files: functions of the picture, its title and a stream.
+#: The formats by name, which is also the ending of a file: functions of the picture, its title and a stream.
 FORMATS: Mapping[str, Callable[[Block, str, IO[bytes]], None]] = {
     "svg": lambda picture, title, stream: stream.writelines(f"{line}\n".encode() for line in _svg(picture, title)),
     "png": _write_png,
@@ -314,11 +314,11 @@ _WIDEST = 40
 def table(
     grid: Grid, facts: Mapping[str, object], caption: str, *, characters: int = 0, lanes: Collection[int] = ()
 ) -> str:
-    """A grid as a table of HTML: text that a reader, a script and a screen reader take from the same cells.
+    """A grid as an HTML table, for readers, scripts and screen readers alike.
 
-    The colours are classes, ``lane5`` for lane 5, so that a page needs one style sheet and no style of its own. Only
-    ``lanes`` keep theirs, by default all. ``facts`` are attributes ``data-...``, for scripts, and every column has room
-    for so many ``characters``, by default those of its widest label.
+    Colours are classes, ``lane5`` for lane 5, so that all pages share one style sheet. Only ``lanes``, by default all,
+    keep theirs. ``facts`` are ``data-...`` attributes for scripts, and every column has room for so many
+    ``characters``, by default those of its widest label.
     """
     attributes = "".join(f' data-{name}="{escape(str(value))}"' for name, value in facts.items() if value is not None)
     picked = " picked" if lanes else ""
@@ -338,7 +338,7 @@ def table(
 
 
 def width(*grids: Grid) -> int:
-    """The characters of the widest label, for columns that are all as wide."""
+    """How many characters the widest label has."""
     return min(max(len(cell.label) for grid in grids for cell in grid.cells), _WIDEST)
 
 
@@ -352,7 +352,7 @@ def _class(cell: Cell, lanes: Collection[int]) -> str:
 
 def stylesheet() -> str:
     """The colours of lanes, in light and in dark mode, and the widths of columns."""
-    lines = [f".w{each} td,.w{each} th[scope=col]{{min-width:{each + 1}ch}}" for each in range(1, _WIDEST + 1)]
+    lines = [f".w{count} td,.w{count} th[scope=col]{{min-width:{count + 1}ch}}" for count in range(1, _WIDEST + 1)]
     for ground in (WHITE, _DARK_PAGE):
         fills = [shade(lane, ground) for lane in range(COLOURS)]
         rules = [f".lane{lane}{{--fill:#{fill};--ink:#{ink(fill)}}}" for lane, fill in enumerate(fills)]

@@ -1,8 +1,8 @@
 """Fragments as tables of labels: by element (which lane, register and slot holds each cell) or by lane.
 
-Neighbours that only count on are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common
-fragments fit into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots of which each can
-stand for any of the columns. Of an operand of several warps only what repeats is drawn, and what repeats is said.
+Consecutive neighbours are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common fragments fit
+into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots each of which can stand for any of
+the columns. Where the parts of an operand of several warps repeat, one is drawn, and a note says what repeats it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..facts import axes, group
 from . import runs
 from .runs import Cells, Held, Run, Spans, Table, turned
 
-#: More columns of labels than these are too many to see at a glance. Where they repeat, they are drawn once.
+#: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
 
 _VALUES = re.compile(r"T(\d{1,4}):\{([^{}]+)\}")
@@ -33,10 +33,10 @@ _VALUE = re.compile(r"([a-z]+)(\d{1,4})(?:\.\.\1(\d{1,4}))?")
 class View:
     """How to draw.
 
-    Only ``lanes`` and ``values``, which are as PTX writes elements, ``T0:{a0,a1} T1:{a0..a3}``, keep their colour; by
-    default all do. ``ptx`` writes ``T5:{a2,a3}``, the thread and its elements, rather than ``5:1.0-1``, lane, register
-    and slots. ``whole`` draws all lanes and columns of an operand of several warps, not what repeats only once. The
-    ``title`` is what is said above and below the picture.
+    Only ``lanes`` and ``values`` (written as in PTX: ``T0:{a0,a1} T1:{a0..a3}``) keep their colour; by default all do.
+    ``ptx`` writes ``T5:{a2,a3}``, the thread and its elements, instead of ``5:1.0-1``, lane, register and slots.
+    ``whole`` draws all lanes and columns of an operand of several warps, also those that repeat others. Without
+    ``title`` nothing stands above and below the picture.
     """
 
     lanes: Sequence[int] = ()
@@ -47,7 +47,7 @@ class View:
 
     @property
     def picks(self) -> bool:
-        """Whether some elements stand out."""
+        """Whether only some elements keep their colour."""
         return bool(self.lanes or self.values)
 
     def shows(self, fragment: Fragment, run: Run) -> bool:
@@ -55,12 +55,12 @@ class View:
         return run.lane in self.lanes or not self._picked.isdisjoint(_named(fragment, run))
 
     def sees(self, seen: Sequence[tuple[Fragment, Run]]) -> bool:
-        """Whether all that is to stand out is among these elements."""
-        named = {name for each in seen for name in _named(*each)}
+        """Whether every picked lane and value is among these elements."""
+        named = {name for pair in seen for name in _named(*pair)}
         return {run.lane for _, run in seen}.issuperset(self.lanes) and named.issuperset(self._picked)
 
     def check(self, fragments: Sequence[Fragment]) -> None:
-        """Refuse to pick what no fragment has. The LanemapError names it, and the range."""
+        """Check that some fragment has every picked lane and value; the LanemapError names the valid range."""
         threads = max(fragment.threads for fragment in fragments)
         for lane in (*self.lanes, *(lane for lane, *_ in self._values)):
             if not 0 <= lane < threads:
@@ -68,23 +68,23 @@ class View:
         most = {fragment.role.lower(): fragment.registers * fragment.slots - 1 for fragment in fragments}
         for _, name, first, last in self._values:
             if not first <= last <= most.get(name, -1):
-                known = ", ".join(f"{each}0 to {each}{last}" for each, last in most.items())
-                raise LanemapError(f"{name}{last} is not an element of {fragments[0]}: there is {known}")
+                known = ", ".join(f"{letter}0 to {letter}{last}" for letter, last in most.items())
+                raise LanemapError(f"{name}{last} is not an element of {fragments[0]}: it has {known}")
 
     @cached_property
     def _values(self) -> Sequence[tuple[int, str, int, int]]:
-        """Of each range of values the lane, the letter, the first and the last number."""
+        """The lane, letter, first and last number of each range of values."""
         text = "".join((self.values or "").split()).replace(",..,", "..")
         if _VALUES.sub("", text).strip(","):
             raise LanemapError(f"cannot read the values {self.values!r}: write them like 'T0:{{a0,a1}} T1:{{a0..a3}}'")
-        found = []
+        ranges = []
         for lane, names in _VALUES.findall(text):
-            for each in names.split(","):
-                if not (matched := _VALUE.fullmatch(each)):
-                    raise LanemapError(f"cannot read the value {each!r}: write it like a0, or a0..a3")
+            for value in names.split(","):
+                if not (matched := _VALUE.fullmatch(value)):
+                    raise LanemapError(f"cannot read the value {value!r}: write it like a0, or a0..a3")
                 name, first, last = matched.groups()
-                found.append((int(lane), name, int(first), int(last or first)))
-        return found
+                ranges.append((int(lane), name, int(first), int(last or first)))
+        return ranges
 
     @cached_property
     def _picked(self) -> set[tuple[int, str, int]]:
@@ -104,8 +104,8 @@ def _named(fragment: Fragment, run: Run) -> set[tuple[int, str, int]]:
 class Cell(NamedTuple):
     """One entry of a grid: its label, and the elements that it stands for.
 
-    ``opens`` and ``closes``: a window of columns, of which its slots can stand for any, begins or ends there.
-    ``faded``: it has no colour. ``differs``: it is not what the grid that it is compared with has there.
+    ``opens`` and ``closes``: a window, the columns of which its slots can stand for any, begins or ends there.
+    ``faded``: it has no colour. ``differs``: the grid that it is compared with has something else there.
     """
 
     label: str
@@ -123,7 +123,7 @@ class Cell(NamedTuple):
 
     @property
     def joined(self) -> bool:
-        """Whether its slots hold its rows or columns in turn."""
+        """Whether its slots hold its rows or columns one by one."""
         return any(run.slots[0] != run.slots[1] and not run.window for run in self.held)
 
 
@@ -131,8 +131,8 @@ class Cell(NamedTuple):
 class Grid:
     """Labelled columns and rows of cells.
 
-    ``corner`` names what runs down and across. ``notes`` say what was left out, because it repeats. ``starts`` gives
-    the columns at which a wide grid may be cut, in the best places and in more and more of them.
+    ``corner`` names what runs down and across. ``notes`` say what was left out because it repeats. ``starts`` gives
+    the columns at which a wide grid may be cut, the best places first, then more and more of them.
     """
 
     title: str
@@ -148,7 +148,7 @@ class Grid:
         return (cell for _, line in self.rows for cell in line)
 
     def cut(self, widths: Sequence[float], room: float) -> list[range]:
-        """The columns of each strip, where a strip has so much room and the columns have these widths."""
+        """Cut columns of these widths into strips that fit into a room: the columns of each."""
         everywhere = range(len(widths))
         strips: list[range] = []
         for starts in chain([[0]], self.starts(), [everywhere]):
@@ -162,9 +162,9 @@ class Grid:
         return strips
 
     def compared(self, other: Grid) -> Grid:
-        """The grid with what the other one, of the same rows and columns, has otherwise marked and all else faded."""
-        theirs = other.cells
-        marked = self._changed(lambda cell: cell._replace(differs=cell.held != next(theirs).held))
+        """The grid with the cells in which another one of the same size differs marked, and all others faded."""
+        other_cells = other.cells
+        marked = self._changed(lambda cell: cell._replace(differs=cell.held != next(other_cells).held))
         return marked.only(lambda cell: cell.differs)
 
     def only(self, shows: Callable[[Cell], bool]) -> Grid:
@@ -177,11 +177,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A table of a fragment on its way to a grid: as it is ``held``, then with columns and rows joined.
+    """A table of a fragment on its way to a grid: first as ``held``, then with columns and rows joined.
 
-    ``kinds`` are what its lines and columns are. Only columns of which ``within`` has the same number are joined, and
-    so many ``units`` of them are one of a kind. ``rows`` and ``columns`` are those that each line and cell of the table
-    stands for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
+    ``kinds`` say what its lines and columns are. Only columns with the same number in ``within`` are joined, and
+    ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the table stands
+    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
     """
 
     fragment: Fragment
@@ -197,23 +197,23 @@ class _Sheet:
 
     @property
     def axes(self) -> tuple[str, str]:
-        """What goes down and across. Sheets have the same rows, or columns, where these are alike; E has its own."""
+        """What runs down and across. Sheets with an equal axis share its rows or columns; those of E are its own."""
         down, across = (axis + "E" * (self.fragment.role == "E") for axis in axes(self.fragment))
         return down, across
 
 
 def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
-    """For each computation a grid of each fragment, which is empty where it has no such computation.
+    """For each computation a grid of each fragment, which is empty where the fragment lacks that computation.
 
-    A cell has ``lane:reg.slot``. What repeats is drawn in full if the view picks what would be left out.
+    A cell is labelled ``lane:reg.slot``. Repeated parts are drawn in full if the view picks something in them.
     """
     tables = [runs.matrices(fragment.packed, *fragment.dimensions) for fragment in fragments]
     numbers = sorted(set().union(*tables))
     drawn = []
     for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True):
         together = []
-        for fragment, mine in zip(fragments, tables, strict=True):
-            held, outside = mine.get(number) or (runs.no_elements(*fragment.dimensions), 0)
+        for fragment, by_number in zip(fragments, tables, strict=True):
+            held, outside = by_number.get(number) or (runs.no_elements(*fragment.dimensions), 0)
             note = f"{outside} element{'s' * (outside > 1)} outside the matrix cannot be drawn."
             together.append(_Sheet(fragment, held, notes=(note,) * bool(outside)))
         drawn.append([replace(grid, title=title) for grid in _grids(together, view)])
@@ -221,7 +221,7 @@ def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
 
 
 def _titles(fragment: Fragment, numbers: Sequence[int]) -> list[str]:
-    """What tells computations apart; nothing where the instruction has only one."""
+    """The titles of the computations; empty where the instruction has only one."""
     if fragment.computations == 1 and numbers == [1]:
         return [""]
     kind = "computation" if "D" in instruction(fragment.instruction).axes else "matrix"
@@ -241,7 +241,7 @@ def _grids(sheets: Sequence[_Sheet], view: View) -> list[Grid]:
 
 
 def _large(fragment: Fragment) -> bool:
-    """Whether it is an operand of several groups of lanes."""
+    """Whether several groups of lanes hold it."""
     return fragment.threads > group(fragment)
 
 
@@ -271,7 +271,7 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
 
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
-    """In brackets, what each lane takes part in, or each register if that is what tells computations apart."""
+    """In brackets, the computation of each lane, or of each register if that is what tells computations apart."""
     numbers = sorted({computation for *_, computation in fragment.tuples()})
     if len(numbers) == 1:
         return {}, {}
@@ -288,7 +288,7 @@ def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
 def _together(
     sheets: Sequence[_Sheet], axis: int, change: Callable[[Sequence[_Sheet]], Sequence[_Sheet]]
 ) -> Sequence[_Sheet]:
-    """The sheets in their order, those that share an axis changed together."""
+    """The sheets in their order, after changing those that share an axis together."""
     changed: dict[int, _Sheet] = {}
     for places in grouped(range(len(sheets)), lambda at: sheets[at].axes[axis]).values():
         changed |= zip(places, change([sheets[at] for at in places]), strict=True)
@@ -296,14 +296,14 @@ def _together(
 
 
 def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
-    """The sheets with their first lines, or columns, where the others repeat them in other lanes or registers."""
+    """The sheets with only their first lines, or columns, where the others repeat these in other lanes or registers."""
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
     tables = [turn(sheet.held) for sheet in sheets]
-    found = runs.repeat(tables, group(first.fragment))
-    if found is None or found[0] % units:
+    repetition = runs.repeat(tables, group(first.fragment))
+    if repetition is None or repetition[0] % units:
         return sheets
-    step, shifts = found
+    step, shifts = repetition
     words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
     return [
         replace(sheet, held=turn(table[:step]), notes=(*sheet.notes, note))
@@ -312,7 +312,7 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
-    for lines in (1, None):  # mostly the first ones tell that there are too many columns
+    for lines in (1, None):  # usually the first line already shows that there are too many columns
         every = [runs.unjoined(sheet.held[:lines]) for sheet in sheets]
         columns, tables = runs.join_columns(every, sheets[0].within)
         if folded and len(columns) > _WIDE:
@@ -341,9 +341,9 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
 
 
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
-    """The columns at which what repeats begins, or at which a chunk does."""
-    found = runs.repeat([turned(held) for held in sheet.alike])
-    for unit in (found[0] if found else sheet.fragment.chunk, sheet.fragment.chunk):
+    """The columns at which a repetition begins, then those at which a chunk does."""
+    repetition = runs.repeat([turned(held) for held in sheet.alike])
+    for unit in (repetition[0] if repetition else sheet.fragment.chunk, sheet.fragment.chunk):
         yield [at for at, (first, _) in enumerate(sheet.columns) if first % unit == 0]
 
 
@@ -355,7 +355,7 @@ def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View)
 
 
 def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
-    """Slots that hold their cells one by one (0-3), or of which each can stand for any of them (0|..|3)."""
+    """The label of slots that hold their cells one by one (0-3), or can each stand for any of them (0|..|3)."""
     role, before = fragment.role.lower(), run.reg * fragment.slots
     named = [f"{role}{before + slot}" if ptx else str(slot) for slot in run.slots]
     adjoin = run.slots[1] <= run.slots[0] + 1

@@ -1,4 +1,4 @@
-"""Where everything stands in a picture: boxes for cells, lines in them, and words.
+"""Where everything is in a picture: boxes for cells, lines in them, and words.
 
 Lengths are CSS pixels, y goes down.
 """
@@ -13,12 +13,12 @@ _HEIGHT = 22.0
 _PADDING = 12.0
 _MARGIN = 20.0
 _GAP = 28.0
-#: Wider grids are cut into strips, and wider pairs of blocks stand below each other.
+#: Wider grids are cut into strips, and wider pairs of blocks are put below each other.
 _WIDEST = 1500.0
 _LINE = 1.45
 _NARROW = ".,:;|-'()[] il"
 
-#: What words are, and their size.
+#: The styles of words, and their sizes.
 SIZES = {"title": 16.0, "name": 13.0, "label": 12.0, "axis": 11.0, "note": 11.0}
 
 
@@ -33,7 +33,7 @@ class Box(NamedTuple):
 
     @property
     def baseline(self) -> float:
-        """Where its label stands."""
+        """The y of its label."""
         return self.y + self.height / 2 + 0.35 * SIZES["label"]
 
 
@@ -41,7 +41,7 @@ Line = list[tuple[float, float]]
 
 
 def brackets(box: Box) -> Iterator[Line]:
-    """A bracket where a window opens and where it closes."""
+    """The brackets where a window opens and closes."""
     top, bottom = box.y + 3.5, box.y + box.height - 3.5
     if box.cell.opens:
         x = box.x + 3.5
@@ -59,7 +59,7 @@ def frame(box: Box) -> Iterator[Line]:
 
 
 class Words(NamedTuple):
-    """A line of text; ``y`` is its baseline, and its ``anchor``, the start, middle or end, stands at ``x``."""
+    """A line of text; ``y`` is its baseline, and its ``anchor`` (start, middle or end) is at ``x``."""
 
     x: float
     y: float
@@ -78,31 +78,31 @@ class Block(NamedTuple):
 
 
 def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str]) -> Block:
-    """A whole picture: a title and what else is said above, the blocks, what is said below."""
+    """A whole picture: the title and other lines above, the blocks, the notes below."""
     above = _below([_lines(heading[:1], "title"), _lines(heading[1:], "note")], 2)
-    whole = _below([part for part in (above, flow(blocks), _lines(notes, "note")) if part.boxes or part.words], 16)
-    width, height, boxes, words = _union([(whole, _MARGIN, _MARGIN)])
+    content = _below([part for part in (above, flow(blocks), _lines(notes, "note")) if part.boxes or part.words], 16)
+    width, height, boxes, words = _union([(content, _MARGIN, _MARGIN)])
     return Block(width + _MARGIN, height + _MARGIN, boxes, words)
 
 
 def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
-    """Each grid under its name; their columns are alike if there are as many."""
+    """Each grid under its name; their columns, of which all have equally many, have equal widths."""
     widths = _widths(grids)
     named = [label for grid in grids for label in (grid.corner, *(row for row, _ in grid.rows))]
     axis = float(round(8 + max(_width(label, "axis") for label in named)))
-    made = []
+    blocks = []
     for grid, name in zip(grids, names, strict=True):
         strips = [_strip(grid, columns, widths, axis) for columns in grid.cut(widths, _WIDEST - axis)]
         notes = [_lines(grid.notes, "note")] if grid.notes else []
-        made.append(titled(_below([*strips, *notes], _GAP / 2), name))
-    return made
+        blocks.append(titled(_below([*strips, *notes], _GAP / 2), name))
+    return blocks
 
 
 def product(blocks: Mapping[str, Block]) -> Block:
     """A to the left of D and B above it, so that a row of A and a column of B meet in their cell of D.
 
-    C stands to the right of D, and E below. Any of them may be missing. Of a move, the addresses of rows stand to the
-    left of the rows.
+    C is to the right of D, and E below. Any of them may be missing. In a move, the addresses of rows are to the left of
+    the rows.
     """
 
     def far(size: str, roles: str) -> float:
@@ -141,7 +141,7 @@ def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> 
 
 
 def _widths(grids: Sequence[Grid]) -> list[float]:
-    """Alike, so that a matrix looks like one; only a cell that several lanes hold makes its column wider."""
+    """Equal widths, so that a matrix looks like one; only a cell that several lanes hold makes its column wider."""
     labels = [
         [label for grid in grids for label in (grid.columns[at], *(cells[at].label for _, cells in grid.rows))]
         for at in range(len(grids[0].columns))
@@ -152,7 +152,7 @@ def _widths(grids: Sequence[Grid]) -> list[float]:
 
 
 def _width(words: str, style: str) -> float:
-    """About the most that the words take in any sans-serif font."""
+    """An upper estimate of the width of the words in any sans-serif font."""
     return SIZES[style] * sum(0.34 if word in _NARROW else 0.64 if word.isdigit() else 0.56 for word in words)
 
 
@@ -163,7 +163,7 @@ def _lines(lines: Sequence[str], style: str) -> Block:
 
 
 def flow(blocks: Sequence[Block]) -> Block:
-    """Two by two where there is room for it, else one below the other."""
+    """Two in a row where there is room, else one below the other."""
     across = 2 if max(block.width for block in blocks) <= (_WIDEST - _GAP) / 2 else 1
     rows = []
     for at in range(0, len(blocks), across):
@@ -178,10 +178,10 @@ def _below(blocks: Sequence[Block], gap: float) -> Block:
 
 
 def _union(blocks: Iterable[tuple[Block, float, float]]) -> Block:
-    """Blocks, all moved to the right and down by so much, as one."""
+    """Blocks, each moved right and down by its offset, as one."""
     boxes, words, right, bottom = [], [], 0.0, 0.0
-    for (width, height, some, lines), x, y in blocks:
-        boxes += [Box(box.x + x, box.y + y, *box[2:]) for box in some]
-        words += [Words(each.x + x, each.y + y, *each[2:]) for each in lines]
+    for (width, height, cells, lines), x, y in blocks:
+        boxes += [Box(box.x + x, box.y + y, *box[2:]) for box in cells]
+        words += [Words(line.x + x, line.y + y, *line[2:]) for line in lines]
         right, bottom = max(right, width + x), max(bottom, height + y)
     return Block(right, bottom, boxes, words)

@@ -1,4 +1,4 @@
-"""Elements that only count on, joined into runs, and what repeats in a table, so that a part can stand for all."""
+"""Consecutive elements joined into runs, and repetitions in a table, of which one part can stand for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 class Run(NamedTuple):
-    """Elements of one lane and register, slots first to last, and the cells they hold."""
+    """Elements of one lane and register: first and last slot, and the cells that they hold."""
 
     lane: int
     reg: int
@@ -32,7 +32,7 @@ class Run(NamedTuple):
         return width > 0 and width != self.slots[1] - self.slots[0]
 
 
-#: What one cell of a table holds, all cells in lines, and first and last of the rows or columns that were joined.
+#: The contents of one cell; a table as lines of cells; the first and last of the rows or columns that were joined.
 Cells = list[Run]
 Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
@@ -42,25 +42,25 @@ Held = list[list[list[tuple[int, ...]]]]
 
 @lru_cache(16)
 def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Held, int]]:
-    """The matrix of each computation, with all elements that can stand for a cell in it, and how many are outside.
+    """The matrix of each computation, with the elements of each cell, and how many elements are outside.
 
-    Nobody changes it. Operands of one layout share it.
+    Operands with the same layout share the result: never change it.
     """
-    found: dict[int, Held] = defaultdict(lambda: no_elements(rows, cols))
+    tables: dict[int, Held] = defaultdict(lambda: no_elements(rows, cols))
     outside = Counter[int]()
     for element in unpacked(packed):
         _, _, _, row, first, last, computation = element
-        table = found[computation]
+        table = tables[computation]
         if 0 <= row < rows and first >= 0 and last < cols:
             for cell in table[row][first : last + 1]:
                 cell.append(element)
         else:
             outside[computation] += 1
-    return {number: (found[number], outside[number]) for number in sorted(found)}
+    return {number: (tables[number], outside[number]) for number in sorted(tables)}
 
 
 def no_elements(rows: int, cols: int) -> Held:
-    """A matrix of which no lane holds anything."""
+    """A matrix that no lane holds anything of."""
     return [[[] for _ in range(cols)] for _ in range(rows)]
 
 
@@ -74,10 +74,10 @@ def _run(lane: int, reg: int, slot: int, row: int, first: int, last: int, _compu
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
-    """Join neighbouring columns in which every line of every table counts on, or holds the same.
+    """Join neighbouring columns where in every line of every table the elements continue or are the same.
 
-    The tables have equally many columns, which stay under each other. Only columns are joined of which ``within``, if
-    it is given, has the same number.
+    The tables have equally many columns, which stay aligned. If ``within`` is given, only columns with the same number
+    in it are joined.
     """
     spans: list[tuple[int, int]] = []
     merged: Table = []
@@ -95,7 +95,7 @@ def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[S
 
 
 def join_rows(tables: Sequence[Table]) -> tuple[Spans, list[Table]]:
-    """The same downwards for tables of equally many rows, unless columns were joined: a run goes one way."""
+    """The same for the rows of tables with equally many, unless columns were joined: a run has one direction."""
     if any(run.cols[0] != run.cols[1] for table in tables for line in table for cell in line for run in cell):
         return [(index, index) for index in range(len(tables[0]))], list(tables)
     spans, joined = join_columns([turned(table) for table in tables])
@@ -108,12 +108,12 @@ def turned(table: list[list[Item]]) -> list[list[Item]]:
 
 
 def _together(left: list[Cells], right: list[Cells]) -> list[Cells] | None:
-    """Two columns as one, or None where some line does not go on."""
+    """Two columns as one, or None if some line does not continue."""
     column = []
-    for one, other in zip(left, right, strict=True):
-        joined = [_extend(*pair) for pair in zip(one, other, strict=False)]
+    for before, after in zip(left, right, strict=True):
+        joined = [_extend(*pair) for pair in zip(before, after, strict=False)]
         column.append([run for run in joined if run])
-        if not len(one) == len(other) == len(column[-1]):
+        if not len(before) == len(after) == len(column[-1]):
             return None
     return column
 
@@ -153,7 +153,7 @@ def span_words(span: tuple[int, int]) -> str:
 
 
 class Shift(NamedTuple):
-    """How far what is held moves from one part of a table to the next, in every part alike."""
+    """How far every element moves from one part of a table to the next, by the same in every part."""
 
     lane: int
     reg: int
@@ -163,7 +163,7 @@ class Shift(NamedTuple):
 
 
 def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | None:
-    """How many lines repeat in all tables, which have equally many, and the shift in each; None where nothing does.
+    """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
@@ -171,20 +171,20 @@ def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | 
 
     lines = len(tables[0])
     cells = [[*chain.from_iterable(table)] for table in tables]
-    counts = [np.array([*map(len, each)]) for each in cells]
-    numbers = (chain.from_iterable(chain.from_iterable(each)) for each in cells)
+    counts = [np.array([*map(len, of_table)]) for of_table in cells]
+    numbers = (chain.from_iterable(chain.from_iterable(of_table)) for of_table in cells)
     elements = [np.fromiter(number, np.int32).reshape(-1, len(Element._fields)) for number in numbers]
     for step in range(1, lines // 2 + 1):
         if lines % step == 0:
-            by = (len(each) * step // lines for each in cells)
-            found = [shift for shift in map(_shift, counts, elements, by, cycle([lanes])) if shift]
-            if len(found) == len(tables):
-                return step, found
+            by = (len(of_table) * step // lines for of_table in cells)
+            shifts = [shift for shift in map(_shift, counts, elements, by, cycle([lanes])) if shift]
+            if len(shifts) == len(tables):
+                return step, shifts
     return None
 
 
 def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | None:
-    """The one shift that takes every element to the one so many cells after it. ``counts`` says how many a cell has."""
+    """The one shift from every element to the one ``cells`` further on. ``counts`` are the elements of each cell."""
     below = counts[:cells].sum()
     if not len(elements) or (counts[cells:] != counts[:-cells]).any():
         return None
@@ -195,15 +195,15 @@ def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | No
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
-    """What is left out when only the first ``step`` lines are shown, rows, columns, lanes or registers.
+    """What is left out when only the first ``step`` rows, columns, lanes or registers (``kind``) are shown.
 
     >>> in_words("row", 16, 64, Shift(lane=32, reg=0, slot=0, row=16, col=0))
     'Rows 16-63 repeat rows 0-15: with every 16 rows the lane is 32 higher.'
     """
-    first, each = (f"{kind}s 0-{step - 1}", f"{step} {kind}s") if step > 1 else (f"{kind} 0", kind)
+    first, period = (f"{kind}s 0-{step - 1}", f"{step} {kind}s") if step > 1 else (f"{kind} 0", kind)
     by_name = zip(("lane", "register", "slot", "row", "column"), shift, strict=True)
     moves = [
         f"the {name} is {abs(by)} {'higher' if by > 0 else 'lower'}" for name, by in by_name if by and name != kind
     ]
     moved = " and ".join(moves) or "nothing changes"
-    return f"{kind.title()}s {step}-{lines - 1} repeat {first}: with every {each} {moved}."
+    return f"{kind.title()}s {step}-{lines - 1} repeat {first}: with every {period} {moved}."
