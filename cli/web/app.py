@@ -19,7 +19,7 @@ from ... import Database, LanemapError, __version__, program_digest
 from . import api, pages, work
 from .answers import LATER, handle_problems, problem
 from .render import STATIC, environment
-from .work import DIGEST, State, Workers
+from .work import DIGEST, MADE, State, Workers
 
 #: Nothing from elsewhere, and no script or style in a page itself.
 _POLICY = Headers(
@@ -200,13 +200,13 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
 
         if tag and tag in asked.get("if-none-match", ""):
             await Response(status_code=304, headers=own)(scope, receive, send)
-        elif found := state.answers(tag):
+        elif found := MADE.recall(tag):
             for message in found:
                 await send(message)
         else:
             await app(scope, receive, listening)
             # What was written meanwhile may be in the answer or not.
             if keep and before == await state.digest():
-                state.answers(tag)[:] = made
+                MADE.keep(tag, made, sum(len(each.get("body", b"")) for each in made))
 
     return answered

@@ -12,9 +12,11 @@ from functools import cache, lru_cache
 from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
+from weakref import ref
 
 from ... import Database, Key, LanemapError, Query, forms, instructions, listing, names, refusal, spelling
 from ... import survey as surveys
+from .work import remembered
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -149,7 +151,7 @@ def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Pa
     except LanemapError as error:
         words = refusal(error)
     asked = _WORDS.findall(text.lower())
-    every = _every(survey).items()
+    every = remembered(_every, ref(survey), survey).items()
     meant = {word: {*names.types_named(word)} for word in asked}
     like = [
         page
@@ -255,7 +257,7 @@ def suggested(asked: str, words: str) -> list[str]:
 
 def near(survey: surveys.Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
-    addresses = {page.address.lower(): page for page in _every(survey)}
+    addresses = {page.address.lower(): page for page in remembered(_every, ref(survey), survey)}
     return [addresses[address] for address in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 
@@ -285,7 +287,6 @@ def _products(survey: surveys.Survey, query: Query, keys: set[Key]) -> Iterator[
             yield product
 
 
-@lru_cache(1)
 def _every(survey: surveys.Survey) -> dict[Page, str]:
     """Every page of an instruction or operand, with its name in small letters; instructions come first."""
     found = {product_page(product): str(product).lower() for product in survey.products}

@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, nullcontext, suppress
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
@@ -27,7 +27,6 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message
 
 from ... import (
     Database,
@@ -308,39 +307,54 @@ def _report(found: Check, form: str) -> str | bytes:
 #: Where a GET request keeps the digest of what the database held when it came.
 DIGEST = "lanemap.digest"
 
-#: How many characters are remembered, with so many more for each thing; how many answers are kept, and operands.
-_CHARACTERS, _MORE, _ANSWERS, _OPERANDS = 16 << 20, 4000, 128, 256
+#: How much is kept in all, in characters or bytes, and what each thing counts for besides its own size.
+_ROOM, _MORE = 32 << 20, 4000
 
 
-class _Made(OrderedDict[Hashable, tuple[Any, int]]):
-    """What was made, with its size, and the size of it all."""
+class Made(OrderedDict[Hashable, tuple[Any, int]]):
+    """What was made of a database, with its size: what was used last, as far as there is room."""
 
     size = 0
+    _lock = threading.Lock()
+
+    def recall(self, key: Hashable) -> Any:
+        """What is kept under a key, or None."""
+        with self._lock:
+            if key not in self:
+                return None
+            self.move_to_end(key)
+            return self[key][0]
+
+    def keep(self, key: Hashable, made: Any, size: int) -> None:
+        """Keep what is not None, and forget what was not used for longest."""
+        with self._lock:
+            _, before = self.pop(key, (None, 0))  # of somebody who made it at the same time
+            self[key] = made, size + _MORE
+            self.size += size + _MORE - before
+            while self.size > _ROOM:
+                self.size -= self.popitem(last=False)[1][1]
+
+    def forget(self) -> None:
+        """Keep nothing of what there is."""
+        with self._lock:
+            self.clear()
+            self.size = 0
 
 
-_made = _Made()
-_making = threading.Lock()
+#: What this process made of its database.
+MADE = Made()
 
 
 def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives for these arguments; what was used last is kept.
+    """What a function that never gives None gives for these arguments; what was used last is kept.
 
     ``key`` is what decides it, whatever the time. It is kept as well, and should hold nothing large.
     """
-    with _making:
-        if (function, key) in _made:
-            _made.move_to_end((function, key))
-            found: T = _made[function, key][0]
-            return found
-    made = function(*args, **kwargs)
-    size = len(repr(made)) + _MORE
-    with _making:
-        _, before = _made.pop((function, key), (None, 0))  # of somebody who made it at the same time
-        _made[function, key] = made, size
-        _made.size += size - before
-        while _made.size > _CHARACTERS:
-            _made.size -= _made.popitem(last=False)[1][1]
-    return made
+    found: T | None = MADE.recall((function, key))
+    if found is None:
+        found = function(*args, **kwargs)
+        MADE.keep((function, key), found, len(repr(found)))
+    return found
 
 
 class State:
@@ -351,9 +365,6 @@ class State:
         self._known: dict[object, tuple[object, Any]] = {}
         self._asking: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._digest = b""
-        #: Places for answers by their tags, and for fragments by digest and operand: empty until there are any.
-        self.answers = lru_cache(_ANSWERS)(lambda _tag: list[Message]())
-        self._operands = lru_cache(_OPERANDS)(lambda *_key: list[Sequence[Fragment]]())
 
     async def _now(self, ask: Callable[[Reader], T]) -> T:
         """What a question has for an answer now. Who comes while somebody waits for it waits for the same one."""
@@ -375,11 +386,7 @@ class State:
         found = await self._now(lookup.digest)
         if found != self._digest:
             self._digest = found
-            self.answers.cache_clear()
-            self._operands.cache_clear()
-            with _making:
-                _made.clear()
-                _made.size = 0
+            MADE.forget()
         return found
 
     async def survey(self) -> surveys.Survey:
@@ -396,10 +403,12 @@ class State:
         Raises:
             LanemapError: there is none.
         """
-        place = self._operands(request.scope.get(DIGEST), query)
-        if not place:
-            place.append(await run_sync(self._operand, query))
-        return place[0]
+        found: Sequence[Fragment] | None = MADE.recall(asked := (request.scope.get(DIGEST), query))
+        if found is None:
+            found = await run_sync(self._operand, query)
+            if asked[0] == self._digest:
+                MADE.keep(asked, found, sum(len(fragment.packed) for fragment in found))
+        return found
 
     def _operand(self, query: Query) -> Sequence[Fragment]:
         with self.database.reader.snapshot():

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from dataclasses import replace
-from functools import cache
 
 import anyio
 import httpx
@@ -16,6 +15,7 @@ from hypothesis import Phase, given, settings, strategies
 
 import lanemap
 from lanemap.cli.web.app import keep_answers
+from lanemap.cli.web.work import MADE
 from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query
 
@@ -319,10 +319,9 @@ def test_what_another_server_writes_is_noticed(own, own_client, fragments):
 @pytest.mark.parametrize("written", [False, True])
 def test_an_answer_is_not_kept_if_somebody_wrote_while_it_was_made(written):
     made, sent, state = [], [], [b"before"]
+    MADE.forget()
 
     class Held:
-        answers = staticmethod(cache(lambda _tag: []))
-
         async def digest(self):
             return state[-1]
 
