@@ -243,7 +243,7 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
 
 
 def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
-    """What is stored of all fragments of a shape, or of any. The database need not be verified.
+    """What is stored of all fragments, or of those of a shape; for these the database need not be verified.
 
     Raises:
         DamagedError: something of it is not what was written, or not there.
@@ -251,16 +251,18 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
     # What a database cannot hold is not in it.
     asked = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
     with reader.snapshot():
+        if shape is None:
+            reader.verify(rows=False)
         records = reader.select(_FRAGMENTS, {"shape": asked}).records()
+        if shape is None:
+            return records
         meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
     found = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
-        expected = expected_of_shapes(meta)
-        expected = found if expected is None else expected
-    except (TypeError, ValueError):
+        written = expected_of_shapes(meta)
+        expected = found if written is None else {name: own for name, own in written.items() if name == shape}
+    except (TypeError, ValueError, AttributeError):
         raise reader.damaged("the shape of a fragment") from None
-    if shape is not None:
-        expected = {name: own for name, own in expected.items() if name == shape}
     if found != expected or any(record["seal"] != seal(record) for record in records):
         raise reader.damaged("what is said of a fragment")
     return records
