@@ -1,4 +1,4 @@
-"""Sources compared with each other or with the best evidence there is, and the whole cross-check of a database."""
+"""Comparing sources with each other or with the best evidence, and the whole cross-check of a database."""
 
 import json
 import re
@@ -18,15 +18,15 @@ from ..lookup import Query, read_fragments
 from ..store.reader import Reader, Rows, Tabular
 from .verdict import Result, Verdict, compare
 
-#: What a source is called that corrects another one.
+#: The name of a source that corrects another one ends with this.
 ERRATA = "+errata"
 
-#: Kinds of sources, the most trusted last: of two that differ, the left one is said to be off.
+#: Kinds of sources, the most trusted last: where two differ, the left one is taken to be wrong.
 _TRUST = ("import", "document", "capture")
 #: Kinds that are compared with each other.
 _COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
 
-_ALONE = "no other source has any fragment of it: its instructions, shapes or types may be misspelt"
+_ALONE = "no other source has any of its fragments: its instructions, shapes or types may be misspelt"
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong in a source by itself, with a fragment or (``key`` is None) as a whole.
+    """Something wrong in a source by itself: in a fragment, or in the whole source if ``key`` is None.
 
     ``known`` is the erratum that explains it. ``origin`` is where an import found it.
     """
@@ -59,10 +59,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check(Tabular):
-    """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with what is unsound in it.
+    """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with the findings in it.
 
-    ``claiming`` are the imports among them that are to be judged. ``made`` says how it was made, for reports: the
-    command, versions, the date.
+    ``claiming`` are the imports to be judged. ``made`` says for reports how it was made: the command, versions, date.
     """
 
     comparisons: Sequence[Comparison]
@@ -71,8 +70,8 @@ class Check(Tabular):
     claiming: Collection[str] = ()
     made: Mapping[str, str] = field(default_factory=dict)
 
-    #: ``report(form="table", *, everything=False, matrix=False)`` is the report as text, and ``_repr_html_`` what a
-    #: notebook shows. ``render.report``, which knows how a check looks, adds them.
+    #: ``report(form="table", *, everything=False, matrix=False)`` returns the report as text, ``_repr_html_`` shows it
+    #: in a notebook. ``render.report`` adds both.
     report: ClassVar[Callable[..., str]]
     _repr_html_: ClassVar[Callable[..., str]]
 
@@ -83,7 +82,7 @@ class Check(Tabular):
 
     @property
     def results(self) -> list[Result]:
-        """Those of all comparisons."""
+        """The results of all comparisons."""
         return [result for _, result in self.pairs]
 
     @property
@@ -93,7 +92,7 @@ class Check(Tabular):
 
     @cached_property
     def unplaced(self) -> Collection[tuple[str, Key]]:
-        """What was compared, but not in the bits that elements have of their slots, which a source does not claim."""
+        """Fragments for which a source does not claim the bits of slots, so that these were not compared."""
         return dict.fromkeys(
             (source.name, result.key)
             for comparison, result in self.pairs
@@ -103,43 +102,43 @@ class Check(Tabular):
 
     @property
     def unexplained(self) -> int:
-        """How many fragments and findings no erratum explains."""
+        """How many differences and findings no erratum explains."""
         unsound = sum(finding.known is None for finding in self.findings)
         return unsound + sum(result.disagrees for result in self.results)
 
     @property
     def known(self) -> int:
-        """How many fragments and findings an erratum explains."""
-        return sum(each.known is not None for found in (self.results, self.findings) for each in found)
+        """How many differences and findings an erratum explains."""
+        return sum(item.known is not None for items in (self.results, self.findings) for item in items)
 
     @cached_property
     def unjudged(self) -> Mapping[str, Sequence[Result]]:
-        """What nothing that a source was compared with has elements of, by the name of the source.
+        """The fragments of each source, by its name, that nothing it was compared with has elements of.
 
-        In a check those are fragments of imports alone: documents and captures are what imports are judged by, and an
-        import judges none.
+        In a check these are fragments of imports alone: documents and captures judge imports, and an import judges
+        nothing.
         """
         claimed = [source for source in self.sources if source.name in self.claiming]
-        asked = [
+        claims = [
             (comparison.left.name, result)
             for comparison, result in self.pairs
             if not self.sources or (comparison.left.name in self.claiming and comparison.right.kind != "import")
         ]
-        judged = {(name, result.key) for name, result in asked if result.compared}
+        judged = {(name, result.key) for name, result in claims if result.compared}
         lacking = [
-            (one.name, Result(fragment.key, Verdict.LEFT_ONLY, fragment, None))
-            for one in claimed
-            for fragment in one.with_rows
+            (source.name, Result(fragment.key, Verdict.LEFT_ONLY, fragment, None))
+            for source in claimed
+            for fragment in source.with_rows
         ]
-        lacking += [pair for pair in asked if pair[1].verdict is Verdict.LEFT_ONLY]
-        found = {(name, result.key): result for name, result in lacking if (name, result.key) not in judged}
-        return {name: [found[key] for key in keys] for name, keys in grouped(found, lambda pair: pair[0]).items()}
+        lacking += [pair for pair in claims if pair[1].verdict is Verdict.LEFT_ONLY]
+        unjudged = {(name, result.key): result for name, result in lacking if (name, result.key) not in judged}
+        return {name: [unjudged[key] for key in keys] for name, keys in grouped(unjudged, lambda pair: pair[0]).items()}
 
     def rows(self) -> Rows:
         """One row for each fragment of each comparison: left, right, the fragment's key, verdict, words, known."""
         rows = [
-            (one.left.name, one.right.name, *result.key, str(result.verdict), result.words, result.known)
-            for one, result in self.pairs
+            (comparison.left.name, comparison.right.name, *result.key, str(result.verdict), result.words, result.known)
+            for comparison, result in self.pairs
         ]
         return Rows(("left", "right", *Key._fields, "verdict", "words", "known"), rows)
 
@@ -147,104 +146,105 @@ class Check(Tabular):
 def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> Check:
     """Compare sources: all fragments, or those that match any of the queries.
 
-    Of a library several sources may be on a side: those of the same name within their library are compared, or else
-    each with each.
+    A side may have several sources of one library: sources with the same name within their library are compared, or if
+    there are none, each with each.
 
     Raises:
-        LanemapError: no fragment that matches a query is on both sides, so there is nothing to compare.
+        LanemapError: for some query no matching fragment is on both sides, so there is nothing to compare.
     """
     pairs = list(product(lefts, rights))
-    namesakes = [(one, other) for one, other in pairs if one.name.partition(":")[2] == other.name.partition(":")[2]]
-    found = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
+    namesakes = [(left, right) for left, right in pairs if left.name.partition(":")[2] == right.name.partition(":")[2]]
+    comparisons = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
     for query in queries or [Query()]:
-        if not any(result.compared and query.matches(result.key) for one in found for result in one.results):
-            asked = " ".join(map(str, query.asked.values()))
+        if not any(result.compared and query.matches(result.key) for pair in comparisons for result in pair.results):
+            request = " ".join(map(str, query.asked.values()))
             sides = " and ".join(" ".join(source.name for source in side) for side in (lefts, rights))
-            there = "; ".join(
+            examples = "; ".join(
                 f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
                 for source in (lefts[0], rights[0])
             )
-            which = f"of {asked}" if asked else f"({there})"
-            raise AbsentError(f"nothing to compare: {sides} have no fragment {which} in common")
-    return _only(found, queries)
+            shared = f"of {request} in common" if request else f"in common ({examples})"
+            raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
+    return _only(comparisons, queries)
 
 
 def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -> Check:
-    """Compare each fragment of some sources with the best evidence there is of it among ``sources``.
+    """Compare each fragment of some sources with the best evidence for it among ``sources``.
 
-    That is the corrected document where it has elements, else what was measured. Imports judge nothing. What nothing
-    judges is ``left only``.
+    That is the corrected document where it has elements, else a measurement. Imports judge nothing. A fragment without
+    evidence is ``left only``.
 
     Raises:
         LanemapError: a query matches no fragment that has elements.
     """
     for query in queries:
         if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
-            asked = " ".join(map(str, query.asked.values()))
-            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {asked}")
-    found = []
+            request = " ".join(map(str, query.asked.values()))
+            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {request}")
+    comparisons = []
     for left in lefts:
         truth = evidence(left, sources)
         results = compare(left.fragments, truth.fragments)
-        found.append(Comparison(left, truth, [each for each in results if each.verdict is not Verdict.RIGHT_ONLY]))
-    return _only(found, queries)
+        claims = [result for result in results if result.verdict is not Verdict.RIGHT_ONLY]
+        comparisons.append(Comparison(left, truth, claims))
+    return _only(comparisons, queries)
 
 
 def judges(sources: Iterable[Source], left: Source) -> list[Source]:
-    """What a source is judged by, the most trusted first: documents but for those that are corrected, then captures.
+    """The sources that judge another one, the most trusted first: documents, then captures.
 
-    A source does not judge itself, and a document as printed not its correction.
+    A source does not judge itself, and a document as printed does not judge if its correction is there.
     """
-    known = {source.name: source for source in sources}
-    found = [
+    by_name = {source.name: source for source in sources}
+    trusted = [
         source
-        for source in known.values()
-        if source.kind in ("document", "capture") and source.name + ERRATA not in known and source.name != left.name
+        for source in by_name.values()
+        if source.kind in ("document", "capture") and source.name + ERRATA not in by_name and source.name != left.name
     ]
-    return sorted(found, key=lambda source: source.kind, reverse=True)
+    return sorted(trusted, key=lambda source: source.kind, reverse=True)
 
 
 def evidence(left: Source, sources: Sequence[Source]) -> Source:
-    """The best evidence of each fragment: of those that a judge of a source has elements of, the first one."""
+    """The best evidence for each fragment: that of the first judge which has elements of it."""
     truth: dict[Key, Fragment] = {}
-    mine = {fragment.key: fragment.digest for fragment in left.fragments}
+    own_digests = {fragment.key: fragment.digest for fragment in left.fragments}
     for source in judges(sources, left):
         for fragment in source.with_rows:
-            # Each architecture has a layout of its own (9.7.14.4.1): an import is of any of them, a capture of one.
+            # Each architecture has its own layout (9.7.14.4.1): an import may be of any of them, a capture is of one.
             alone = instruction(fragment.instruction).per_architecture
             if alone and left.kind == source.kind == "capture" and _target(source) != _target(left):
                 continue
-            if fragment.key not in truth or (alone and fragment.digest == mine.get(fragment.key)):
+            if fragment.key not in truth or (alone and fragment.digest == own_digests.get(fragment.key)):
                 truth[fragment.key] = fragment
     return Source("the best evidence", "evidence", "documents, corrected, and captures", list(truth.values()))
 
 
 def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
-    """The comparisons with those fragments alone that match one of the queries, if there are any."""
+    """The comparisons reduced to the fragments that match one of the queries, if there are any."""
 
     def wanted(results: Sequence[Result]) -> list[Result]:
         return [result for result in results if not queries or any(query.matches(result.key) for query in queries)]
 
-    return Check([replace(one, results=wanted(one.results)) for one in comparisons])
+    return Check([replace(comparison, results=wanted(comparison.results)) for comparison in comparisons])
 
 
 def check(
-    sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = (), given: Collection[str] = ()
+    sources: Sequence[Source], findings: Iterable[Finding], against: Sequence[str] = (), shipped: Collection[str] = ()
 ) -> Check:
     """Compare documents with captures, imports with both, and captures with each other, where they share instructions.
 
     Args:
-        sources: everything there is.
+        sources: all sources.
         findings: what the structural checks found in them.
         against: only comparisons with one of these sources, see ``named``. Default: all.
-        given: sources that are nobody's claim, unless ``against`` names them: those that ship.
+        shipped: sources that come with Lanemap, which nobody claims unless ``against`` names them.
 
     Returns:
         All results. A difference from a document is known where an erratum corrects that very layout and the other
         side agrees with the correction; a finding in a document is known where the corrected layout has none.
 
     Raises:
-        LanemapError: a source in ``against`` is not there, or there is nothing to compare and nothing was found.
+        LanemapError: ``against`` names no source, or there is nothing to compare and nothing was found.
     """
     chosen = {source.name for source in named(sources, against)} if against else set()
     trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
@@ -261,22 +261,23 @@ def check(
     }
     errata = _errata(sources)
 
-    def reason(one: Comparison, each: Result) -> str | None:
-        """The erratum for what a document has, where the other side agrees with the correction."""
-        for erratum in errata.get(each.key, []) if each.disagrees else ():
-            for document, mine, theirs, pair in (
-                (one.left, each.left, each.right, (erratum.source, one.right.name)),
-                (one.right, each.right, each.left, (one.left.name, erratum.source)),
+    def reason(comparison: Comparison, result: Result) -> str | None:
+        """The erratum that corrects a document, where the other side agrees with the correction."""
+        for erratum in errata.get(result.key, []) if result.disagrees else ():
+            for document, own, opposite, pair in (
+                (comparison.left, result.left, result.right, (erratum.source, comparison.right.name)),
+                (comparison.right, result.right, result.left, (comparison.left.name, erratum.source)),
             ):
-                if document.kind == "document" and mine and theirs and mine.digest == erratum.printed:
-                    whole = comparisons[pair].results if pair in comparisons else compare([theirs], [erratum.corrected])
-                    if any(other.key == each.key and other.agrees for other in whole):
+                if document.kind == "document" and own and opposite and own.digest == erratum.printed:
+                    known = comparisons.get(pair)
+                    corrections = known.results if known else compare([opposite], [erratum.corrected])
+                    if any(other.key == result.key and other.agrees for other in corrections):
                         return erratum.reason
         return None
 
     explained = [
-        replace(one, results=[replace(result, known=reason(one, result)) for result in one.results])
-        for one in comparisons.values()
+        replace(pair, results=[replace(result, known=reason(pair, result)) for result in pair.results])
+        for pair in comparisons.values()
     ]
     documents = [source for source in sources if source.kind == "document"]
     printed: dict[tuple[str, Key | None], str | None] = {
@@ -284,7 +285,7 @@ def check(
     }
     listed = list(findings)
     unsound = {(finding.source, finding.key) for finding in listed}
-    found = []
+    all_findings = []
     for finding in listed:
         corrected = (
             erratum.reason
@@ -292,28 +293,28 @@ def check(
             if printed.get((finding.source, finding.key), "") == erratum.printed
             and (erratum.source, finding.key) not in unsound
         )
-        found.append(replace(finding, known=next(corrected, None)))
-    found += [finding for source in sources for finding in failures(source)]
+        all_findings.append(replace(finding, known=next(corrected, None)))
+    all_findings += [finding for source in sources for finding in failures(source)]
     shared = {
         side.name for comparison in explained if comparison.compared for side in (comparison.left, comparison.right)
     }
-    # What a document only draws is not misspelt.
-    named_there = {fragment.key for source in documents for fragment in source.fragments}
+    # A fragment that a document only draws is not misspelt.
+    documented = {fragment.key for source in documents for fragment in source.fragments}
     imported = [source for source in sources if source.kind == "import"]
-    shared |= {source.name for source in imported if any(one.key in named_there for one in source.fragments)}
+    shared |= {source.name for source in imported if any(fragment.key in documented for fragment in source.fragments)}
     wanted = chosen or {side.name for pair in pairs for side in pair}
-    # That nobody else knows an instruction is no fault where it is not one that Lanemap knows.
+    # If Lanemap does not know an instruction either, it is no fault that no other source has it.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
-    found += [Finding(name, None, _ALONE) for name in alone]
-    if not chosen and not found and not any(comparison.compared for comparison in explained):
-        there = ", ".join(source.name for source in sources)
-        raise AbsentError(f"nothing to compare: no two of the sources {there} have a fragment in common")
+    all_findings += [Finding(name, None, _ALONE) for name in alone]
+    if not chosen and not all_findings and not any(comparison.compared for comparison in explained):
+        names = ", ".join(source.name for source in sources)
+        raise AbsentError(f"nothing to compare: no two of the sources {names} have a fragment in common")
     imports = {source.name for source in imported}
-    return Check(explained, sources, found, imports & chosen or imports.difference(given))
+    return Check(explained, sources, all_findings, imports & chosen or imports.difference(shipped))
 
 
 def read_sources(reader: Reader, *names: str) -> list[Source]:
-    """The sources of a database with all their fragments, or those of some names."""
+    """The sources of a database, or those with the given names, with all their fragments."""
     with reader.snapshot():
         fragments = read_fragments(reader, *([Query(source=name) for name in names] or [Query()]))
         records = lookup.sources(reader).rows
@@ -325,31 +326,31 @@ def read_sources(reader: Reader, *names: str) -> list[Source]:
     ]
 
 
-def with_name(known: Iterable[str], name: str) -> list[str]:
-    """The sources that a name stands for; that of a library, ``tilelang-0.1.15``, for all that was imported of it.
+def with_name(sources: Iterable[str], name: str) -> list[str]:
+    """The sources that a name stands for: that of a library, ``tilelang-0.1.15``, for all that was imported from it.
 
-    Without a version it stands for every version.
+    Without a version it stands for all versions.
     """
     stands = re.compile(rf"{re.escape(name)}(-\d[^:]*)?(:.*)?", re.IGNORECASE)
-    return [each for each in known if stands.fullmatch(each)]
+    return [source for source in sources if stands.fullmatch(source)]
 
 
 def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
     """The sources that some names stand for, see ``with_name``, each once.
 
     Raises:
-        LanemapError: no name is given, or there is none of a name.
+        LanemapError: there are no names, or a name stands for no source.
     """
-    known = {source.name: source for source in sources}
-    found: dict[str, Source] = {}
+    by_name = {source.name: source for source in sources}
+    chosen: dict[str, Source] = {}
     for name in names:
-        if not (there := with_name(known, name)):
-            libraries = list(dict.fromkeys(each.partition(":")[0] for each in known))
+        if not (matches := with_name(by_name, name)):
+            libraries = list(dict.fromkeys(source.partition(":")[0] for source in by_name))
             raise LanemapError(f"no source {name!r}: {source_names(name, libraries)}")
-        found |= {each: known[each] for each in there}
-    if not found:
+        chosen |= {source: by_name[source] for source in matches}
+    if not chosen:
         raise LanemapError("name a source")
-    return list(found.values())
+    return list(chosen.values())
 
 
 def read_findings(reader: Reader) -> list[Finding]:
@@ -366,7 +367,7 @@ def _target(source: Source) -> str | None:
 
 
 def _compared(left: Source, right: Source) -> Comparison:
-    """All that two sources have in common, but for wmma where they were measured on different architectures.
+    """Two sources compared, without wmma if they were measured on different architectures.
 
     PTX leaves those layouts to each architecture (9.7.14.4.1): two that differ are both right.
     """
@@ -379,7 +380,7 @@ def _compared(left: Source, right: Source) -> Comparison:
 
 
 class _Erratum(NamedTuple):
-    """A correction: why, the layout before by its digest, the one after, and the source that makes it."""
+    """A correction: the reason, the digest of the layout before, the fragment after, and the source that makes it."""
 
     reason: str
     printed: str | None
@@ -388,7 +389,7 @@ class _Erratum(NamedTuple):
 
 
 def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
-    """The corrections of every fragment that a document and its errata have."""
+    """The corrections of every fragment that both a document and its errata have."""
     printed = {
         (source.name + ERRATA, fragment.key): fragment.digest for source in sources for fragment in source.fragments
     }
@@ -403,8 +404,8 @@ def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
 
 
 def failures(source: Source) -> Iterator[Finding]:
-    """What a source says is wrong in it: of a capture instructions that failed, products that were wrong, forms that
-    differ; of an import elements that are not defined or outside of the matrix.
+    """What a source itself reports as wrong: a capture failed instructions, wrong products and forms that differ, an
+    import elements that are undefined or outside the matrix.
     """
     for result in source.provenance.get("instructions", []) if source.kind == "capture" else []:
         if result["status"] == "failed":

@@ -1,4 +1,4 @@
-"""Do two layouts differ, where, and what does it do to a product? Element by element, and as a person would say it."""
+"""Whether two layouts differ, where, and what that does to a product: element by element, and in words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Cell = tuple[int, int, int, int]
 
 _Cells = Mapping[tuple[int, ...], tuple[int, ...]]
 
-#: A first and a last number on the left, and what stands beside them on the right.
+#: A first and a last number on the left, and those in their place on the right.
 Pair = tuple[Span, Span]
 
 _SWAPPED = (("row", "col"), ("row", "col_last"), ("col", "row"), ("col_last", "row"))
-#: Up to this many groups of elements, swaps and so on are named one by one.
+#: How many groups of elements, swaps and so on are named one by one.
 _FEW = 3
 
 
@@ -33,9 +33,9 @@ class Difference:
     """The elements of two layouts side by side.
 
     ``left`` and ``right`` are arrays of elements, equally long: those that both sides have in the same lane, register
-    and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side does not have.
-    ``dimensions`` are the rows and columns of the matrix. ``bits`` are those of its slot that an element has on either
-    side, where both claim them and they differ.
+    and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side lacks. ``dimensions`` are the
+    rows and columns of the matrix. ``bits`` are the bits of its slot that an element occupies on each side, if both
+    sides claim them and they differ.
     """
 
     left: Array
@@ -47,7 +47,7 @@ class Difference:
 
     @cached_property
     def unequal(self) -> Array:
-        """Which of the slots that both sides have hold different cells."""
+        """Which of the shared slots hold different cells."""
         return np.asarray(np.logical_or.reduce([self.left[name] != self.right[name] for name in CELL]))
 
     @property
@@ -57,19 +57,19 @@ class Difference:
 
     @property
     def total(self) -> int:
-        """How many slots there are on either side."""
+        """How many slots there are on at least one side."""
         return len(self.left) + len(self.left_only) + len(self.right_only)
 
     @property
     def count(self) -> int:
-        """How many slots differ: they hold different cells, or in other bits, or are on one side only."""
+        """How many slots differ: they hold different cells, use other bits, or are on one side only."""
         return self.total if self.bits else int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
 
     @cached_property
     def pairs(self) -> tuple[Mapping[int, set[Pair]], ...]:
-        """The distinct rows and windows of columns that stand side by side in each computation of the left.
+        """The distinct pairs of rows, and of windows of columns, in each computation of the left.
 
-        Then, under 1, the computations that do, counted from 0.
+        Then, under 1, the pairs of computations, counted from 0.
         """
         computation = self.left["computation"]
         parts = {int(number): computation == number for number in np.unique(computation)}
@@ -87,82 +87,82 @@ class Difference:
 
     @cached_property
     def elements(self) -> list[tuple[Place, Cell | None, Cell | None]]:
-        """Every slot that differs, in order, with the cell on the left and on the right: None where there is none."""
+        """Every slot that differs, in order, with the cell on the left and on the right, None if it has none."""
         both = zip(_split(self.left[self.unequal]), _split(self.right[self.unequal]), strict=True)
-        found: list[tuple[Place, Cell | None, Cell | None]] = [(place, one, other) for (place, one), (_, other) in both]
-        found += [(place, cell, None) for place, cell in _split(self.left_only)]
-        found += [(place, None, cell) for place, cell in _split(self.right_only)]
-        return sorted(found, key=lambda each: each[0])
+        pairs: list[tuple[Place, Cell | None, Cell | None]] = [(place, old, new) for (place, old), (_, new) in both]
+        pairs += [(place, cell, None) for place, cell in _split(self.left_only)]
+        pairs += [(place, None, cell) for place, cell in _split(self.right_only)]
+        return sorted(pairs, key=lambda pair: pair[0])
 
     @property
     def drawable(self) -> bool:
-        """Whether a picture shows it: cells differ, and all of them are in the matrix."""
+        """Whether a picture can show it: cells differ, and all of them are in the matrix."""
         return bool(self.elements) and not self.out_of_range
 
     @cached_property
     def words(self) -> str:
-        """What is wrong with the left where the right is taken for true; empty where nothing differs."""
+        """What is wrong with the left if the right is true; empty where nothing differs."""
         where = "elements have bits {} of each slot on the left, and {} on the right"
-        said = [where.format(*map(spans, self.bits))] if self.bits else []
-        said += [
+        phrases = [where.format(*map(spans, self.bits))] if self.bits else []
+        phrases += [
             f"absent on the {side}: {self._where([place for place, _ in _split(table)])}"
             for side, table in (("left", self.right_only), ("right", self.left_only))
             if len(table)
         ]
-        rows = [(place, one, other) for place, one, other in self.elements if one and other]
+        rows = [(place, left, right) for place, left, right in self.elements if left and right]
         if not rows:
-            return "; ".join(said)
+            return "; ".join(phrases)
         if whole := self._as_a_whole():
-            return "; ".join([*said, whole])
+            return "; ".join([*phrases, whole])
         exchanged = self._exchanged(rows)
-        return "; ".join([*said, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
+        return "; ".join([*phrases, *self.out_of_range, *([exchanged] if exchanged else self._offsets(rows))])
 
     def _as_a_whole(self) -> str:
-        """One change of all rows and columns: transposed, counted from 1, or shifted around the end."""
-        one, other = self.left, self.right
-        off = {name: one[name].astype(np.int64) - other[name] for name in CELL}
+        """One change of all rows and columns: transposed, counted from 1, or shifted with wrap-around."""
+        left, right = self.left, self.right
+        off = {name: left[name].astype(np.int64) - right[name] for name in CELL}
         if off["computation"].any():
             return ""
-        if all((one[mine] == other[theirs]).all() for mine, theirs in _SWAPPED):
+        if all((left[left_name] == right[right_name]).all() for left_name, right_name in _SWAPPED):
             return "transposed: rows and columns are exchanged"
         if (off["col"] != off["col_last"]).any():
             return ""
         from_one, around = [], []
         for name, extent in zip(("row", "col"), self.dimensions, strict=True):
             by = np.unique(off[name])
-            if by.tolist() == [1] and other[name].min() == 0:
+            if by.tolist() == [1] and right[name].min() == 0:
                 from_one.append(f"{name}s")
             elif len(np.unique(by % extent)) > 1 or (len(by) == 1 and by[0]):
                 return ""
             elif len(by) > 1:
-                around.append(f"{name} is {by[0] % extent} too high, counted around the end")
+                around.append(f"{name} is {by[0] % extent} too high, and wraps around")
         counted = [f"{' and '.join(from_one)} are counted from 1"] if from_one else []
         return "; ".join(counted + around)
 
     @cached_property
     def out_of_range(self) -> list[str]:
-        """Rows and columns that the matrix does not have, and where."""
-        said = []
+        """Rows and columns outside the matrix, and where they are."""
+        phrases = []
         for side, tables in (("left", (self.left, self.left_only)), ("right", (self.right, self.right_only))):
             table = np.concatenate(tables)
             for name, last, extent in zip(("row", "col"), ("row", "col_last"), self.dimensions, strict=True):
                 beyond = table[table[last] >= extent]
                 if len(beyond):
                     where = self._where([place for place, _ in _split(beyond)])
-                    said.append(f"{side} {name} {spans(beyond[last].tolist())} is outside 0..{extent - 1} ({where})")
-        return said
+                    phrases.append(f"{side} {name} {spans(beyond[last].tolist())} is outside 0..{extent - 1} ({where})")
+        return phrases
 
     def _offsets(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> list[str]:
-        alike = grouped(rows, lambda row: tuple(np.subtract(row[1], row[2]).tolist()))
-        largest = sorted(alike.items(), key=lambda group: -len(group[1]))
-        words = [f"{self._where([place for place, *_ in some])}: {_off(offset)}" for offset, some in largest[:_FEW]]
-        rest = sum(len(some) for _, some in largest[_FEW:])
+        by_offset = grouped(rows, lambda row: tuple(np.subtract(row[1], row[2]).tolist()))
+        largest = sorted(by_offset.items(), key=lambda group: -len(group[1]))
+        words = [f"{self._where([place for place, *_ in group])}: {_off(offset)}" for offset, group in largest[:_FEW]]
+        rest = sum(len(group) for _, group in largest[_FEW:])
         return [*words, f"and {rest} more elements, each off in its own way"] if rest else words
 
     def _exchanged(self, rows: Sequence[tuple[Place, Cell, Cell]]) -> str:
-        """Whole lanes, registers or slots that stand in for each other; empty where it is not that."""
-        home = {other: place for place, _, other in rows}
-        moves = [(place, home[one]) for place, one, _ in rows if one in home]
+        """Whole lanes, registers or slots that are exchanged; empty if that does not explain the difference."""
+        home = {right: place for place, _, right in rows}
+        moves = [(place, home[left]) for place, left, _ in rows if left in home]
         if not len(home) == len(moves) == len(rows):
             return ""
         for index, name in enumerate(PLACE):
@@ -170,13 +170,13 @@ class Difference:
             rest = all(
                 place[:index] + place[index + 1 :] == origin[:index] + origin[index + 1 :] for place, origin in moves
             )
-            if rest and len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs}):
+            if rest and len(pairs) == len({first for first, _ in pairs}) == len({second for _, second in pairs}):
                 where = self._where([place for place, _ in moves], but=name)
                 return (f"{where}: " if where else "") + _exchange(name, dict(pairs))
         return ""
 
     def _where(self, places: Sequence[Place], but: str = "") -> str:
-        """Places in words: ``reg 1`` is all its slots in all lanes. The dimension ``but`` is left out."""
+        """Places in words: ``reg 1`` is all its slots in all lanes. ``but`` names a dimension to leave out."""
         sides = (self.left, self.left_only, self.right_only)
         named = []
         chosen = {name: {place[index] for place in places} for index, name in enumerate(PLACE)}
@@ -190,46 +190,46 @@ class Difference:
 
 
 def difference(left: Fragment, right: Fragment) -> Difference:
-    """Two fragments of one operand, which both have elements, side by side."""
-    one, other = left.table, right.table
+    """Two fragments of one operand, both with elements, side by side."""
+    ours, theirs = left.table, right.table
     bits = (left.occupied_bits, right.occupied_bits) if left.displaced(right) else None
-    _, mine, theirs = np.intersect1d(place_numbers(one), place_numbers(other), return_indices=True)
-    alone = np.delete(one, mine), np.delete(other, theirs)
-    return Difference(one[mine], other[theirs], *alone, left.dimensions, bits)
+    _, at, there = np.intersect1d(place_numbers(ours), place_numbers(theirs), return_indices=True)
+    alone = np.delete(ours, at), np.delete(theirs, there)
+    return Difference(ours[at], theirs[there], *alone, left.dimensions, bits)
 
 
 def wrong_results(claimed: Fragment, true: Fragment) -> Array:
-    """Which results are wrong where registers are filled, or D is read, as claimed, and the instruction is as it is.
+    """Which results are wrong if registers are filled, or D is read, as claimed.
 
-    The cells of A, B, scales and E hold different numbers, which are multiplied with a random matrix. What nothing is
-    claimed to fill holds numbers of its own. An instruction that does not multiply gives the matrix that it moves.
+    The cells of A, B, scales and E hold different numbers, which are multiplied with a random matrix. Places that
+    nothing is claimed to fill hold other numbers. An instruction that does not multiply gives the matrix that it moves.
 
     Returns:
-        An array (computations, rows, columns) of the elements of D, or of the matrix that is moved, of bool.
+        A bool array (computations, rows, columns) of the elements of D, or of the matrix that is moved.
     """
-    said, so = ({row[:3]: row[3:] for row in fragment.tuples()} for fragment in (claimed, true))
-    said = {} if claimed.displaced(true) else said
+    claim, truth = ({row[:3]: row[3:] for row in fragment.tuples()} for fragment in (claimed, true))
+    claim = {} if claimed.displaced(true) else claim
     if instruction(true.instruction).multiplies and true.role not in "CD":
-        return _wrong_products(said, so, true)
-    given, taken = (said, so) if true.role == "C" else (so, said)
+        return _wrong_products(claim, truth, true)
+    written, read = (claim, truth) if true.role == "C" else (truth, claim)
     right = np.zeros((2, true.computations, *true.dimensions), bool)
-    for place, (row, col, _, computation) in taken.items():
+    for place, (row, col, _, computation) in read.items():
         if row < true.dimensions[0] and col < true.dimensions[1]:
-            right[int(given.get(place) == taken[place]), computation - 1, row, col] = True
+            right[int(written.get(place) == read[place]), computation - 1, row, col] = True
     return np.asarray(right[0] | ~right[1])
 
 
-def _wrong_products(said: _Cells, so: _Cells, true: Fragment) -> Array:
+def _wrong_products(claim: _Cells, truth: _Cells, true: Fragment) -> Array:
     generator = np.random.default_rng(0)
-    cells = sorted({*said.values(), *so.values()})
+    cells = sorted({*claim.values(), *truth.values()})
     numbers = dict(zip(cells, generator.integers(1, 1 << 20, (len(cells), 2)).tolist(), strict=True))
     meant, seen = np.zeros((2, true.computations, *true.dimensions), np.int64)
-    for place, cell in so.items():
+    for place, cell in truth.items():
         row, col, last, computation = cell
         value, index = numbers[cell]
         at = computation - 1, row, col + index % (last - col + 1)
         meant[at] += value
-        seen[at] += numbers[said[place]][0] if place in said else generator.integers(1, 1 << 20)
+        seen[at] += numbers[claim[place]][0] if place in claim else generator.integers(1, 1 << 20)
     rows, cols = dimensions(true.shape, "D", true.instruction)
     by_column = true.role in ("B", "SFB")
     shape = (rows, true.dimensions[0]) if by_column else (true.dimensions[1], cols)
@@ -251,11 +251,11 @@ def _off(offset: tuple[int, ...]) -> str:
 
 
 def _exchange(name: str, moves: Mapping[int, int]) -> str:
-    """What is where, in words. ``moves`` says for each number on the left which one on the right holds the same."""
-    swaps = sorted((one, other) for one, other in moves.items() if one < other and moves.get(other) == one)
+    """An exchange in words. ``moves`` says for each number on the left which one on the right holds the same."""
+    swaps = sorted((left, right) for left, right in moves.items() if left < right and moves.get(right) == left)
     if 2 * len(swaps) == len(moves) and len(swaps) <= _FEW:
-        return ", ".join(f"{name}s {one} and {other} are exchanged" for one, other in swaps)
-    listed = ", ".join(f"{one} is {other}" for one, other in sorted(moves.items())[: 2 * _FEW])
+        return ", ".join(f"{name}s {left} and {right} are exchanged" for left, right in swaps)
+    listed = ", ".join(f"{left} is {right}" for left, right in sorted(moves.items())[: 2 * _FEW])
     return f"{name}s are exchanged: left {listed}" + (", ..." if len(moves) > 2 * _FEW else "")
 
 

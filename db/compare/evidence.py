@@ -1,6 +1,6 @@
-"""What is known of a defect beside what a comparison finds: its reach, versions, confirmation, correction.
+"""What is known about a defect beyond a comparison: its reach, versions, confirmation, correction.
 
-The facts are data, in ``evidence.toml``. Nothing here is found out: it is joined with what the comparison finds.
+The facts are data in ``evidence.toml``. This module only joins them with what a comparison finds.
 """
 
 from functools import cache
@@ -12,27 +12,27 @@ import msgspec
 from ..isa.instructions import Key
 from ..isa.listing import naturally
 
-#: How far a wrong layout reaches, the worst first; nothing where nobody has looked.
+#: How far a wrong layout reaches, the worst first; empty where nobody has examined it.
 Reach = Literal["wrong product", "does not compile", "opaque", "unreachable", "only names", "editorial", ""]
 REACHES: tuple[str, ...] = get_args(Reach)[:-1]
 
 
 class Shown(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a database shows a defect: text in the origin of an operand, its claim set, words of its key."""
+    """Where a defect shows in a database: text in the origin of an operand, its claim set, words of its key."""
 
     function: str = ""
     set: str | None = None
     operand: str = ""
 
     def matches(self, key: Key, origin: str, claim_set: object) -> bool:
-        """Whether an operand is there."""
+        """Whether an operand is in this place."""
         words = {word for part in key if part is not None for word in str(part).split(".")}
         in_set = self.set is None or self.set == claim_set
         return in_set and self.function in origin and {*self.operand.split()} <= {*words, key.instruction}
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kernel of the library, run: how many elements of D were wrong, and what had to be right, and was."""
+    """A run of the library's kernel: how many elements of D were wrong, and the control that was right."""
 
     card: str
     date: str
@@ -47,7 +47,7 @@ class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One root cause: a function of a library. What each field means stands in ``evidence.toml``."""
+    """One root cause: a function of a library. ``evidence.toml`` says what each field means."""
 
     name: str
     library: str
@@ -78,7 +78,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prints: str = ""
 
     def is_in(self, version: str) -> bool:
-        """Whether a release has it. One that is not named may have anything."""
+        """Whether a release has it; a release without a number may."""
         since, at, until = map(naturally, (self.since, version, self.until))
         return not version or (since <= at and (not self.until or at <= until))
 
@@ -89,26 +89,26 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return ""
         since = f"since {self.since}" if self.since else ""
         until = f"until {self.until}, fixed in {self.fixed or 'a later one'}" if self.until else "not fixed"
-        return ", ".join(filter(None, (since, until, f"newest looked at: {self.newest}")))
+        return ", ".join(filter(None, (since, until, f"newest examined: {self.newest}")))
 
     @property
     def root(self) -> str:
-        """Where it is."""
+        """The file, line and function, and the release."""
         line = ":".join(filter(None, (self.file, str(self.line or ""))))
         return ", in ".join(filter(None, (" ".join(filter(None, (line, self.function))), self.release)))
 
     @property
     def run(self) -> str:
-        """What a kernel of the library computed."""
+        """The confirmation, or why there is none."""
         return str(self.confirmed) if self.confirmed else f"not run: {self.not_run}" if self.not_run else ""
 
 
-#: What is known of a defect that nobody has looked at.
+#: The evidence for a defect that nobody has examined.
 NOTHING = Evidence("", "", "", "", (), "", "", "")
 
 
 class LibraryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library that was looked at: which version, whether it was read or run, and what was found."""
+    """A library that was examined: which version, whether it was read or run, and what was found."""
 
     name: str
     version: str
@@ -117,7 +117,7 @@ class LibraryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file."""
+    """The contents of ``evidence.toml``."""
 
     defect: tuple[Evidence, ...] = ()
     library: tuple[LibraryRecord, ...] = ()
@@ -136,5 +136,5 @@ class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def facts() -> EvidenceFile:
-    """All that is known."""
+    """The shipped evidence."""
     return msgspec.toml.decode(Path(__file__).with_name("evidence.toml").read_bytes(), type=EvidenceFile)

@@ -1,4 +1,4 @@
-"""An instruction as a whole: its mnemonics, its operands, and what each source says of them."""
+"""An instruction as a whole: its mnemonics, its operands, and a verdict on each source that has them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +14,11 @@ from ..store.reader import Reader, Rows, Value
 
 
 class OperandSummary(NamedTuple):
-    """One operand, as look-ups show it, and for each source a verdict on the rows that it has of it.
+    """One operand, as look-ups show it, and a verdict on the rows of each source that has it.
 
-    ``selectors`` and ``qualifiers`` are those that the operand has a fragment for each of. A verdict is ``rows`` for
-    the source whose rows look-ups show, one of those of a comparison with it, or the status of a fragment without rows,
-    as figure-only.
+    The operand has a fragment for each of ``selectors`` and ``qualifiers``. A verdict is ``rows`` for the source whose
+    rows look-ups show, else the verdict of a comparison with it, or the status of a fragment without rows, such as
+    figure-only.
     """
 
     fragment: Fragment
@@ -28,7 +28,7 @@ class OperandSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Every form that a request names, and the operands of the first instruction that has them."""
+    """Every form that a query names, and the operands of the first instruction among them."""
 
     forms: tuple[Form, ...]
     operands: tuple[OperandSummary, ...]
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The instruction, with the shape where there is only one."""
+        """The instruction, with its shape if there is only one."""
         return " ".join((self.operands[0].fragment.instruction, *(self._shapes if len(self._shapes) == 1 else ())))
 
     @property
@@ -49,7 +49,7 @@ class Summary(NamedTuple):
 
     @property
     def mnemonics(self) -> tuple[tuple[str, str], ...]:
-        """The mnemonic and the targets of each form; none where there are several shapes."""
+        """The mnemonic and the targets of each form; empty if there are several shapes."""
         return tuple((form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1)
 
     def rows(self) -> Rows:
@@ -58,23 +58,23 @@ class Summary(NamedTuple):
         return Rows((*_OPERAND, *self.sources), rows)
 
     def tables(self) -> tuple[Rows, Rows]:
-        """The same in two parts for reading: the operands, and which of them have which verdict in each source.
+        """The same as two tables for reading: the operands, and for each source which of them have which verdict.
 
-        The operands have a column for the shape where there are several.
+        The operands have a column for the shape if there are several.
         """
-        said = [(source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands]
-        alike = grouped((each for each in said if each[1] is not None), lambda each: each[:2])
+        said = ((source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands)
+        alike = grouped((entry for entry in said if entry[1] is not None), lambda entry: entry[:2])
         first = 1 if len(self._shapes) > 1 else 2
         return (
             Rows(_OPERAND[first:], [_row(operand)[first:] for operand in self.operands]),
             Rows(
                 ("source", "verdict", "operands"),
-                [(*which, self._names([operand for *_, operand in found])) for which, found in alike.items()],
+                [(*which, self._names([operand for *_, operand in entries])) for which, entries in alike.items()],
             ),
         )
 
     def _names(self, operands: Sequence[OperandSummary]) -> str:
-        """Operands in words, those together that only qualifiers tell apart."""
+        """Operands in words; those that differ only in qualifiers are named together."""
         if len(operands) == len(self.operands):
             return "all"
 
@@ -83,8 +83,9 @@ class Summary(NamedTuple):
             major = shown.major if shown.key.several_majors else None
             return " ".join(filter(None, (shown.shape * (len(self._shapes) > 1), shown.role, shown.type, major)))
 
-        alike = grouped(operands, name).items()
-        return ", ".join(" ".join(filter(None, (named, *(each.qualifiers for each in some)))) for named, some in alike)
+        groups = grouped(operands, name).items()
+        words = (filter(None, (title, *(operand.qualifiers for operand in group))) for title, group in groups)
+        return ", ".join(map(" ".join, words))
 
 
 _OPERAND = (
@@ -101,46 +102,45 @@ def _row(operand: OperandSummary) -> tuple[Value, ...]:
 
 
 def instruction_summary(reader: Reader, query: Query) -> Summary:
-    """The whole of an instruction that a query without a role names: of a dense one where there is one.
+    """The summary of the instruction that a query without a role names, a dense one if there is one.
 
     Raises:
         LanemapError: there is none; see ``lookup.fragments``.
     """
-    found = prefer_dense(fragments(reader, replace(query, source=None)))
-    by_source = grouped(found, lambda fragment: str(fragment.source))
-    shown = best(found, by_trust(reader))
-    said = {
+    dense = prefer_dense(fragments(reader, replace(query, source=None)))
+    shown = best(dense, by_trust(reader))
+    judged = {
         source: verdicts(shown, {fragment.key: fragment for fragment in theirs}, source)
-        for source, theirs in by_source.items()
+        for source, theirs in grouped(dense, lambda fragment: str(fragment.source)).items()
     }
-    roles = instruction(found[0].instruction).axes
+    roles = instruction(dense[0].instruction).axes
     keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))
     operands = []
     for alike in grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers))).values():
         selectors = tuple(key.selector for key in alike if key.selector is not None)
-        told = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in said.items()}
-        words = {source: ", ".join(its) for source, its in told.items() if its}
+        names = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in judged.items()}
+        words = {source: ", ".join(distinct) for source, distinct in names.items() if distinct}
         operands.append(OperandSummary(shown[alike[0]], selectors, choices(key.qualifiers for key in alike), words))
-    forms = tuple(form for form in query.forms if form.name == found[0].instruction)
+    forms = tuple(form for form in query.forms if form.name == dense[0].instruction)
     return Summary(forms, tuple(operands))
 
 
 class Said(NamedTuple):
-    """A verdict on what a source has of an operand, and the reason where it differs."""
+    """A verdict on an operand in a source, and the reason if it differs."""
 
     verdict: str
     words: str = ""
 
 
 def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
-    """What a source has, compared with what is shown. Elements are read only where fingerprints differ."""
-    said = {key: Said(fragment.status if not fragment.has_rows else "identical") for key, fragment in theirs.items()}
+    """Verdicts on the fragments of a source against those shown. Elements are read only where digests differ."""
+    by_key = {key: Said(fragment.status if not fragment.has_rows else "identical") for key, fragment in theirs.items()}
     differs = [key for key, fragment in theirs.items() if fragment.has_rows and not fragment.same_layout(shown[key])]
     if differs:
         from .verdict import compare
 
         results = compare(list(shown.values()), list(theirs.values()))
-        said |= {result.key: Said(result.verdict.value, result.words) for result in results if result.key in differs}
-    return said | {
+        by_key |= {result.key: Said(result.verdict.value, result.words) for result in results if result.key in differs}
+    return by_key | {
         key: Said("rows") for key, fragment in theirs.items() if fragment.has_rows and shown[key].source == source
     }

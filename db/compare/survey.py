@@ -1,4 +1,4 @@
-"""What is known of every operand of every instruction, and by whom; and all captures side by side."""
+"""What is known of every operand of every instruction, and from which sources; and all captures side by side."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from .verdict import Verdict
 
 
 class Known(StrEnum):
-    """What is known of an operand, what a reader must know first at the top."""
+    """What is known of an operand, the most important for a reader first."""
 
     CONTRADICTED = "contradicted"
     ERROR = "known error"
@@ -31,7 +31,7 @@ class Known(StrEnum):
 
 
 class Product(NamedTuple):
-    """An instruction of a shape, with the type of its A, or of what it moves."""
+    """An instruction with a shape, and the type of A or of the matrix that is moved."""
 
     instruction: str
     shape: str
@@ -43,10 +43,10 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """All sources and fragments of a database; elements are read when somebody asks for them.
+    """All sources and fragments of a database; elements are read on demand.
 
-    ``sources`` has the record of each source by its name, ``fragments`` what each source has of a key, and ``known``
-    what that amounts to. ``trust`` has the names of the sources, see ``by_trust``.
+    ``sources`` has the record of each source by its name, ``fragments`` the fragments of each key by source, and
+    ``known`` what these amount to. ``trust`` has the names of the sources, see ``by_trust``.
     """
 
     sources: Mapping[str, Mapping[str, Any]]
@@ -55,47 +55,47 @@ class Survey:
     trust: Sequence[str]
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
-        """The fragment that look-ups show: that of a source, or one with rows, of the default source if it has some."""
-        there = self.fragments[key]
+        """The fragment that look-ups show: that of a source, or by default that of the most trusted one with rows."""
+        by_source = self.fragments[key]
         if source is not None:
-            return there[source]
-        return lookup.best(there.values(), self.trust)[key]
+            return by_source[source]
+        return lookup.best(by_source.values(), self.trust)[key]
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:
-        """The keys of each operand, which tell major, selector and qualifiers apart, by what they have in common."""
+        """The keys of each operand, which differ in major, selector and qualifiers, by what they have in common."""
 
         def order(key: Key) -> tuple[Any, ...]:
             return key.major != "row", key.major or "", key.selector or 0, naturally(key.qualifiers or "")
 
-        found = grouped(self.fragments, operand_of)
-        return {operand: sorted(keys, key=order) for operand, keys in found.items()}
+        by_operand = grouped(self.fragments, operand_of)
+        return {operand: sorted(keys, key=order) for operand, keys in by_operand.items()}
 
     @cached_property
     def products(self) -> Mapping[Product, Sequence[Key]]:
         """The operands of each product, A first."""
-        found: dict[Product, dict[Key, None]] = {}
-        for product, its in _forms().items():
-            named = (operand_of(form.key(role)) for form in its for role in form.types)
+        keys: dict[Product, dict[Key, None]] = {}
+        for product, product_forms in _forms().items():
+            named = (operand_of(form.key(role)) for form in product_forms for role in form.types)
             if operands := dict.fromkeys(key for key in named if key in self.operands):
-                found[product] = operands
-        covered = {operand for operands in found.values() for operand in operands}
+                keys[product] = operands
+        covered = {operand for operands in keys.values() for operand in operands}
         for operand in self.operands.keys() - covered:
-            found.setdefault(Product(*operand[:3]), {})[operand] = None
+            keys.setdefault(Product(*operand[:3]), {})[operand] = None
         roles = list(dict.fromkeys(role for name in ("mma.sp", *INSTRUCTIONS) for role in INSTRUCTIONS[name].axes))
-        names = [*INSTRUCTIONS, *(product.instruction for product in found)]
+        names = [*INSTRUCTIONS, *(product.instruction for product in keys)]
         order = sorted(
-            found, key=lambda product: (names.index(product.instruction), naturally(product.shape), product.type)
+            keys, key=lambda product: (names.index(product.instruction), naturally(product.shape), product.type)
         )
-        return {product: sorted(found[product], key=lambda key: (roles.index(key.role), key.type)) for product in order}
+        return {product: sorted(keys[product], key=lambda key: (roles.index(key.role), key.type)) for product in order}
 
     def of_operand(self, operand: Key) -> Known:
-        """What is known of all fragments of an operand together: the first of ``Known`` that is true of one."""
+        """What is known of an operand: the first of ``Known`` that is true of one of its fragments."""
         return min((self.known[key] for key in self.operands[operand]), key=[*Known].index)
 
 
 def operand_of(key: Key) -> Key:
-    """The operand that a fragment belongs to, whatever its major, selector and qualifiers."""
+    """The operand that a fragment belongs to, without major, selector and qualifiers."""
     return key._replace(major=None, selector=None, qualifiers=None)
 
 
@@ -106,45 +106,45 @@ def _forms() -> Mapping[Product, Sequence[forms.Form]]:
 
 
 def forms_of(product: Product) -> list[forms.Form]:
-    """The forms of a product, those of the most exact accumulator first."""
+    """The forms of a product, those with the most exact accumulator first."""
     return sorted(_forms().get(product, ()), key=lambda form: form.d != "f32")
 
 
 def survey(reader: Reader) -> Survey:
-    """Look at everything that is in a database."""
+    """Survey a whole database."""
     with reader.snapshot():
         sources = {record["name"]: record for record in lookup.sources(reader).records()}
-        found = lookup.fragments(reader, lookup.Query()) if sources else []
+        all_fragments = lookup.fragments(reader, lookup.Query()) if sources else []
         documents = [name for name, record in sources.items() if record["kind"] == "document"]
         try:
             check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), documents)
             differ = [result for result in check.results if result.verdict is Verdict.DIFFERENT]
-        except AbsentError:  # there are no two sources to compare
+        except AbsentError:  # no two sources can be compared
             differ = []
         trust = lookup.by_trust(reader)
-    by_key = grouped(found, lambda fragment: fragment.key)
-    fragments = {key: {str(fragment.source): fragment for fragment in alike} for key, alike in by_key.items()}
+    by_key = grouped(all_fragments, lambda fragment: fragment.key)
+    fragments = {key: {str(fragment.source): fragment for fragment in same_key} for key, same_key in by_key.items()}
     contradicted, errors = ({result.key for result in differ if bool(result.known) is known} for known in (False, True))
 
-    def known(key: Key, there: Iterable[Fragment]) -> Known:
-        having = {sources[str(fragment.source)]["kind"] for fragment in there if fragment.has_rows}
+    def known(key: Key, holders: Iterable[Fragment]) -> Known:
+        kinds = {sources[str(fragment.source)]["kind"] for fragment in holders if fragment.has_rows}
         states = {
             Known.CONTRADICTED: key in contradicted,
-            Known.ERROR: key in errors or any(fragment.citation.erratum for fragment in there),
-            Known.AGREED: {"document", "capture"} <= having,
-            Known.MEASURED: "capture" in having,
-            Known.DOCUMENTED: "document" in having,
-            Known.IMPORTED: "import" in having,
+            Known.ERROR: key in errors or any(fragment.citation.erratum for fragment in holders),
+            Known.AGREED: {"document", "capture"} <= kinds,
+            Known.MEASURED: "capture" in kinds,
+            Known.DOCUMENTED: "document" in kinds,
+            Known.IMPORTED: "import" in kinds,
         }
         return next((state for state, true in states.items() if true), Known.DRAWN)
 
-    return Survey(sources, fragments, {key: known(key, there.values()) for key, there in fragments.items()}, trust)
+    return Survey(sources, fragments, {key: known(key, holders.values()) for key, holders in fragments.items()}, trust)
 
 
 class Capture(NamedTuple):
-    """A capture: the name of its source, its card and driver, when it was made, and what became of each form.
+    """A capture: the name of its source, its card and driver, its time, and the status of each form.
 
-    ``forms`` has a status by mnemonic: captured, unsupported or failed. What the capture does not say is empty.
+    ``forms`` has the statuses by mnemonic: captured, unsupported or failed. Unknown fields are empty.
     """
 
     source: str
@@ -158,7 +158,7 @@ class Capture(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """A fragment that not all captures have the same layout of: those that agree stand together, the most first."""
+    """A fragment on whose layout captures disagree: the sources that agree are grouped, the largest group first."""
 
     key: Key
     groups: Sequence[Sequence[str]]
@@ -173,7 +173,7 @@ class Fleet(Tabular):
 
     @property
     def forms(self) -> list[str]:
-        """The mnemonic of every form that a capture was asked for, in the order of the captures."""
+        """The mnemonic of every form that was requested of a capture, in the order of the captures."""
         return list(dict.fromkeys(form for capture in self.captures for form in capture.forms))
 
     def rows(self) -> Rows:
@@ -201,14 +201,14 @@ def fleet(reader: Reader) -> Fleet:
         layouts = reader.select(_LAYOUTS, {}).rows
     captures = []
     for name, title, provenance in captured:
-        said: dict[str, Any] = json.loads(provenance)
-        device = said["device"] if isinstance(said.get("device"), dict) else {}
+        facts: dict[str, Any] = json.loads(provenance)
+        device = facts["device"] if isinstance(facts.get("device"), dict) else {}
         card, capability, driver, cuda = (str(device.get(field, "")) for field in ("name", *Capture._fields[3:6]))
-        status = {record["instruction"]: record["status"] for record in said.get("instructions", [])}
-        captures.append(Capture(name, title, card, capability, driver, cuda, str(said.get("time", "")), status))
-    # Equal layouts are stored once, so that their numbers tell whether they are.
-    found: dict[Key, dict[int, list[str]]] = {}
+        status = {record["instruction"]: record["status"] for record in facts.get("instructions", [])}
+        captures.append(Capture(name, title, card, capability, driver, cuda, str(facts.get("time", "")), status))
+    # Equal layouts are stored once, so equal numbers mean equal layouts.
+    by_layout: dict[Key, dict[int, list[str]]] = {}
     for *key, mapping, source in layouts:
-        found.setdefault(Key(*key), {}).setdefault(mapping, []).append(source)
-    several = {key: sorted(groups.values(), key=len, reverse=True) for key, groups in found.items() if len(groups) > 1}
-    return Fleet(captures, [Disagreement(key, groups) for key, groups in several.items()])
+        by_layout.setdefault(Key(*key), {}).setdefault(mapping, []).append(source)
+    several = ((key, groups.values()) for key, groups in by_layout.items() if len(groups) > 1)
+    return Fleet(captures, [Disagreement(key, sorted(groups, key=len, reverse=True)) for key, groups in several])

@@ -1,6 +1,6 @@
 """Two sources compared fragment by fragment, on arrays.
 
-Equal digests are equal layouts. Each pair of layouts that differ is looked at once, however many fragments have it.
+Equal digests are equal layouts. Each pair of layouts that differ is compared once, however many fragments have it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from .difference import Array, Difference, Pair, difference
 
 
 class Verdict(StrEnum):
-    """What is said of one fragment in two sources."""
+    """The relation between the layouts of one fragment in two sources."""
 
     IDENTICAL = "identical"
     REFINED = "refined"
@@ -36,11 +36,11 @@ class Result:
     """One fragment in two sources, either of which may lack it, and the verdict.
 
     ``difference`` has the elements of both sides where they are not identical. ``narrower`` is the side whose windows
-    of columns lie within those of the other, for ``refined`` and some of ``relabelled``. ``permutations`` takes rows,
-    columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right, for ``relabelled``; the
-    products of one instruction that are renumbered each in its own way have names such as ``k of product 2``.
-    ``same_as`` is the other fragment of the right that the left one equals, for ``different``. ``known`` is the
-    erratum that explains why the two differ. ``impossible`` is the side whose columns no metadata can select.
+    of columns lie within those of the other, for ``refined`` and some of ``relabelled``. ``permutations``, for
+    ``relabelled``, take rows, columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right;
+    products of one instruction that are renumbered differently have names such as ``k of product 2``. ``same_as``, for
+    ``different``, is another fragment of the right that equals the left one. ``known`` is the erratum that explains the
+    difference. ``impossible`` is the side whose columns no metadata can select.
     """
 
     key: Key
@@ -61,7 +61,7 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides have elements that say the same."""
+        """Whether both sides have elements, and these are not different."""
         return self.compared and self.verdict is not Verdict.DIFFERENT
 
     @property
@@ -71,7 +71,7 @@ class Result:
 
     @cached_property
     def words(self) -> str:
-        """The verdict as a person would explain it; empty where both are identical."""
+        """The verdict in words; empty where both are identical."""
         windows = f"the {self.narrower} names columns within the windows of the other"
         match self.verdict:
             case Verdict.IDENTICAL:
@@ -83,70 +83,68 @@ class Result:
                 return "; ".join([*moved, *([windows] if self.narrower else [])])
             case Verdict.DIFFERENT:
                 assert self.difference is not None
-                same = [f"it is {self.same_as} of the right"] if self.same_as else []
-                none = f"no valid metadata selects the columns that the {self.impossible} names; without col_last"
-                impossible = [f"{none} each is exact"] if self.impossible else []
+                same = [f"it is {self.same_as} on the right"] if self.same_as else []
+                none = f"no valid metadata selects the columns that the {self.impossible} names"
+                impossible = [f"{none}; without col_last each is exact"] if self.impossible else []
                 return "; ".join([*same, *impossible, self.difference.words])
         lacking = self.right if self.verdict is Verdict.LEFT_ONLY else self.left
         return lacking.status if lacking else "not there"
 
 
 def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]:
-    """A verdict on every fragment that either source has elements of, in the order of the left one, then of the right.
+    """A verdict on every fragment that either source has elements of, in the order of the left, then of the right.
 
-    The operands of an instruction have a say in each other's verdicts: give all of them, and choose from the results.
+    The verdict on an operand depends on the others of its instruction: pass all of them, then pick from the results.
     """
-    mine, theirs = ({fragment.key: fragment for fragment in side} for side in (left, right))
-    there = {fragment.key for fragment in (*left, *right) if fragment.has_rows}
+    lefts, rights = ({fragment.key: fragment for fragment in side} for side in (left, right))
+    held = {fragment.key for fragment in (*left, *right) if fragment.has_rows}
     differences: dict[tuple[str | int | None, ...], Difference] = {}
 
-    def looked_at(one: Fragment, other: Fragment) -> Difference:
-        layouts = one.digest, one.first_bit, other.digest, other.first_bit
+    def differ(first: Fragment, second: Fragment) -> Difference:
+        layouts = first.digest, first.first_bit, second.digest, second.first_bit
         if layouts not in differences:
-            differences[layouts] = difference(one, other)
+            differences[layouts] = difference(first, second)
         return differences[layouts]
 
-    results = {
-        key: _result(key, mine.get(key), theirs.get(key), looked_at) for key in {**mine, **theirs} if key in there
-    }
+    results = {key: _result(key, lefts.get(key), rights.get(key), differ) for key in {**lefts, **rights} if key in held}
     for group in grouped(
         (result for result in results.values() if result.compared), lambda result: result.key[:2]
     ).values():
         if any(result.verdict is Verdict.DIFFERENT for result in group):
-            results |= {result.key: result for result in _rename(group, looked_at)}
-    # What differs may be another fragment of the right: the one with the most alike key.
+            results |= {result.key: result for result in _rename(group, differ)}
+    # A fragment that differs may equal another one of the right: name the one with the most similar key.
     layouts = grouped(right, lambda fragment: fragment.digest)
     for key, result in results.items():
         alike = layouts.get(result.left.digest, []) if result.left and result.verdict is Verdict.DIFFERENT else []
         if alike and result.right not in alike:
-            likeness = [sum(map(eq, key, other.key)) for other in alike]
-            results[key] = replace(result, same_as=alike[likeness.index(max(likeness))])
+            results[key] = replace(result, same_as=max(alike, key=lambda fragment: sum(map(eq, key, fragment.key))))
     return [*results.values()]
 
 
-LookedAt = Callable[[Fragment, Fragment], Difference]
+Differ = Callable[[Fragment, Fragment], Difference]
 
 
-def _result(key: Key, left: Fragment | None, right: Fragment | None, looked_at: LookedAt) -> Result:
-    """Everything but what takes the other operands to see."""
+def _result(key: Key, left: Fragment | None, right: Fragment | None, differ: Differ) -> Result:
+    """The verdict without regard to the other operands."""
     if left is None or not left.has_rows:
         return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or not right.has_rows:
         return Result(key, Verdict.LEFT_ONLY, left, right)
     if left.digest == right.digest and not left.displaced(right):
         return Result(key, Verdict.IDENTICAL, left, right)
-    found = looked_at(left, right)
-    narrower = _narrower(found) if left.windowed and not found.bits else None
-    if narrower and _selectable(left, getattr(found, narrower)):
-        return Result(key, Verdict.REFINED, left, right, found, narrower)
-    return Result(key, Verdict.DIFFERENT, left, right, found, impossible=narrower)
+    compared = differ(left, right)
+    narrower = _narrower(compared) if left.windowed and not compared.bits else None
+    if narrower and _selectable(left, getattr(compared, narrower)):
+        return Result(key, Verdict.REFINED, left, right, compared, narrower)
+    return Result(key, Verdict.DIFFERENT, left, right, compared, impossible=narrower)
 
 
-def _narrower(found: Difference) -> str | None:
-    """The side all of whose windows lie within those of the other, of the same row."""
-    if not found.same_slots or any((found.left[name] != found.right[name]).any() for name in ("row", "computation")):
+def _narrower(compared: Difference) -> str | None:
+    """The side all of whose windows lie within those of the other, in the same rows."""
+    left, right = compared.left, compared.right
+    if not compared.same_slots or any((left[name] != right[name]).any() for name in ("row", "computation")):
         return None
-    for side, narrow, wide in (("left", found.left, found.right), ("right", found.right, found.left)):
+    for side, narrow, wide in (("left", left, right), ("right", right, left)):
         if (narrow["col"] >= wide["col"]).all() and (narrow["col_last"] <= wide["col_last"]).all():
             return side
     return None
@@ -155,11 +153,11 @@ def _narrower(found: Difference) -> str | None:
 def _selectable(fragment: Fragment, table: Array) -> bool:
     """Whether some valid metadata selects columns in the window of each element of a sparse operand (9.7.14.6.1).
 
-    The elements of one chunk of a row stand in the order of their slots, as the indices of metadata ascend.
+    The elements of one chunk of a row are in the order of their slots, as the indices in metadata ascend.
     """
     rule = sparsity(fragment.instruction, fragment.shape, fragment.type)
-    run = rule.group if fragment.role == "A" else 1  # an element of E is about all columns that it selects
-    # A document may name a window of several chunks: what lies in them is in the order of the chunks, too.
+    run = rule.group if fragment.role == "A" else 1  # an element of E stands for all columns that it selects
+    # A document may name a window of several chunks, whose elements are in the order of the chunks.
     block = max(rule.width, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
     size = rule.fields * run * block // rule.width
     if len(table) % size:
@@ -179,12 +177,12 @@ def _selectable(fragment: Fragment, table: Array) -> bool:
     return bool(possible.all())
 
 
-#: Which computation an element is of can be renumbered like a dimension.
+#: Computations can be renumbered like a dimension.
 _COMPUTATION = "computation"
 
 
 class Term(NamedTuple):
-    """An operand of a form: its role and type, and of block scales how many there are along K."""
+    """An operand of a form: its role and type, and for block scales their number along K."""
 
     role: str
     type: str
@@ -204,52 +202,51 @@ def axes_of(key: Key) -> Sequence[str]:
 
 @lru_cache(1 << 10)
 def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
-    """The operands in registers of each form that an instruction of a shape has."""
-    found = []
+    """The operands in registers of each form of an instruction with a shape."""
+    operand_sets = []
     for form in every_candidate({name: "instruction", shape: "shape"}):
-        # What loads or stores one operand of a product is no form of the product.
+        # A form that loads or stores one operand of a product is not a form of the product.
         if not (form.role and form.instruction.multiplies):
             scales, _ = form.block_scales or (0, "")
             types = [(role, type_) for role, type_ in form.types.items() if role in form.instruction.axes]
-            found.append(frozenset(Term(*pair, scales * pair[0].startswith("SF")) for pair in types))
-    return tuple(dict.fromkeys(found))
+            operand_sets.append(frozenset(Term(*pair, scales * pair[0].startswith("SF")) for pair in types))
+    return tuple(dict.fromkeys(operand_sets))
 
 
-def _rename(group: Sequence[Result], looked_at: LookedAt) -> list[Result]:
-    """The results on one instruction of one shape: relabelled, not different, where renumbering explains them.
+def _rename(group: Sequence[Result], differ: Differ) -> list[Result]:
+    """The results for one instruction and shape: relabelled instead of different where renumbering explains them.
 
-    There is one permutation of each axis, which explains every operand that counts it.
-    What an instruction computes does not change if an axis is renumbered alike in all operands that count it: M in A,
-    C, D and their scales, N in B, C, D and theirs, K in A, B, metadata, and as whole blocks in scales. An axis that an
-    operand in memory counts stays as it is. Without an operand there is no product that could show it, but for one of C
-    and D: a sum may start from nothing, and what it starts from may be its last result.
+    One permutation of each axis must explain every operand that counts it: a product does not change if an axis is
+    renumbered alike in all of them, M in A, C, D and their scales, N in B, C, D and theirs, K in A, B, metadata, and as
+    whole blocks in scales. An axis that an operand in memory counts is fixed. If an operand is missing, nothing shows
+    that it is renumbered alike; only C or D may be missing, as a sum may start from zero or from its last result.
     """
     name, shape = group[0].key[:2]
     members = grouped(group, lambda result: _part(result.key))
     forms = _forms(name, shape)
     if not instruction(name).known and len({part.role for part in members}) == len(members):
         forms = (frozenset(members),) if {"A", "B"} <= {part.role for part in members} else ()
-    found: dict[tuple[str, Key], Sequence[Permutation]] = {}
+    moves: dict[tuple[str, Key], Sequence[Permutation]] = {}
     for axis in dict.fromkeys(axis for result in group for axis in axes_of(result.key)):
         counting = [part for part, results in members.items() if axis in axes_of(results[0].key)]
         for parts in _together(counting, forms):
             sharing = [result for part in parts for result in members[part]]
             if all(result.verdict is not Verdict.DIFFERENT for result in sharing):
                 continue
-            permutations = common_permutations(axis, sharing, looked_at)
+            permutations = common_permutations(axis, sharing, differ)
             free = axis not in instruction(name).fixed and any(_complete(axis, form, parts, name) for form in forms)
             if permutations and (free or all(map(is_identity, permutations))):
-                found |= {(axis, result.key): permutations for result in sharing}
+                moves |= {(axis, result.key): permutations for result in sharing}
                 continue
-            for result in sharing:  # what is not renumbered is as it is, whatever the others are
-                alone = common_permutations(axis, [result], looked_at)
+            for result in sharing:  # without renumbering an operand is right whatever the others are
+                alone = common_permutations(axis, [result], differ)
                 if alone and all(map(is_identity, alone)):
-                    found[axis, result.key] = alone
-    return [_renamed(result, {axis: found.get((axis, result.key)) for axis in axes_of(result.key)}) for result in group]
+                    moves[axis, result.key] = alone
+    return [_renamed(result, {axis: moves.get((axis, result.key)) for axis in axes_of(result.key)}) for result in group]
 
 
 def _together(parts: Iterable[Term], forms: Iterable[frozenset[Term]]) -> list[set[Term]]:
-    """The operands that share an axis: those of one form, and those of forms that have an operand in common."""
+    """The operands that share an axis, in groups: those of one form, and of forms with an operand in common."""
     groups = [{term} for term in parts]
     for form in forms:
         joined = set().union(*(group for group in groups if group & form))
@@ -258,17 +255,17 @@ def _together(parts: Iterable[Term], forms: Iterable[frozenset[Term]]) -> list[s
 
 
 def _complete(axis: str, form: frozenset[Term], parts: set[Term], name: str) -> bool:
-    """Whether all operands of a form that count an axis are among some, so that one renumbered alone is found out."""
+    """Whether ``parts`` has all operands of a form that count an axis, so that it shows if only one is renumbered."""
     axes = instruction(name).axes
     counting = {part for part in form if axis == _COMPUTATION or axis in axes[part.role].replace("s", "k")}
     missing = {part.role for part in counting - parts}
     return bool(counting) and (not missing or missing < {part.role for part in counting} & {"C", "D"})
 
 
-def common_permutations(axis: str, members: Sequence[Result], looked_at: LookedAt) -> Sequence[Permutation] | None:
+def common_permutations(axis: str, members: Sequence[Result], differ: Differ) -> Sequence[Permutation] | None:
     """The permutations of an axis that take the left of every member to its right, one for each computation.
 
-    None if there are none. What an instruction computes does not change when each of its computations has its own.
+    None if there are none. Each computation may have its own, as that does not change what the instruction computes.
     """
     exact: dict[int, set[Pair]] = {}
     loose: list[set[Pair]] = []
@@ -277,33 +274,33 @@ def common_permutations(axis: str, members: Sequence[Result], looked_at: LookedA
     for result in members:
         assert result.left is not None
         assert result.right is not None
-        found = result.difference or looked_at(result.left, result.right)
+        compared = result.difference or differ(result.left, result.right)
         at = axes_of(result.key).index(axis)
-        pairs = found.pairs[at]
+        pairs = compared.pairs[at]
         count = max([count, *pairs])
-        if count > result.left.computations:  # there is no such product
+        if count > result.left.computations:  # the right has products that the left lacks
             return None
         extent = (*result.left.dimensions, result.left.computations)[at]
         if scales := _part(result.key).scales if axis == "k" else 0:
-            blocks += [(scales, some) for some in pairs.values()]
+            blocks += [(scales, numbers) for numbers in pairs.values()]
             continue
         size = max(size, extent)
-        for computation, some in pairs.items():
-            if at == 1 and _loose(result.left, some):
-                loose.append(some)
+        for computation, numbers in pairs.items():
+            if at == 1 and _loose(result.left, numbers):
+                loose.append(numbers)
             else:
-                exact.setdefault(computation, set()).update(some)
+                exact.setdefault(computation, set()).update(numbers)
     if size == 1 and blocks:  # scales alone
         size = max(scales for scales, _ in blocks)
     permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
-    whole = [order for order in permutations if order is not None]
-    if len(whole) < count or not all(keeps(whole[0], pairs) for pairs in loose):
+    complete = [order for order in permutations if order is not None]
+    if len(complete) < count or not all(keeps(complete[0], pairs) for pairs in loose):
         return None
-    return whole if all(_keeps_blocks(whole[0], *block) for block in blocks) else None
+    return complete if all(_keeps_blocks(complete[0], *block) for block in blocks) else None
 
 
 def _keeps_blocks(permutation: Permutation, count: int, pairs: Iterable[Pair]) -> bool:
-    """Whether each block of a permutation of K goes where its scale goes: to one block, as a whole."""
+    """Whether a permutation of K takes each block, as a whole, to the block that its scale goes to."""
     width = len(permutation) // count
     return all(
         {index // width for index in permutation[left * width : (left + 1) * width]} == {right}
@@ -312,24 +309,24 @@ def _keeps_blocks(permutation: Permutation, count: int, pairs: Iterable[Pair]) -
 
 
 def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
-    """Whether windows of columns are narrower on one side than on the other, as they may be."""
-    return fragment.windowed and any(mine[1] - mine[0] != theirs[1] - theirs[0] for mine, theirs in pairs)
+    """Whether windows of columns differ in width between the sides, as they may."""
+    return fragment.windowed and any(left[1] - left[0] != right[1] - right[0] for left, right in pairs)
 
 
 def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | None]) -> Result:
-    found = result.difference
-    if result.verdict is not Verdict.DIFFERENT or found is None or not found.same_slots or found.bits:
+    compared = result.difference
+    if result.verdict is not Verdict.DIFFERENT or compared is None or not compared.same_slots or compared.bits:
         return result
-    known = {axis: order for axis, order in permutations.items() if order is not None}
-    if len(known) < len(permutations):
+    orders = {axis: order for axis, order in permutations.items() if order is not None}
+    if len(orders) < len(permutations):
         return result
     assert result.left is not None
-    (columns, *_), pairs = known[axes_of(result.key)[1]], found.pairs[1].get(1, set())
+    (columns, *_), pairs = orders[axes_of(result.key)[1]], compared.pairs[1].get(1, set())
     narrower = keeps(columns, pairs) if _loose(result.left, pairs) else None
-    if narrower and not _selectable(result.left, getattr(found, narrower)):
+    if narrower and not _selectable(result.left, getattr(compared, narrower)):
         return replace(result, impossible=narrower)
     moved: dict[str, Permutation] = {}
-    for axis, order in known.items():
+    for axis, order in orders.items():
         if len(set(order)) == 1:
             moved[axis] = order[0]
         else:

@@ -320,7 +320,7 @@ def defect_blocks(report: Report) -> Iterator[Block]:
                 yield _picture(defect.result, defect.source.name, judge)
             yield from _correction(defect)
     if report.looked:
-        yield Title("What was looked at")
+        yield Title("Libraries examined")
         rows = [(library.name, library.version, library.looked, library.found) for library in report.looked]
         yield Listing(Rows(("library", "version", "looked at by", "found"), rows))
 

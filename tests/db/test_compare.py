@@ -387,9 +387,9 @@ def test_what_is_taken_from_elsewhere_is_named():
     for wrong, right in ((replace(a, elements=b.elements), b), (replace(b, elements=a.elements), a)):
         found = verdicts([wrong, *(each for each in pool if each.key != wrong.key)], pool)[wrong.key]
         assert found.verdict is Verdict.DIFFERENT
-        assert found.words == f"it is {right} of the right; {found.difference.words}"
+        assert found.words == f"it is {right} on the right; {found.difference.words}"
     found = verdicts([replace(a, elements=small.elements)], pool)[a.key]
-    assert found.words.startswith("it is A of mma m16n8k8 f16 of the right; ")
+    assert found.words.startswith("it is A of mma m16n8k8 f16 on the right; ")
 
 
 def test_windows_of_another_product_or_row_are_not_refined():

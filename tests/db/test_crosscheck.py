@@ -244,7 +244,7 @@ def test_what_ships_is_nobodys_claim_and_what_is_only_drawn_is_not_misspelt():
     ships = Source("ships", "import", "ships", [b])
     sources = [document, Source("card", "capture", "card", [a]), ships]
     assert [*check(sources, []).unjudged] == [*check(sources, [], ["ships"], {"ships"}).unjudged] == ["ships"]
-    found = check(sources, [], given={"ships"})
+    found = check(sources, [], shipped={"ships"})
     assert (found.findings, dict(found.unjudged)) == ([], {})
     sources[2] = replace(ships, fragments=[replace(b, shape="m16n8k17")])
     assert [each.source for each in check(sources, []).findings] == ["ships"]

@@ -91,9 +91,11 @@ def test_registers_that_are_exchanged(library, trusted):
     assert facts["where"].startswith("mine 2, mine/maps.py:")
     assert facts["claim set"] == "maps"
     assert facts["wrong"] == "regs 1 and 2 are exchanged"
-    assert facts["example"] == ("lane 0, register 1, slot 0 is said to hold row 0, column 8, and holds row 8, column 0")
+    assert facts["example"] == (
+        "lane 0, register 1, slot 0 is claimed to hold row 0, column 8, but holds row 8, column 0"
+    )
     assert "section 9.7.14.5.8 (#warp-level-matrix-fragment-mma-16816-float) of ptx-isa-9.1+errata" in facts["proof"]
-    assert facts["not a renumbering"] == "what is claimed to be M 0 is M 0 in one place and 8 in another"
+    assert facts["not a renumbering"] == "claimed M 0 is M 0 in one place and 8 in another"
     assert facts["effect"] == "all 128 elements of D are wrong"
     assert "in detail" not in facts
     assert "versions" not in facts
@@ -111,12 +113,12 @@ def test_the_effect_names_the_rows(library, trusted):
     (found,) = reported(library(changes={"A": change}), trusted=trusted)
     facts = dict(found.facts)
     assert facts["effect"] == "8 of 128 elements of D are wrong, in rows 5"
-    assert facts["not a renumbering"] == "what is claimed to be K 6 is K 6 in one place and 1 in another"
+    assert facts["not a renumbering"] == "claimed K 6 is K 6 in one place and 1 in another"
 
 
 def test_what_is_renumbered_in_one_operand_alone(library, trusted):
     (found,) = reported(library(changes={"A": exchange("col", 1, 6)}), trusted=trusted)
-    assert dict(found.facts)["agreement"] == "K is renumbered, and not alike in B of mma m16n8k16 f16"
+    assert dict(found.facts)["agreement"] == "K is renumbered, but not in the same way in B of mma m16n8k16 f16"
     assert "not a renumbering" not in dict(found.facts)
 
 
@@ -129,7 +131,7 @@ def test_only_operands_of_the_same_instruction_agree_or_not(library, trusted):
     (found,) = reported(source, trusted=trusted)
     assert found.name == "C of mma m16n8k16 f32"
     others = "A of mma m16n8k16 f16, D of mma m16n8k16 f32"
-    assert found.agreement == f"M is renumbered, and not alike in {others}"
+    assert found.agreement == f"M is renumbered, but not in the same way in {others}"
 
 
 def test_slots_that_hold_nothing(library, trusted):
@@ -142,8 +144,8 @@ def test_slots_that_hold_nothing(library, trusted):
     assert facts["in detail"] == (
         "64 slots hold nothing, first lane 0 reg 3 slot 0; 64 cells are never held: rows 8-15 cols 8-15"
     )
-    assert facts["example"].endswith("register 3, slot 0 is said to hold nothing, and holds row 8, column 8")
-    assert facts["not a renumbering"] == "a renumbering moves cells, and here slots hold none"
+    assert facts["example"].endswith("register 3, slot 0 is claimed to hold nothing, but holds row 8, column 8")
+    assert facts["not a renumbering"] == "a renumbering moves cells, but here some slots hold none"
     assert facts["effect"] == "64 of 128 elements of D are wrong, in rows 8-15"
 
 
@@ -154,7 +156,7 @@ def test_what_could_not_be_made_a_fragment(library, trusted):
     source = replace(source, fragments=[each for each in source.fragments if each.role != "B"])
     (found,) = reported(source, trusted=trusted)
     assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")
-    assert dict(found.facts)["wrong"] == "none of its elements is where it must be"
+    assert dict(found.facts)["wrong"] == "none of its elements is where it should be"
     assert dict(found.facts)["in detail"] == "cell (8, 0) is elsewhere"
     assert "effect" not in dict(found.facts)
 
@@ -163,7 +165,7 @@ def test_an_operand_that_ptx_does_not_have(library, trusted):
     source = library()
     odd = replace(source.fragments[0], type="e4m3", shape="m16n8k64")
     (found,) = reported(replace(source, fragments=[*source.fragments, odd]), trusted=trusted)
-    assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "PTX has none with A of e4m3")
+    assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "PTX has no form with A of e4m3")
 
 
 def test_versions_are_those_in_the_database(library, trusted):
@@ -193,7 +195,7 @@ def test_only_the_operand_that_is_asked_for(library, trusted):
     ]
     assert len(reported(source, trusted=trusted)) == 2
     assert reported(source, trusted=trusted, query=Query("m16n8k16", "f16", "A")) == []
-    with pytest.raises(LanemapError, match="mine-2:maps has no such operand: m16n8k8 f16 A"):
+    with pytest.raises(LanemapError, match="mine-2:maps: no operand matches m16n8k8 f16 A"):
         reported(source, trusted=trusted, query=Query("m16n8k8", "f16", "A"))
 
 
@@ -256,7 +258,7 @@ def test_windows_that_no_renumbering_takes_along_are_told(trusted):
 
     source = Source("mine", "import", "Mine", [changed(sparse, change)], {"library": "Mine"})
     (found,) = reported(source, trusted=trusted)
-    words = "what is K 0-3 is claimed to be K 0-3 in one place and 0-4 in another"
+    words = "K 0-3 is claimed to be K 0-3 in one place and 0-4 in another"
     assert dict(found.facts)["not a renumbering"] == words
 
 
@@ -265,5 +267,5 @@ def test_of_an_instruction_that_nobody_else_has_ptx_is_not_the_judge(library, tr
     a = replace(library().fragments[0], instruction="v_product", type="f32", role="D", shape="m16n16k16")
     source = Source("theirs", "import", "Theirs", [replace(a, elements=a.elements[:-1])], {"library": "Theirs"})
     (found,) = reported(source, trusted=trusted)
-    assert found.words == "it is unsound by itself, and no other source can judge it"
+    assert found.words == "it is inconsistent by itself, and no other source can judge it"
     assert "PTX" not in Report([found]).report()

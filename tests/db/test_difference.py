@@ -135,10 +135,10 @@ def test_what_is_done_to_the_whole_matrix_is_recognised(fragment):
     assert words(table["row"] + 1, table["col"] + 1) == "rows and cols are counted from 1"
     by = rows // 2 - 1
     if by > 0:
-        assert words((table["row"] + by) % rows, table["col"]) == f"row is {by} too high, counted around the end"
+        assert words((table["row"] + by) % rows, table["col"]) == f"row is {by} too high, and wraps around"
     shifts = [(name, by) for name, by, size in (("row", 1, rows), ("col", cols - 1, cols)) if size > 1]
     assert words((table["row"] + 1) % rows, (table["col"] + cols - 1) % cols) == "; ".join(
-        f"{name} is {by} too high, counted around the end" for name, by in shifts
+        f"{name} is {by} too high, and wraps around" for name, by in shifts
     )
     assert words(table["row"], table["col"] + 2).endswith("everywhere: col is 2 too high")
 
@@ -149,7 +149,7 @@ def test_windows_shifted_as_a_whole(fragment):
     width = fragment.chunk * (1 + int((table["col_last"] - table["col"]).max()) // fragment.chunk)
     if width < cols:
         left = changed(fragment, col=(table["col"] + width) % cols, col_last=(table["col_last"] + width) % cols)
-        assert difference(left, fragment).words == f"col is {width} too high, counted around the end"
+        assert difference(left, fragment).words == f"col is {width} too high, and wraps around"
 
 
 def test_what_is_out_of_range_is_said_with_its_place():

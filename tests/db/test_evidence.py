@@ -100,7 +100,7 @@ def test_one_root_cause_is_one_entry_with_all_that_shows_it(sources, claimed):
     assert said["confirmed"] == (
         "on an NVIDIA H200, 2026-01-02: 16 of 128 elements wrong; right: the same kernel with bf16"
     )
-    assert said["releases"] == "since 1, not fixed, newest looked at: 3 (2026-01-01)"
+    assert said["releases"] == "since 1, not fixed, newest examined: 3 (2026-01-01)"
     assert known.title == "Mine 2: rows 1 and 9 of A are exchanged"
     assert (unknown.evidence, len(unknown.wrong)) == (NOTHING, 1)
     assert len(reported(sources, claimed, EvidenceFile())) == 3
@@ -149,7 +149,7 @@ def test_what_is_fixed_comes_last_and_says_so_first(sources, claimed):
     assert [each.fixed for each in found] == [False, True]
     assert found[-1].facts[0] == ("fixed", "in 3")
     text = Report(found, {}, KNOWN.library).report()
-    assert text.index("## Fixed") < text.index("### Mine 2: rows 1 and 9") < text.index("## What was looked at")
+    assert text.index("## Fixed") < text.index("### Mine 2: rows 1 and 9") < text.index("## Libraries examined")
     assert "| Mine | 3 | read and run | one defect |" in text
     assert (
         "| Mine 2 | A of mma m16n8k16 f16 bf16 | fixed: wrong product | rows 1 and 9 of the tile are exchanged |"
