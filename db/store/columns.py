@@ -16,7 +16,7 @@ from .reader import Rows, Tabular
 
 
 def plain(value: Any) -> str | int | float | None:
-    """A value as text and JSON can hold it: bytes in hexadecimal, whole decimals as numbers, the rest as it is said."""
+    """A value for text and JSON: bytes in hexadecimal, decimals as numbers, anything unknown as its text."""
     if isinstance(value, bytes | memoryview):
         return bytes(value).hex()
     if isinstance(value, Decimal) and value.is_finite() and abs(value) < 1 << 63:
@@ -29,8 +29,8 @@ def plain(value: Any) -> str | int | float | None:
 def table(rows: Rows, room: int | None = None) -> str:
     """Columns under their names, two spaces apart, numbers to the right. A missing value is empty.
 
-    Where lines would be longer than ``room``, columns with one value in all rows are said once above the others, then
-    text is broken between words. Where that is not enough, each row becomes a paragraph with a line for each column.
+    If lines would be longer than ``room``, columns with one value in all rows are put above the table, then text is
+    broken between words. If that is not enough, each row becomes a paragraph with a line for each column.
     """
     columns = [
         _Column(
@@ -44,28 +44,28 @@ def table(rows: Rows, room: int | None = None) -> str:
         return "".join(_lines(columns, [column.width for column in columns]))
     above: list[str] = []
     below = list(columns)
-    alike = sorted(
+    repeated = sorted(
         (column for column in columns if len(column.texts) > 1 and len(set(column.texts)) == 1),
         key=lambda column: column.width,
     )
-    while alike and len(below) > 1 and _width([column.least for column in below]) > room:
-        constant = alike.pop()
+    while repeated and len(below) > 1 and _width([column.least for column in below]) > room:
+        constant = repeated.pop()
         above.append(f"{constant.name}: {constant.texts[0]}")
         below.remove(constant)
     if _width([column.least for column in below]) > room:
         return "\n".join("".join(_paragraph(columns, at, room)) for at in range(len(rows.rows)))
-    said = [line + "\n" for each in above for line in _broken(each, room)]
+    heading = [line + "\n" for text in above for line in _broken(text, room)]
     widths = [column.width for column in below]
     while _width(widths) > room:  # the widest is narrowed first
         wide = [at for at, column in enumerate(below) if widths[at] > column.least]
         widths[max(wide, key=widths.__getitem__)] -= 1
-    return "".join([*said, "\n" * bool(said), *_lines(below, widths)])
+    return "".join([*heading, "\n" * bool(heading), *_lines(below, widths)])
 
 
 def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
     """Lines and tables one below the other, with a blank line before and after each table.
 
-    A line that is longer than ``room``, or 80, goes on below its own words, to the right of its label.
+    A line that is longer than ``room``, or 80, continues below its own words, to the right of its label.
     """
     written = []
     for part in parts:
@@ -79,21 +79,21 @@ def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
 
 
 class Told(Tabular):
-    """An answer that says itself: the same in a terminal and in a notebook, and as rows for programs."""
+    """An answer that shows itself in the same way in a terminal and a notebook, and as rows for programs."""
 
     @abstractmethod
     def parts(self) -> Iterator[str | Rows]:
-        """What it says: lines, and tables below them."""
+        """Its text: lines, and tables below them."""
 
     def text(self, room: int | None = None) -> str:
-        """What it says, in lines no longer than ``room``."""
+        """Its text in lines no longer than ``room``."""
         return report(self.parts(), room)
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """What it says, in a notebook."""
+        """Its text in a notebook."""
         return f"<pre>{escape(str(self))}</pre>"
 
 
@@ -109,12 +109,12 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """As wide as its texts."""
+        """The width of its widest text."""
         return max(map(len, (self.name, *self.texts)))
 
     @property
     def least(self) -> int:
-        """Not narrower than its longest word, nor so narrow that a text takes many lines."""
+        """The least width that fits its longest word and breaks no text into many lines."""
         texts = self.name, *self.texts
         return max(max(len(text) // (_TALLEST - 1), *map(len, text.split())) for text in texts if text)
 
@@ -146,7 +146,7 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: str = "", first: str = "") -> list[str]:
-    """Text in lines that end between words, all but the first after an indent. A longer word stays whole."""
+    """Text in lines that end between words, all but the first indented. A word longer than a line stays whole."""
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

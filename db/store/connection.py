@@ -1,4 +1,4 @@
-"""Connections to read: to a file of SQLite and to PostgreSQL; which of both a database is, and in which state.
+"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database.
 
 SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
 """
@@ -19,27 +19,27 @@ from .reader import RESTORE, STATE, Reader, Rows, collected, sql_words, too_long
 
 
 def connect(location: Location, shipped: Callable[[], Collection[str]] = frozenset) -> Reader:
-    """Open a database that exists. ``shipped`` says which sources Lanemap itself ships."""
+    """Open an existing database. ``shipped`` returns the names of the sources that come with Lanemap."""
     return (FileReader if location.file is not None else ServerReader)(location, shipped)
 
 
 def state(location: Location) -> str | None:
-    """The digest of the program that the shipped sources were built by.
+    """The digest of the program that built the shipped sources.
 
-    None where there is no database yet, or one that an older version made, whose sources ``store.ship`` takes over.
+    None if there is no database yet, or one of an older version, whose sources ``store.ship`` migrates.
 
     Raises:
         LanemapError: it was made by a later version of Lanemap, or is not a Lanemap database.
     """
-    if location.file is not None and not there(location.file):
+    if location.file is not None and not has_content(location.file):
         return None
     with closing(connect(location)) as reader, reader.snapshot():
         if not reader.select(_HAS_META[location.file is None], {}).rows:
             return None
-        found = reader.select("SELECT * FROM meta", {})
-        meta = dict(found.rows) if found.columns == ("key", "value") else {}
+        rows = reader.select("SELECT * FROM meta", {})
+        meta = dict(rows.rows) if rows.columns == ("key", "value") else {}
     if not {"schema", "shipped"} <= {*meta}:
-        raise LanemapError(f"{location} is not a Lanemap database, though it has a table meta: name another database")
+        raise LanemapError(f"{location} has a table meta, but is not a Lanemap database: name another database")
     if meta["schema"] in MIGRATED:
         return None
     if meta["schema"] != str(SCHEMA_VERSION):
@@ -62,7 +62,7 @@ _PATIENCE = 60.0
 
 
 class _OpenFile(sqlite3.Connection):
-    """With a number of its own, the inode of its file, and what was seen of that last."""
+    """A connection with a number of its own, the inode of its file, and the times and version last seen."""
 
     number = 0
     inode: object = None
@@ -70,15 +70,14 @@ class _OpenFile(sqlite3.Connection):
     version: object = None
 
     def is_of(self, file: Path) -> bool:
-        """Whether this is what a file is called, and not what was replaced, removed or written over.
+        """Whether this is still the file of that name, which was not replaced, removed or overwritten.
 
-        What SQLite writes changes its version. The file is not opened: closing it would take SQLite's locks away.
+        Whenever SQLite writes, its version changes. The file is not opened: closing it would release SQLite's locks.
         """
-        found = _stat(file)
+        inode, times = _stat(file)
         version = self.execute("PRAGMA data_version").fetchone()[0]
-        written = found[1] != self.times
-        same = found[0] == self.inode and (not written or self.version not in (None, version))
-        self.times, self.version = found[1], version
+        same = inode == self.inode and (times == self.times or self.version not in (None, version))
+        self.times, self.version = times, version
         return same
 
 
@@ -87,15 +86,15 @@ _NUMBERS = count(1)
 
 def _stat(file: Path) -> tuple[object, object]:
     with suppress(OSError):
-        found = file.stat()
-        return (found.st_dev, found.st_ino), (found.st_mtime_ns, found.st_size)
+        status = file.stat()
+        return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
     return None, None
 
 
 class FileReader(Reader):
-    """SQLite, opened read-only; an authoriser refuses every statement of a user but queries.
+    """SQLite, opened read-only; an authoriser refuses every statement of a user except queries.
 
-    Where another file takes the place of this one, or is written over it, that one is opened.
+    If the file is replaced or overwritten by another one, that one is opened.
     """
 
     _watching: _OpenFile | None = None
@@ -126,16 +125,16 @@ class FileReader(Reader):
                 version = self._watching.execute("PRAGMA data_version").fetchone()[0]
                 self._changes = self._watching.number, version
             except sqlite3.Error as error:
-                if not busy(error):  # a writer was killed: whoever reads next mends it
+                if not busy(error):  # a writer was killed: the next reader recovers the file
                     return object()
             return self._changes
 
     def _version(self) -> object:
         with suppress(OSError):
-            found = self._file.stat()
-            # Times of files go on in steps: what was changed just now may be changed again in the same one.
-            if (found.st_dev, found.st_ino) == self._own.connection.inode and time.time() - found.st_mtime > 1:
-                return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+            status = self._file.stat()
+            # File times advance in steps: a file changed just now may change again within the same step.
+            if (status.st_dev, status.st_ino) == self._own.connection.inode and time.time() - status.st_mtime > 1:
+                return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         return super()._version()
 
     def _start(self, idle: Any | None) -> Any:
@@ -151,7 +150,7 @@ class FileReader(Reader):
 
         def attempt() -> bool:
             try:
-                # The lock, and with it the snapshot, is taken by the first statement that reads.
+                # The first statement that reads takes the lock, and with it the snapshot.
                 connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
@@ -170,12 +169,12 @@ class FileReader(Reader):
 
     def _open(self) -> _OpenFile:
         recover(self._file)
-        found = _stat(self._file)
+        status = _stat(self._file)
         address = f"{self._file.absolute().as_uri()}?mode=ro"
-        how: dict[str, Any] = {"uri": True, "timeout": 0, "isolation_level": None, "check_same_thread": False}
-        made: _OpenFile = sqlite3.connect(address, factory=_OpenFile, **how)
-        (made.inode, made.times), made.number = found, next(_NUMBERS)
-        return made
+        options: dict[str, Any] = {"uri": True, "timeout": 0, "isolation_level": None, "check_same_thread": False}
+        connection: _OpenFile = sqlite3.connect(address, factory=_OpenFile, **options)
+        (connection.inode, connection.times), connection.number = status, next(_NUMBERS)
+        return connection
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         def run() -> Rows:
@@ -213,8 +212,8 @@ class FileReader(Reader):
 
 
 def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
-    """Run a query in a thread of its own, so that a limit of time, Ctrl-C and SIGTERM can end it."""
-    from concurrent.futures import Future, wait  # a look-up goes without
+    """Run a query in a thread of its own, so that a time limit, Ctrl-C and SIGTERM can end it."""
+    from concurrent.futures import Future, wait  # not needed by a look-up
 
     answer: Future[Rows] = Future()
 
@@ -225,13 +224,13 @@ def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], sec
             answer.set_exception(error)
 
     try:
-        # Ctrl-C may come while the thread begins, too.
+        # Ctrl-C may come even while the thread starts.
         threading.Thread(target=work, daemon=True).start()
         return answer.result(seconds)
     except TimeoutError:
         raise too_long(seconds) from None
     finally:
-        # What began just now does not notice the first interruption; what cannot be interrupted is left behind.
+        # A query that has just begun misses the first interruption; one that cannot be interrupted is abandoned.
         for _ in range(20):
             if answer.done():
                 break
@@ -239,25 +238,24 @@ def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], sec
             wait([answer], 0.05)
 
 
-def wait_for_lock(attempt: Callable[[], bool], what: object) -> None:
-    """Repeat an attempt until it succeeds. Waits in Python, where Ctrl-C is noticed, and says so after a second.
+def wait_for_lock(attempt: Callable[[], bool], database: object) -> None:
+    """Repeat an attempt until it succeeds. Waits in Python, where Ctrl-C is noticed, and logs this after a second.
 
     Raises:
-        LanemapError: it did not succeed for a minute.
+        LanemapError: it did not succeed within a minute.
     """
     began = time.monotonic()
-    said = False
+    warned = False
     while not attempt():
         waited = time.monotonic() - began
         if waited > _PATIENCE:
-            raise UnavailableError(
-                f"{what} is in use by another program, for more than {_PATIENCE:.0f} s: try again later"
-            )
-        if waited > 1 and not said:
+            used = f"{database} has been in use by another program for more than {_PATIENCE:.0f} s"
+            raise UnavailableError(f"{used}: try again later")
+        if waited > 1 and not warned:
             from logging import getLogger
 
-            getLogger("lanemap").warning("lanemap: waiting for another program that uses %s", what)
-            said = True
+            getLogger("lanemap").warning("lanemap: waiting for another program that uses %s", database)
+            warned = True
         time.sleep(0.01 if waited < 1 else 0.1)
 
 
@@ -267,10 +265,10 @@ def busy(error: BaseException | None) -> bool:
 
 
 def recover(file: Path) -> None:
-    """Undo what a writer that was killed left half done: a reader that may not write could not.
+    """Undo what a killed writer left half done, which a read-only connection could not.
 
     Raises:
-        LanemapError: it cannot be undone, or the journal beside the file is of another one.
+        LanemapError: it cannot be undone, or the journal next to the file belongs to another one.
     """
     journal = Path(f"{file}-journal")
     try:
@@ -280,7 +278,7 @@ def recover(file: Path) -> None:
         return
     except OSError as error:
         raise LanemapError(f"cannot read {journal}: {error.strerror}") from None
-    # SQLite writes a header of zeros first, and deletes whatever it finds under this name.
+    # SQLite first writes a header of zeros, and deletes whatever it finds under this name.
     if not file.exists() or head not in (b"", bytes(8), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"):
         raise LanemapError(f"{journal} is not the journal of {file}: move it away, or name another database")
     with closing(sqlite3.connect(file, timeout=0)) as connection:
@@ -288,13 +286,12 @@ def recover(file: Path) -> None:
             connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         except sqlite3.Error as error:
             if not busy(error):
-                raise LanemapError(
-                    f"{file} was left half written and cannot be mended: {error}: name another database"
-                ) from None
+                reason = f"{file} was left half written and cannot be recovered: {error}"
+                raise LanemapError(f"{reason}: name another database") from None
 
 
-def there(file: Path) -> bool:
-    """Whether a file holds anything, half done or not."""
+def has_content(file: Path) -> bool:
+    """Whether a database file exists and is not empty, after undoing what a killed writer left behind."""
     if file.is_dir():
         raise LanemapError(f"{file} is a folder: name a file in it, as in {file}/layouts.db")
     recover(file)
@@ -306,10 +303,10 @@ _PRAGMAS = {"table_list", "table_info", "table_xinfo", "index_list", "index_info
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Allow queries alone: no writing, and no ATTACH, PRAGMA or VACUUM INTO, which could reach other files."""
+    """Allow only queries: no writing, and no ATTACH, PRAGMA or VACUUM INTO, which could reach other files."""
     if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
         return sqlite3.SQLITE_DENY
-    # A table function such as json_each is declared as if it changed the schema, which SQLite lets no statement do.
+    # A table function such as json_each is declared as if it changed the schema, which no statement really can.
     declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
     describes = action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS
     return sqlite3.SQLITE_OK if action in _ALLOWED or declares or describes else sqlite3.SQLITE_DENY
@@ -319,7 +316,7 @@ _LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: _VALUE_BYTES, sqlite3.SQLITE_LIMIT_COLUM
 
 
 class ServerReader(Reader):
-    """PostgreSQL, in read-only transactions that see one state."""
+    """PostgreSQL, in read-only transactions each of which sees one state."""
 
     def changes(self) -> Hashable:
         """See ``Reader``."""
@@ -336,7 +333,7 @@ class ServerReader(Reader):
         if idle is not None:
             try:
                 idle.execute("SELECT 1")
-            except psycopg.OperationalError:  # the server was started again meanwhile
+            except psycopg.OperationalError:  # the server was restarted in the meantime
                 idle.close()
             else:
                 return idle
@@ -356,8 +353,8 @@ class ServerReader(Reader):
         try:
             _refuse_volatile(connection, query)
             connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
-            # A cursor on the server takes one query and nothing else. What it takes by itself has its brackets in
-            # pairs, so that it stays in those of the other one, which sends no row that would fill the memory here.
+            # A server-side cursor takes exactly one query. A query that it accepts has balanced brackets, so it stays
+            # within those of the other one, which sends no row that would fill the memory here.
             with connection.cursor("sql") as cursor:
                 cursor.execute(query)
             with connection.cursor("sql") as cursor:
@@ -391,8 +388,8 @@ def connected(location: Location) -> Any:
     """A connection to the PostgreSQL server at a location.
 
     Raises:
-        UnavailableError: the server cannot be reached, or refuses. No error of psycopg's, which may hold the password,
-            is its cause or context.
+        UnavailableError: the server cannot be reached, or refuses. It has no error of psycopg as its cause or context,
+            as that may hold the password.
     """
     import psycopg
 
@@ -403,7 +400,7 @@ def connected(location: Location) -> Any:
     raise UnavailableError(f"cannot read {location}: {reason}")
 
 
-#: Roles that read more than tables that were granted to them.
+#: Roles that can read more than the tables that were granted to them.
 _POWERS = """
 SELECT current_user, 'is a superuser' FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
 UNION ALL SELECT current_user, 'may read files of the server'
@@ -413,7 +410,7 @@ WHERE pg_catalog.pg_has_role(current_user, 'pg_read_server_files', 'USAGE')
 
 
 def _in_batches(cursor: Any, ends: float, seconds: float) -> Iterator[tuple[Any, ...]]:
-    """Rows of a server, a few first, so that a few large ones are noticed before there are many."""
+    """Rows of a server, at first a few at a time, so that large ones are noticed before there are many."""
     size = 1
     while rows := cursor.fetchmany(size):
         yield from rows
@@ -425,14 +422,14 @@ def _in_batches(cursor: Any, ends: float, seconds: float) -> Iterator[tuple[Any,
 def _refuse_volatile(connection: Any, query: str) -> None:
     """Refuse what PostgreSQL itself calls volatile: it writes, or reaches files and other connections.
 
-    Its names are looked for in the whole text: a name in PostgreSQL is spelled in one piece, unless it is escaped. What
-    is not spelled like a word, as an operator, may be part of another one.
+    The names are searched for in the whole text, as PostgreSQL writes a name in one piece unless it is escaped. A name
+    that is not a word, such as an operator, may be part of another.
     """
     text = query.casefold()
     words = {*_IDENTIFIER.findall(text)}
     for (name,) in connection.execute(_VOLATILE).fetchall():
-        said = name.casefold()
-        if said in words if _IDENTIFIER.fullmatch(said) else said in text.replace('""', '"'):
+        spelled = name.casefold()
+        if spelled in words if _IDENTIFIER.fullmatch(spelled) else spelled in text.replace('""', '"'):
             raise LanemapError(f"sql only reads tables: it does not take {name}, which can do more than that")
     if re.search(r"\bu&[\"']", text):
         raise LanemapError("sql only reads tables: it does not take U&, which can do more than that")
@@ -440,7 +437,7 @@ def _refuse_volatile(connection: Any, query: str) -> None:
 
 _IDENTIFIER = re.compile(r"[a-z_\x80-\U0010ffff][a-z0-9_$\x80-\U0010ffff]*")
 
-#: Functions, operators, aggregates and casts that call them, by name.
+#: The names of volatile functions, and of operators, aggregates and casts that call them.
 _VOLATILE = """
 WITH volatile AS (SELECT oid, proname::text FROM pg_catalog.pg_proc WHERE provolatile = 'v'
     AND proname NOT IN ('random', 'gen_random_uuid', 'clock_timestamp'))
@@ -452,9 +449,9 @@ UNION SELECT typname FROM pg_catalog.pg_cast JOIN volatile ON castfunc = volatil
     JOIN pg_catalog.pg_type ON pg_type.oid = casttarget
 """
 
-#: The rows of a query. One of more bytes is an error, and not sent.
+#: The rows of a query. A row with too many bytes is an error and is not sent.
 _SMALL_ROWS = f"""
 SELECT * FROM ({{}}
 ) AS lanemap WHERE CASE WHEN pg_catalog.pg_column_size(lanemap) <= {_ROW_BYTES} THEN true
     ELSE ('{_TOO_LARGE}' || pg_catalog.pg_column_size(lanemap))::boolean END
-"""  # noqa: S608 - it is a user's query, of which PostgreSQL knows that it is one
+"""  # noqa: S608 - a user's query, which PostgreSQL has accepted as one query before

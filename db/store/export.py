@@ -1,8 +1,8 @@
 """The ``layout`` table as Arrow, and its files: Parquet, CSV, Arrow IPC and JSON lines, and datasets of Parquet.
 
 A dataset is a folder with a file for each source and instruction, named hive style. DuckDB, Spark and pandas read it as
-one table and skip the files of sources that a query does not ask for. Parquet and Arrow carry a digest of their values
-in their schema metadata, so that damage is noticed when they come back.
+one table and skip the files that a query does not need. Parquet and Arrow carry a digest of their values in their
+schema metadata, so that damage is noticed when they are read.
 """
 
 import json
@@ -27,13 +27,13 @@ from .reader import COLUMNS, Reader
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
 METADATA_KEY = b"lanemap"
 
-#: Key of the schema metadata. It names the way the digest is made: one made in another way needs another key.
+#: Key of the schema metadata for the digest. Another way of making the digest needs another key.
 DIGEST_KEY = b"lanemap.digest.1"
 
-#: A column of text: for each row the place of its value, or -1 where it has none. No value stands there twice.
+#: A column of text: for each row the index of its value, or -1 if it has none, and the distinct values.
 Codes = tuple[NDArray[np.integer[Any]], Sequence[str]]
 
-#: The columns that are in the names of a dataset's folders, not in its files.
+#: The columns that a dataset has in the names of its folders, not in its files.
 PARTITIONS = ("source", "instruction")
 
 _NUMBERS = Element._fields
@@ -44,14 +44,14 @@ _TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source"
 
 
 def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column of whole numbers without gaps. What PyArrow itself offers for that imports pandas."""
+    """A column of integers without nulls. PyArrow's own conversion would import pandas."""
     return np.from_dlpack(column.combine_chunks())
 
 
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str, *, sealed: bool = True) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
 
-    Where nothing is ``sealed`` with a digest, a column ``bits`` says how wide those types are that only imports have.
+    If not ``sealed`` with a digest, it has a column ``bits`` with the width of types that only imports have, if any.
     """
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
@@ -74,7 +74,7 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str, *,
 
 
 def packed_table(source: Source) -> pa.Table:
-    """A source with each distinct layout once, numbered: which fragments have it stands in the metadata."""
+    """A source with each distinct layout once, numbered; the metadata says which fragments have it."""
     layouts: dict[str | None, tuple[int, Any]] = {}
     fragments = []
     for fragment in source.with_rows:
@@ -87,8 +87,8 @@ def packed_table(source: Source) -> pa.Table:
     # Not by pa.array, which imports pandas.
     buffers = zip(PACKED.types, columns, strict=True)
     packed = [pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(values)]) for type_, values in buffers]
-    said = {"name": source.name, "kind": source.kind, "title": source.title, "provenance": source.provenance}
-    header = json.dumps({**said, "fragments": fragments}, separators=(",", ":")).encode()
+    described = {"name": source.name, "kind": source.kind, "title": source.title, "provenance": source.provenance}
+    header = json.dumps({**described, "fragments": fragments}, separators=(",", ":")).encode()
     return pa.Table.from_arrays(packed, schema=PACKED.with_metadata({METADATA_KEY: header}))
 
 
@@ -105,28 +105,28 @@ def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
 
 
 def digest(texts: Mapping[str, Codes], numbers: Mapping[str, np.ma.MaskedArray[Any, Any]], header: bytes = b"") -> str:
-    """Fingerprint of the values of columns, in whatever order and types the columns are, after that of a header.
+    """The digest of a header and the values of columns, whatever the order and types of the columns.
 
-    Text is the same for many rows in turn: each run of equal values counts as one, with the row that it ends before.
-    Numbers must be whole: TypeError for others, because 1.5 cut to 1 would have the digest of 1.
+    Text repeats in many consecutive rows: each run of equal values counts once, with the row that it ends before.
+    Numbers must be integers: others raise TypeError, because 1.5 cut to 1 would have the digest of 1.
     """
-    found = sha256(header)
+    hasher = sha256(header)
     for name, (codes, values) in sorted(texts.items()):
         short = [sha256(value.encode()).digest()[:8] for value in values]
         table = np.frombuffer(b"".join([*short, bytes(8)]), "<u8")
         ends = np.append(np.flatnonzero(codes[1:] != codes[:-1]) + 1, len(codes)).astype("<i8")
-        found.update(f"{name}\0{len(ends)}\0".encode())
-        found.update(table[codes[ends - 1]].data)
-        found.update(ends.data)
+        hasher.update(f"{name}\0{len(ends)}\0".encode())
+        hasher.update(table[codes[ends - 1]].data)
+        hasher.update(ends.data)
     for name, column in sorted(numbers.items()):
-        found.update(f"{name}\0{len(column)}\0".encode())
-        found.update(np.packbits(np.ma.getmaskarray(column)).data)
-        found.update(np.ascontiguousarray(column.filled(0).astype("<i4", casting="same_kind", copy=False)).data)
-    return found.hexdigest()
+        hasher.update(f"{name}\0{len(column)}\0".encode())
+        hasher.update(np.packbits(np.ma.getmaskarray(column)).data)
+        hasher.update(np.ascontiguousarray(column.filled(0).astype("<i4", casting="same_kind", copy=False)).data)
+    return hasher.hexdigest()
 
 
 def sealed(table: pa.Table) -> pa.Table:
-    """A table of dictionaries of text and of numbers, with its digest: of a packed one with its metadata."""
+    """A table of text dictionaries and numbers, with its digest, which for a packed one includes the metadata."""
     texts, counted = {}, {}
     header = table.schema.metadata[METADATA_KEY] if "layout" in table.column_names else b""
     for name in table.column_names:
@@ -143,16 +143,16 @@ def sealed(table: pa.Table) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
-    """Parquet, compressed with zstd, text as dictionaries, provenance in the schema metadata."""
+    """Write Parquet, compressed with zstd, text as dictionaries, provenance in the schema metadata."""
     import pyarrow.parquet as pq
 
     # Coordinates take their whole range in every row group, so their statistics could never rule one out, and zstd
-    # finds their repetitions without a dictionary. Statistics of text are made again for each batch of values.
+    # finds their repetitions without a dictionary. Statistics of text are computed once per batch of values.
     text = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
     how: dict[str, Any] = {"use_dictionary": text, "write_statistics": text, "write_batch_size": 1 << 20}
     table = _sealed(table)
     metadata = None
-    if "layout" in table.column_names:  # small, and its metadata not a second time in the schema of Arrow
+    if "layout" in table.column_names:  # small, and without a second copy of the metadata in the Arrow schema
         how |= {"column_encoding": "DELTA_BINARY_PACKED", "compression_level": 9}
         table, metadata = table.replace_schema_metadata(None), table.schema.metadata
     with pq.ParquetWriter(stream, table.schema, compression="zstd", **how) as writer:
@@ -162,7 +162,7 @@ def write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
 
 
 def write_arrow(table: pa.Table, stream: IO[bytes], *, piped: bool = False) -> None:
-    """Arrow IPC: the file format (Feather version 2), or the stream format where it goes into a pipe."""
+    """Write Arrow IPC: the file format (Feather version 2), or the stream format into a pipe."""
     table = _sealed(table)
     make = pa.ipc.new_stream if piped or not stream.seekable() else pa.ipc.new_file
     with make(stream, table.schema) as writer:
@@ -170,12 +170,12 @@ def write_arrow(table: pa.Table, stream: IO[bytes], *, piped: bool = False) -> N
 
 
 def _sealed(table: pa.Table) -> pa.Table:
-    """A table of layouts with its digest; any other one as it is."""
+    """A table of layouts with its digest; any other one unchanged."""
     return sealed(table) if METADATA_KEY in (table.schema.metadata or {}) else table
 
 
 def write_csv(table: pa.Table, stream: IO[bytes]) -> None:
-    """CSV with a header and nothing else; quotes only where a name needs them."""
+    """Write CSV with a header and nothing else, and quotes only where a name needs them."""
     import pyarrow.csv as csv
 
     names = pa.concat_arrays([table[name].combine_chunks().dictionary for name in _TEXT]).to_pylist()
@@ -185,7 +185,7 @@ def write_csv(table: pa.Table, stream: IO[bytes]) -> None:
 
 
 def write_jsonl(table: pa.Table, stream: IO[bytes]) -> None:
-    """JSON lines: one object per row."""
+    """Write JSON lines: one object per row."""
     line = "{" + ", ".join(f'"{name}": %s' for name in table.column_names) + "}\n"
     for batch in table.to_batches(max_chunksize=10_000):
         columns = [_in_json(column) for column in batch.columns]
@@ -209,18 +209,18 @@ _ENDINGS = {f".{name}": name for name in WRITERS} | {".feather": "arrow"}
 
 
 def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, version: str) -> None:
-    """Write fragments that have rows. A dataset that is there is replaced when the new one is whole.
+    """Write fragments that have rows. An existing dataset is replaced once the new one is complete.
 
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
     parts = grouped(fragments, lambda fragment: tuple(str(getattr(fragment, name)) for name in PARTITIONS))
-    with folder_atomically(folder, "dataset") as made:
+    with folder_atomically(folder, "dataset") as new_folder:
         for values, part in parts.items():
             table = layout_table(reader, part, version).drop_columns(list(PARTITIONS))
-            # Names are percent-encoded, + too, which is how every reader decodes them.
+            # Names are percent-encoded, + too, as every reader expects.
             names = (f"{name}={quote(value, safe='')}" for name, value in zip(PARTITIONS, values, strict=True))
-            file = made.joinpath(*names, "part-0.parquet")
+            file = new_folder.joinpath(*names, "part-0.parquet")
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("wb") as stream:
                 write_parquet(table, stream)
@@ -233,7 +233,7 @@ def write(
     form: str | None,
     version: str,
 ) -> None:
-    """Write the rows of fragments to a file, by its ending if no format is named, a stream, or a dataset's folder.
+    """Write the rows of fragments to a file, by default in the format of its ending, a stream, or a dataset's folder.
 
     Raises:
         LanemapError: there is no such format, or it cannot be written.
@@ -246,8 +246,8 @@ def write(
         raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
     form = form or (_ENDINGS.get(path.suffix.lower(), "") if path else "")
     if form not in WRITERS:
-        said = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
-        raise LanemapError(f"{said}: choose from {', '.join(WRITERS)}", "format")
+        problem = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
+        raise LanemapError(f"{problem}: choose from {', '.join(WRITERS)}", "format")
     table = layout_table(reader, fragments, version, sealed=form not in ("csv", "jsonl"))
     with opened(output) as stream:
         WRITERS[form](table, stream)

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and never in the place of what somebody else wrote."""
+"""Files and folders that appear complete or not at all, and never replace what Lanemap did not write."""
 
 import errno
 import json
@@ -15,26 +15,25 @@ from typing import IO
 
 from ..errors import LanemapError
 
-#: In every folder that Lanemap writes: the digests of the files, so that it knows its own.
+#: The file with the digests of all files in a folder that Lanemap wrote, so that it knows its own.
 MANIFEST = ".lanemap.json"
-#: How many files a disk is asked to write at a time.
+#: How many files are flushed to the disk at a time.
 _AT_ONCE = 16
 
 
 @contextmanager
 def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of ``path`` when the block ends well and vanishes when it does not.
+    """A file to write, which replaces ``path`` when the block succeeds and is deleted when it fails.
 
-    A device or a pipe has no whole to wait for and is written directly. Of a link, the file that it points to is
-    replaced.
+    A device or a pipe is written directly. For a link, the file that it points to is replaced.
 
     Args:
         path: what to write.
-        reads: the files that are read for it.
+        reads: the files that are read meanwhile.
 
     Raises:
-        LanemapError: it is one of ``reads`` or a database; the folder is not there, cannot be written, or the disk is
-            full.
+        LanemapError: it is one of ``reads`` or a database; the folder does not exist or cannot be written, or the disk
+            is full.
     """
     with _in_words(path):
         if path.exists() and not path.is_file():
@@ -47,35 +46,35 @@ def atomically(path: Path, reads: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
             with _claimed(left, unknown=False) as ours:
                 if ours:
                     left.unlink()
-        made = target.with_name(f".{target.name}.{token_hex(4)}.lanemap~")
+        temporary = target.with_name(f".{target.name}.{token_hex(4)}.lanemap~")
         try:
-            with made.open("xb") as stream, _claimed(made, unknown=True):
+            with temporary.open("xb") as stream, _claimed(temporary, unknown=True):
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
                 if target.exists():
-                    made.chmod(target.stat().st_mode)
-                made.replace(target)
+                    temporary.chmod(target.stat().st_mode)
+                temporary.replace(target)
         except BaseException:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         _sync(target.parent)
 
 
 def opened(output: str | os.PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
-    """A file that appears whole or not at all, see ``atomically``, or a stream as it is."""
+    """A file that appears complete or not at all, see ``atomically``, or a stream unchanged."""
     return atomically(Path(output)) if isinstance(output, str | os.PathLike) else nullcontext(output)
 
 
 @contextmanager
 def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
-    """A folder to fill, which takes the place of ``path`` when the block ends well and vanishes when it does not.
+    """A folder to fill, which replaces ``path`` when the block succeeds and is deleted when it fails.
 
-    It is filled beside its target. An older one is moved aside first and removed last: wherever the process is killed,
-    one of both is whole. Who writes there next removes what is left, or is told where what was there is.
+    It is filled next to its target. An older one is first moved aside and removed last: wherever the process is killed,
+    one of the two is complete. The next writer removes what is left over, or the error says where the old folder is.
 
     Args:
-        path: nothing, an empty folder, or one of the same kind with all files as they were written.
+        path: nothing, an empty folder, or one of the same kind with all its files unchanged.
         kind: what it holds, as in ``dataset``.
 
     Raises:
@@ -85,29 +84,29 @@ def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
         target = _resolved(path)
         _refuse_precious(target, path)
         _refuse_others(target, path, kind)
-        made, old = (target.with_name(f".{target.name}.lanemap-{age}") for age in ("new", "old"))
-        busy = f"cannot write {path}: {made} is there: another command writes it now, or one was killed: then remove it"
-        for each in (made, target):
-            if each.exists() and not claims.enter_context(_claimed(each, unknown=each is target)):
+        new, old = (target.with_name(f".{target.name}.lanemap-{age}") for age in ("new", "old"))
+        busy = f"cannot write {path}: another command is writing it; if not, one was killed: then remove {new}"
+        for place in (new, target):
+            if place.exists() and not claims.enter_context(_claimed(place, unknown=place is target)):
                 raise LanemapError(busy)
         if old.exists() and not _manifest(target, kind):
-            raise LanemapError(f"cannot write {path}: what was there is whole in {old}: move it back, or remove it")
-        for left in (old, made):
-            if left.exists():
-                shutil.rmtree(left)
-        made.mkdir()
-        if not claims.enter_context(_claimed(made, unknown=True)):
+            raise LanemapError(f"cannot write {path}: its old contents are in {old}: move that back, or remove it")
+        for leftover in (old, new):
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        new.mkdir()
+        if not claims.enter_context(_claimed(new, unknown=True)):
             raise LanemapError(busy)
         try:
-            yield made
-            _write_manifest(made, kind)
+            yield new
+            _write_manifest(new, kind)
             if target.exists():
-                made.chmod(target.stat().st_mode)
+                new.chmod(target.stat().st_mode)
                 target.rename(old)
             try:
                 if old.exists():
-                    _refuse_others(old, path, kind)  # what was put into it meanwhile
-                made.rename(target)
+                    _refuse_others(old, path, kind)  # something may have been put into it meanwhile
+                new.rename(target)
             except BaseException:
                 if old.exists():
                     old.rename(target)
@@ -115,14 +114,14 @@ def folder_atomically(path: Path, kind: str) -> Iterator[Path]:
             _sync(target.parent)
             shutil.rmtree(old, ignore_errors=True)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
 
 
 @contextmanager
 def _claimed(path: Path, *, unknown: bool) -> Iterator[bool]:
-    """Whether nobody else works on a file or folder; if so, nobody does in the block. A killed process claims nothing.
+    """Lock a file or folder for the block, and say whether that succeeded. A killed process holds no lock.
 
-    ``unknown``: what to say where there are no locks of files: on Windows, and on some network drives.
+    ``unknown``: the answer where files cannot be locked: on Windows, and on some network drives.
     """
     handle = os.open(path, os.O_RDONLY) if os.name == "posix" else -1
     try:
@@ -145,7 +144,7 @@ def _claimed(path: Path, *, unknown: bool) -> Iterator[bool]:
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A folder for a while. Folders of processes that were killed are removed first."""
+    """A temporary folder. Those that killed processes left behind are removed first."""
     for left in Path(gettempdir()).glob("lanemap-work-*"):
         with suppress(OSError), _claimed(left, unknown=False) as ours:
             if ours:
@@ -154,7 +153,7 @@ def workspace() -> Iterator[Path]:
         ours = False
         while not ours:
             folder = Path(mkdtemp(prefix="lanemap-work-"))
-            # Until it is claimed, others take it for one that was left.
+            # Until it is claimed, others take it for one that was left behind.
             with suppress(FileNotFoundError):
                 ours = claim.enter_context(_claimed(folder, unknown=True))
         try:
@@ -164,10 +163,10 @@ def workspace() -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder to write into, unless it is there.
+    """Make a folder to write into, unless it exists.
 
     Raises:
-        LanemapError: the folder that it is to be in does not exist, or it cannot be made.
+        LanemapError: its parent folder does not exist, or it cannot be made.
     """
     with _in_words(path):
         _refuse_precious(_resolved(path), path)
@@ -175,26 +174,26 @@ def make_folder(path: Path) -> None:
 
 
 def written(folder: Path, kind: str) -> Collection[str]:
-    """The files of a folder that Lanemap wrote, by their paths in it, all there and as they were written.
+    """The paths of all files in a folder that Lanemap wrote, if it is unchanged.
 
     Raises:
         LanemapError: it is not such a folder, or something in it was damaged, removed or added.
     """
-    known = _manifest(folder, kind)
-    if not known:
-        raise LanemapError(f"{folder} is a folder, and not a {kind} that Lanemap wrote: name a file")
+    digests = _manifest(folder, kind)
+    if not digests:
+        raise LanemapError(f"{folder} is a folder, but not a {kind} that Lanemap wrote: name a file")
     try:
         _refuse_others(folder, folder, kind)
     except OSError as error:
         raise LanemapError(f"cannot read {folder}: {error.strerror or error}") from None
-    if lacking := [name for name in known if not (folder / name).exists()]:
+    if lacking := [name for name in digests if not (folder / name).exists()]:
         raise LanemapError(f"{folder} lacks {lacking[0]}, which Lanemap wrote: export the {kind} again")
-    return known
+    return digests
 
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """An error of the system as one line that names the path."""
+    """Turn an error of the system into one line that names the path."""
     try:
         yield
     except BrokenPipeError:
@@ -207,9 +206,9 @@ def _in_words(path: Path) -> Iterator[None]:
 
 
 def _refuse_precious(target: Path, path: Path, reads: Iterable[Path] = ()) -> None:
-    """Refuse to replace what is read, or what belongs to a database. The message calls the target ``path``."""
-    if any(target == _resolved(each) or (target.exists() and target.samefile(each)) for each in reads):
-        raise LanemapError(f"cannot write {path}: it is read for what is to be written: name another file")
+    """Refuse to replace a file that is read, or part of a database. The message calls the target ``path``."""
+    if any(target == _resolved(source) or (target.exists() and target.samefile(source)) for source in reads):
+        raise LanemapError(f"cannot write {path}: it is also the input: name another file")
     for end in ("", "-journal", "-wal", "-shm"):
         database = Path(str(target).removesuffix(end))
         if database.is_file():
@@ -219,26 +218,26 @@ def _refuse_precious(target: Path, path: Path, reads: Iterable[Path] = ()) -> No
 
 
 def _refuse_others(folder: Path, path: Path, kind: str) -> None:
-    """Refuse to replace a folder that holds anything but what Lanemap wrote. The message calls it ``path``."""
+    """Refuse to replace a folder that holds anything that Lanemap did not write. The message calls it ``path``."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    known = _manifest(folder, kind)
-    if not known:
+    digests = _manifest(folder, kind)
+    if not digests:
         raise LanemapError(f"{path} is not a {kind} that Lanemap wrote: name a new folder, or an empty one")
-    parents = {parent.as_posix() for name in known for parent in Path(name).parents}
+    parents = {parent.as_posix() for name in digests for parent in Path(name).parents}
     for root, folders, files in os.walk(folder, onerror=_fail):
         inside = Path(root).relative_to(folder)
         for name in sorted(folders + files):
-            each = (inside / name).as_posix()
-            if each == MANIFEST or (name in folders and each in parents):
+            part = (inside / name).as_posix()
+            if part == MANIFEST or (name in folders and part in parents):
                 continue
-            file = folder / each
-            if each not in known or file.is_symlink() or not file.is_file() or sha256_of(file) != known[each]:
-                raise LanemapError(f"{path} holds {each}, which is not as Lanemap wrote it: name another folder")
+            file = folder / part
+            if part not in digests or file.is_symlink() or not file.is_file() or sha256_of(file) != digests[part]:
+                raise LanemapError(f"{path} holds {part}, which is not as Lanemap wrote it: name another folder")
 
 
 def _manifest(folder: Path, kind: str) -> dict[str, str]:
-    """The digests of the files that Lanemap wrote into a folder, by their paths in it; empty where it wrote none."""
+    """The digests of the files that Lanemap wrote into a folder, by their paths in it; empty if it wrote none."""
     try:
         with (folder / MANIFEST).open("rb") as stream:
             manifest = json.loads(stream.read(1 << 24))
@@ -249,14 +248,14 @@ def _manifest(folder: Path, kind: str) -> dict[str, str]:
 
 
 def _write_manifest(folder: Path, kind: str) -> None:
-    """Write the manifest of a folder, and have everything in it on the disk."""
-    from concurrent.futures import ThreadPoolExecutor  # a look-up goes without
+    """Write the manifest of a folder, and flush everything in it to the disk."""
+    from concurrent.futures import ThreadPoolExecutor  # not needed by a look-up
 
     folders = {Path(root): names for root, _, names in os.walk(folder, topdown=False, onerror=_fail)}
     files = [root / name for root, names in folders.items() for name in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = threads.map(sha256_of, files)
-        digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, found, strict=True)}
+        hashes = threads.map(sha256_of, files)
+        digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, hashes, strict=True)}
         for synced in (files, [path for path in folders if path != folder]):
             [*threads.map(_sync, synced)]
     (folder / MANIFEST).write_text(json.dumps({"kind": kind, "files": digests}))
@@ -271,7 +270,7 @@ def sha256_of(file: Path) -> str:
 
 
 def _fail(error: OSError) -> None:
-    """What cannot be listed is not empty."""
+    """A folder that cannot be listed must not pass for an empty one."""
     raise error
 
 
@@ -285,7 +284,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk. Only POSIX can open it for that."""
+    """Flush a file, or the names in a folder, to the disk. Only POSIX can open a folder for that."""
     if os.name == "posix":
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,9 +1,8 @@
-"""Whether a database still holds what was written into it. What is damaged is refused, not answered from.
+"""Whether a database still holds what was written into it. Damaged data is refused, never returned.
 
-Elements are stored twice: packed, under their sha256, and as rows, of which each mapping has the sum. What is said of a
-fragment has a seal of its own, because a look-up reads those of one shape alone; these have one together, so that none
-is missed. Every table has one in ``meta``: of what a statement selects from it. A change of a single value is always
-noticed.
+Elements are stored twice: packed, under their sha256, and as rows, whose sum their mapping has. Every fragment has a
+seal, because a look-up reads those of one shape alone; all fragments of a shape have another, so that none is missed.
+For every table, ``meta`` has a seal of what a statement selects from it. A change of a single value is always noticed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 #: Runs a statement.
 Run = Callable[[str], Sequence[tuple[Any, ...]]]
 
-#: Keeps sums within 64 bits. It stands in _SUMS, too.
+#: Keeps sums within 64 bits. _SUMS has it, too.
 _PRIME = 1_000_000_007
 
 #: What the seal of a fragment covers: its columns, the name of its source and the digest of its layout.
@@ -29,7 +28,7 @@ SEALED = (
     *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
 )
 
-#: The keys of the seals of shapes, and of the fragments that they are of.
+#: The keys in ``meta`` of the seals of shapes, and of the seal of all fragments.
 SHAPES, FRAGMENTS = "seals of shapes", "seal of fragment"
 
 #: What the seals of the tables cover.
@@ -38,7 +37,7 @@ _TABLES = {
     "fragment": "SELECT seal FROM fragment ORDER BY id",
     "finding": "SELECT seal, words FROM finding JOIN fragment ON fragment.id = fragment_id ORDER BY finding.id",
 }
-#: Of what only queries in SQL read.
+#: The same for the tables that only SQL queries read.
 _ROWS = {
     "mapping": "SELECT mapping.digest, mapping.registers, mapping.rows_sum, lender.digest FROM mapping"
     " LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
@@ -46,42 +45,42 @@ _ROWS = {
     "form": "SELECT * FROM form ORDER BY mnemonic",
     "operand": "SELECT * FROM operand ORDER BY mnemonic, role",
 }
-#: Of a file of SQLite: the definitions of all tables, views and indexes.
+#: The same for an SQLite file: the definitions of all tables, views and indexes.
 _FILE = {"definitions": "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"}
 
 
 def seal(values: Mapping[str, Any]) -> str:
-    """The seal of a fragment, of its columns and the others in ``SEALED``."""
+    """The seal of a fragment, over the columns in ``SEALED``."""
     return sha256(repr([values[name] for name in SEALED]).encode()).hexdigest()
 
 
 def seals_of_shapes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """A seal for each shape, of those of its fragments: pairs of a shape and a seal, in the order of the fragments."""
-    found: dict[str, Any] = {}
-    for shape, own in pairs:
-        found.setdefault(shape, sha256()).update(own.encode())
-    return {shape: together.hexdigest() for shape, together in found.items()}
+    """The seal of each shape, from pairs of a shape and a fragment's seal in the order of the fragments."""
+    hashers: dict[str, Any] = {}
+    for shape, fragment_seal in pairs:
+        hashers.setdefault(shape, sha256()).update(fragment_seal.encode())
+    return {shape: hasher.hexdigest() for shape, hasher in hashers.items()}
 
 
 def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
-    """The seals that ``meta`` holds, of what the tables hold now.
+    """The seals of what the tables hold now, by their keys in ``meta``.
 
     Args:
         run: runs a statement.
-        file: whether it is a file of SQLite.
-        rows: whether to read that, too, which only queries in SQL read.
+        file: whether it is an SQLite file.
+        rows: whether to include the tables that only SQL queries read.
     """
     statements = _TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
-    found = {
+    of_tables = {
         f"seal of {name}": sha256(repr(list(map(tuple, run(statement)))).encode()).hexdigest()
         for name, statement in statements.items()
     }
     of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
-    return found | {SHAPES: json.dumps([found[FRAGMENTS], of_shapes])}
+    return of_tables | {SHAPES: json.dumps([of_tables[FRAGMENTS], of_shapes])}
 
 
 def expected_of_shapes(meta: Mapping[str, str]) -> dict[str, str] | None:
-    """The seals of shapes that were written, or None where an earlier version, which writes none, wrote last.
+    """The stored seals of shapes, or None if an earlier version, which writes none, wrote last.
 
     Raises:
         ValueError, TypeError: they are damaged.
@@ -91,7 +90,7 @@ def expected_of_shapes(meta: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def rows_sum(elements: NDArray[Any]) -> int:
-    """The sum that the rows of a layout have in ``element``."""
+    """The sum of the rows of a layout in ``element``."""
     import numpy as np
 
     wide: dict[str, NDArray[np.int64]] = {name: elements[name].astype(np.int64) for name in elements.dtype.names or ()}
@@ -101,18 +100,18 @@ def rows_sum(elements: NDArray[Any]) -> int:
 
 
 def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
-    """What is damaged in a database, in words.
+    """The damaged parts of a database, in words.
 
-    Packed elements are not read: whoever reads them compares them with their digest. With ``rows``, what only queries
-    in SQL read is read, too: the tables ``element``, ``instruction``, ``form`` and ``operand``.
+    Packed elements are left out: they are compared with their digest when they are read. ``rows`` includes the tables
+    that only SQL queries read: ``element``, ``instruction``, ``form`` and ``operand``.
     """
     for *values, stored in run(_FRAGMENTS):
         record = dict(zip(SEALED, values, strict=True))
         if stored != seal(record):
-            yield f"what is said of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
-    known: dict[str, str] = dict(run("SELECT key, value FROM meta"))
-    for name, found in seals(run, file=file, rows=rows).items():
-        if known.get(name) != found and (name != SHAPES or expected_of_shapes(known) is not None):
+            yield f"the record of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
+    stored_seals: dict[str, str] = dict(run("SELECT key, value FROM meta"))
+    for name, current in seals(run, file=file, rows=rows).items():
+        if stored_seals.get(name) != current and (name != SHAPES or expected_of_shapes(stored_seals) is not None):
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
         for part in [""] if rows else [f"({table})" for table in (*_TABLES, "mapping")]:
@@ -141,7 +140,7 @@ SELECT mapping_id, reg, SUM((65536 * CAST(lane AS BIGINT) + 256 * reg + slot + 1
     * (65536 * CAST(row AS BIGINT) + col + 257 * col_last + 31 * computation + 1) % 1000000007)
 FROM element GROUP BY mapping_id, reg
 """
-#: To SQLite, which lets a column hold anything, a value that is no number adds like 0.
+#: SQLite lets a column hold anything, and adds a value that is not a number as 0.
 _MISTYPED = """
 SELECT 1 FROM element WHERE typeof(lane) <> 'integer' OR typeof(reg) <> 'integer' OR typeof(slot) <> 'integer'
     OR typeof(row) <> 'integer' OR typeof(col) <> 'integer' OR typeof(col_last) <> 'integer'

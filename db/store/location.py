@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ..errors import LanemapError, masked
 
-#: Raised by every change of the tables and views. A database of another version is never read.
+#: Raised with every change of the tables and views. A database of another version is never read.
 SCHEMA_VERSION = 6
 
-#: Versions whose sources are taken over.
+#: Versions whose sources are migrated.
 MIGRATED = ("5",)
 
 _RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # % in a password as %40 %3A %2F %3F %23 %25"
@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]
 class Location:
     """A SQLite file, or the address of a PostgreSQL server, which may hold a password.
 
-    ``default``: nobody named one, so it follows the package.
+    ``default``: it was not named by the user, so it changes with the schema of the package.
     """
 
     file: Path | None
@@ -29,7 +29,7 @@ class Location:
     default: bool = False
 
     def __str__(self) -> str:
-        """The file, or the host and the name of an address."""
+        """The file, or the host and database of an address."""
         if self.file is not None:
             return str(self.file)
         from urllib.parse import parse_qs, urlsplit
@@ -39,7 +39,7 @@ class Location:
         return f"postgresql://{host}{parts.path}"
 
     def without_secrets(self, reason: str) -> str:
-        """What the server or its library says, in one line, with nothing of the address but its host and name."""
+        """An error of the server or its library in one line, showing of the address only host and database."""
         if self.url is None:
             return masked(" ".join(reason.split()))
         from urllib.parse import parse_qs, unquote, urlsplit
@@ -49,49 +49,49 @@ class Location:
         parts = urlsplit(self.url)
         shown = {parts.hostname, parts.path.strip("/"), *parse_qs(parts.query).get("host", [])}
         shown |= {option.keyword.decode() for option in Conninfo.get_defaults()}
-        # An & or = that is not in percent cuts a password into what looks like options.
-        said = filter(None, (parts.username, parts.password, *re.split("[&=]", parts.query)))
-        hidden = {text for part in said for text in (part, unquote(part))}
+        # An & or = that is not percent-encoded cuts a password into what looks like options.
+        secrets = filter(None, (parts.username, parts.password, *re.split("[&=]", parts.query)))
+        hidden = {text for part in secrets for text in (part, unquote(part))}
         for text in sorted(hidden - shown, key=len, reverse=True):
             reason = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "***", reason)
         return masked(" ".join(reason.split()))
 
 
-def named_file(path: str | os.PathLike[str], what: str) -> Path:
-    """The path that somebody named.
+def named_file(path: str | os.PathLike[str], wanted: str) -> Path:
+    """The path that a user named.
 
     Args:
         path: as it was given; an empty one would be the current folder, which nobody means.
-        what: what it should have been, as in ``a capture file``.
+        wanted: what it should name, as in ``a capture file``.
 
     Raises:
-        LanemapError: it is empty, no text, or neither a file nor a folder: a pipe is read once only, and might never
-            end.
+        LanemapError: it is empty, no text, or neither a file nor a folder: a pipe can be read only once, and might
+            never end.
     """
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
-        raise LanemapError(f"{path!r} names no file: name {what}")
+        raise LanemapError(f"{path!r} names no file: name {wanted}")
     file = Path(name)
     try:
         os.fsencode(name)
         special = file.exists() and not (file.is_file() or file.is_dir())
     except OSError as error:
-        raise LanemapError(f"cannot read {name}: {error.strerror}: name {what}") from None
+        raise LanemapError(f"cannot read {name}: {error.strerror}: name {wanted}") from None
     except UnicodeError:
-        raise LanemapError(f"{path!r} names no file: name {what}") from None
+        raise LanemapError(f"{path!r} names no file: name {wanted}") from None
     if special:
-        raise LanemapError(f"{name} is neither a file nor a folder: name {what}")
+        raise LanemapError(f"{name} is neither a file nor a folder: name {wanted}")
     return file
 
 
 def locate(url: str | os.PathLike[str] | None = None) -> Location:
     """The database that ``url`` names: a file, ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``.
 
-    Without one, the environment variable LANEMAP_DB, and without that a file in the user's data directory. Its name
-    carries the schema version, so that two versions of Lanemap never read each other's.
+    Default: the environment variable LANEMAP_DB, or else a file in the user's data directory. The name of that file
+    has the schema version in it, so that versions of Lanemap with different schemas never share one.
 
     Raises:
-        LanemapError: it is neither, or nearly one of them.
+        LanemapError: it is none of these, or a misspelt address.
     """
     url = (os.environ.get("LANEMAP_DB") or None) if url is None else url
     if url is None:
@@ -120,9 +120,9 @@ def _file(name: str | os.PathLike[str]) -> Path:
 
 
 def _server(url: str) -> str:
-    """The address of a server, if no part of it could be taken for another one.
+    """The address of a server, if no part of it could be mistaken for another.
 
-    A character that should have been written in percent cuts a password in two, and one half would be shown as a host.
+    A character that is not percent-encoded may cut a password in two, and one half would be shown as a host.
     """
     from urllib.parse import urlsplit
 

@@ -1,7 +1,7 @@
-"""Read-only connections: what those of SQLite and of PostgreSQL have in common.
+"""Read-only connections: what those to SQLite and to PostgreSQL have in common.
 
-Whatever the statement, a reader cannot write. One reader serves any number of threads: each request takes a connection
-that is free, or opens another one.
+Whatever the statement, a reader cannot write. One reader serves any number of threads: each request takes a free
+connection, or opens another one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ COLUMNS = (
     *("col_last", "instruction", "major", "computation", "selector", "qualifiers", "source", "first_bit"),
 )
 
-#: Says everything that is in a database: a seal of each table.
+#: Selects the state of a database: a seal of each table.
 STATE = "SELECT key, value FROM meta ORDER BY key"
 
-#: Limits of a user's query, unless other ones are given.
+#: Default limits of a user's query.
 SECONDS, ROWS = 60.0, 1_000_000
 
 _RESULT_BYTES = 1 << 30
@@ -42,10 +42,10 @@ _QUERY_LENGTH = 50_000
 _LONGEST = 86_400
 _IDLE = 4
 
-#: What a query can read.
+#: The tables that a query can read.
 TABLES = "layout, source, fragment, mapping, element, finding, instruction, form and operand"
 
-#: What mends a damaged database.
+#: How to repair a damaged database.
 RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
 
 
@@ -57,7 +57,7 @@ class Rows:
     rows: Sequence[tuple[Any, ...]]
 
     def named(self) -> Rows:
-        """The same rows, for what tells columns apart by their names.
+        """The same rows, for formats that tell columns apart by their names.
 
         Raises:
             LanemapError: two have the same name.
@@ -72,9 +72,9 @@ class Rows:
         return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
 
     def only(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Rows:
-        """The rows with those columns alone whose name and values are wanted."""
-        kept = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
-        return Rows(tuple(self.columns[at] for at in kept), [tuple(row[at] for at in kept) for row in self.rows])
+        """The rows with only those columns whose name and values are ``wanted``."""
+        places = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
+        return Rows(tuple(self.columns[at] for at in places), [tuple(row[at] for at in places) for row in self.rows])
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries.
@@ -97,11 +97,11 @@ class Rows:
 
 
 class Tabular(ABC):
-    """What can be said in rows."""
+    """Something that can be expressed as rows."""
 
     @abstractmethod
     def rows(self) -> Rows:
-        """All of it as rows."""
+        """Everything as rows."""
 
     def frame(self) -> pd.DataFrame:
         """The rows as a frame."""
@@ -127,7 +127,7 @@ class Reader(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that this thread reads in the block is of one state of the database, whoever writes meanwhile.
+        """Within the block this thread sees one state of the database, whoever writes meanwhile.
 
         Raises:
             LanemapError: the database is closed, or cannot be read.
@@ -140,8 +140,8 @@ class Reader(ABC):
             yield
             self._give_back(self._own.connection)
         except LanemapError:
-            # A user's query that cannot be interrupted may still run, and closing what it works on would end the
-            # process: who runs it closes it.
+            # A user's query that cannot be interrupted may still run, and closing its connection would end the process:
+            # the thread that runs it closes it.
             if not self._own.queried:
                 self._give_back(self._own.connection)
             raise
@@ -159,25 +159,23 @@ class Reader(ABC):
             return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
-        """Run a user's query as it is.
+        """Run a user's query unchanged.
 
         Args:
             query: one SELECT.
             seconds: how long it may take.
-            rows: how many rows it may give.
+            rows: how many rows it may return.
 
         Raises:
-            LanemapError: the database refuses it, or it goes beyond a limit.
+            LanemapError: the database refuses it, or it exceeds a limit.
         """
         if not isinstance(query, str) or "\0" in query or any("\ud800" <= character <= "\udfff" for character in query):
-            raise LanemapError(
-                "sql: that is not text in UTF-8 (it takes one SELECT, as in SELECT * FROM layout LIMIT 5)"
-            )
+            raise LanemapError("sql: the query is not UTF-8 text: write a SELECT, as in SELECT * FROM layout LIMIT 5")
         if len(query) > _QUERY_LENGTH:
             raise LanemapError(f"sql: the query is longer than {_QUERY_LENGTH} characters")
         numbers = isinstance(seconds, int | float) and isinstance(rows, int)
         if not (numbers and 0 < seconds <= _LONGEST and rows > 0):
-            raise LanemapError(f"sql: the limits are 1 row or more, and more than 0 and up to {_LONGEST} seconds")
+            raise LanemapError(f"sql: rows must be at least 1, and seconds more than 0 and at most {_LONGEST}")
         with self.snapshot():
             self.verify(rows=True)
             with self._in_words():
@@ -185,17 +183,17 @@ class Reader(ABC):
 
     @abstractmethod
     def changes(self) -> Hashable:
-        """Another value after somebody has written. Of a file it is told at once, even while somebody writes."""
+        """A value that differs after every write. For a file it never waits, even while another program writes."""
 
     def privilege(self) -> str | None:
-        """Why a user's query could read more than what Lanemap wrote, in words; None where it could not."""
+        """Why a user's query could read more than what Lanemap wrote; None if it could not."""
         return None
 
     def packed(self, mappings: Collection[int]) -> dict[int, bytes]:
-        """The packed elements of mappings, by number, each compared with its digest.
+        """The packed elements of mappings, by number, each checked against its digest.
 
         Raises:
-            LanemapError: they are damaged, or a mapping is not there any more.
+            LanemapError: they are damaged, or a mapping no longer exists.
         """
         between = {"first": min(mappings, default=0), "last": max(mappings, default=0)}
         wanted = set(mappings)
@@ -204,17 +202,17 @@ class Reader(ABC):
             if not isinstance(elements, bytes) or sha256(elements).hexdigest() != digest:
                 raise self.damaged(f"the elements of mapping {number}")
         if len(rows) < len(wanted):
-            raise LanemapError(f"{self.location}: another program replaced what was being read: run it again")
+            raise LanemapError(f"{self.location} was changed by another program while it was read: run it again")
         return {number: elements for number, _, elements in rows}
 
     def verify(self, *, rows: bool) -> None:
-        """Make sure, once for a state of the database, that what it says of fragments is what was written.
+        """Check, once for each state of the database, that its fragments are as they were written.
 
         Args:
-            rows: whether that includes the rows of their elements. Packed elements are compared when they are read.
+            rows: whether to check the rows of their elements, too. Packed elements are checked when they are read.
 
         Raises:
-            LanemapError: it is damaged; says what of it.
+            LanemapError: it is damaged; the message says which part.
         """
 
         def run(statement: str) -> Sequence[tuple[Any, ...]]:
@@ -226,18 +224,18 @@ class Reader(ABC):
                 return
             try:
                 problem = next(problems(run, file=self.location.file is not None, rows=rows), None)
-            except (TypeError, ValueError, LookupError):  # what is there is not even of the types that were written
+            except (TypeError, ValueError, LookupError):  # a value does not even have the type that was written
                 problem = "a value"
             if problem is not None:
                 raise self.damaged(problem)
             _VERIFIED[self.location, rows] = state
 
-    def damaged(self, what: str) -> DamagedError:
-        """What to raise where something was read that was not written so."""
-        return DamagedError(f"{self.location} is damaged: {what} changed after it was written: {RESTORE}")
+    def damaged(self, part: str) -> DamagedError:
+        """The error for a part that is not as it was written."""
+        return DamagedError(f"{self.location} is damaged: {part} changed after it was written: {RESTORE}")
 
     def close(self) -> None:
-        """Release the connections. A closed reader answers nothing more."""
+        """Release the connections. A closed reader can no longer be used."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -252,7 +250,7 @@ class Reader(ABC):
             return self._start(idle)
 
     def _give_back(self, connection: Any) -> None:
-        with suppress(Exception):  # it was lost: what was read of it stands
+        with suppress(Exception):  # the connection was lost, but what was read is valid
             connection.rollback()
             with self._lock:
                 if not self._closed and len(self._idle) < _IDLE:
@@ -261,15 +259,15 @@ class Reader(ABC):
         connection.close()
 
     def _version(self) -> object:
-        """Another value after somebody has changed the database, as far as can be told without reading it."""
+        """A value that differs after every change, as far as can be told without reading the database."""
         return self._unique
 
     @abstractmethod
     def _start(self, idle: Any | None) -> Any:
-        """Begin a read transaction on an idle connection if it still works, else on a new one."""
+        """Begin a read transaction on the idle connection if it still works, else on a new one."""
 
     def _spelled(self, statement: str) -> str:
-        """A statement with its parameters as the driver spells them."""
+        """A statement with its parameters as the driver writes them."""
         return statement
 
     @abstractmethod
@@ -277,35 +275,33 @@ class Reader(ABC):
 
     @abstractmethod
     def _in_words(self) -> AbstractContextManager[None]:
-        """The database's own errors as a LanemapError."""
+        """Turn the database's own errors into a LanemapError."""
 
 
 _PACKED = "SELECT id, digest, elements FROM mapping WHERE id BETWEEN :first AND :last"
 
 
-def collected(found: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-    """Rows in a list, as many as may be."""
+def collected(cursor: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+    """The rows of a cursor, within the limits."""
     rows: list[tuple[Any, ...]] = []
     size = 0
-    for row in found:
+    for row in cursor:
         size += sum(map(getsizeof, row))
         if len(rows) == most:
             raise LanemapError(f"sql: there are more than {most} rows: add LIMIT, or allow more rows")
         if size > _RESULT_BYTES:
-            raise LanemapError(
-                f"sql: the result takes more than {_RESULT_BYTES >> 20} MB: select fewer columns or rows"
-            )
+            raise LanemapError(f"sql: the result exceeds {_RESULT_BYTES >> 20} MB: select fewer columns or rows")
         rows.append(row)
     return rows
 
 
 def too_long(seconds: float) -> LanemapError:
-    """What is said of a query that was ended."""
+    """The error for a query that exceeded its time."""
     return LanemapError(f"sql: the query takes longer than {seconds:g} s: ask for less, or allow more time")
 
 
 def sql_words(reason: str) -> str:
-    """What went wrong in a user's query, with what would be right."""
+    """An error in a user's query, with what would be right."""
 
     def says(*words: str) -> bool:
         return any(word in reason for word in words)
@@ -313,7 +309,7 @@ def sql_words(reason: str) -> str:
     if says("at or near", "syntax error", "incomplete input", "one statement at a time", "multiple commands"):
         return f"sql: {reason} (it takes one SELECT, and only reads)"
     if says("binding", "Binding"):
-        return "sql: a value is left open (it takes one SELECT, without placeholders)"
+        return "sql: a placeholder has no value (it takes one SELECT, without placeholders)"
     if says("not authorized", "authorization denied", "prohibited", "may not be modified"):
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
     if says(*(f"no such column: {name}" for name in Citation._fields)):

@@ -1,22 +1,22 @@
 """The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
 
 source       where layouts come from
-fragment     one row per layout of a source; ``citation`` is JSON with what its source says of it beside that
+fragment     one row per layout of a source; ``citation`` is JSON with what else its source says about it
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
              reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
              is the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says
-             whose. ``rows_sum`` is what they add up to
+             whose it shares. ``rows_sum`` is their sum
 element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding      what the structural checks found when a fragment was loaded
 instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
-form         one row per mnemonic of an instruction, as others spell it, with what it needs
+form         one row per mnemonic of an instruction, with other spellings of it and what it requires
 operand      one row per operand of a form in registers, with the columns that name its fragments
-meta         the version of this schema, the digest of the program that the shipped sources were built by, and a seal
-             of each table
+meta         the version of this schema, the digest of the program that built the shipped sources, and a seal of each
+             table
 
 For ``seal`` see ``integrity``.
 
-The number of a source, fragment or mapping is never used again for another one.
+The number of a source, fragment or mapping is never reused.
 """
 
 import json
@@ -42,7 +42,7 @@ def _required(kind: type[sa.types.TypeEngine[Any]], *names: str, **options: Any)
 
 
 def _numbered(name: str, *columns: Any) -> sa.Table:
-    """A table of rows with numbers that are never used again."""
+    """A table of rows with numbers that are never reused."""
     return sa.Table(name, metadata, sa.Column("id", sa.Integer, primary_key=True), *columns, sqlite_autoincrement=True)
 
 
@@ -147,7 +147,7 @@ JOIN mapping ON mapping.id = fragment.mapping_id
 JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id) AND element.reg < mapping.registers
 """
 
-#: What the seal of a fragment covered in schema 5.
+#: The columns that the seal of a fragment covered in schema 5.
 _SEALED_5 = (
     *("instruction", "shape", "type", "role", "registers", "slots", "major", "selector", "qualifiers", "source"),
     *("status", *Citation._fields, "rows", "cols", "digest"),
@@ -158,26 +158,26 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
     """The sources in a database of schema 5.
 
     Raises:
-        DamagedError: something in it changed after it was written.
+        DamagedError: it has changed since it was written.
     """
 
     def run(statement: str) -> Sequence[Any]:
         return connection.exec_driver_sql(statement).mappings().all()
 
-    def refuse(what: object) -> None:
-        raise DamagedError(f"{location} is damaged: {what} changed after it was written: {RESTORE}")
+    def refuse(part: object) -> None:
+        raise DamagedError(f"{location} is damaged: {part} changed after it was written: {RESTORE}")
 
     every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
     records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
-    found = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
+    findings = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
     by_source = {number: list(group) for number, group in groupby(records, lambda record: record["source_id"])}
     sources = []
-    for said in run("SELECT * FROM source ORDER BY id"):
+    for row in run("SELECT * FROM source ORDER BY id"):
         seals, fragments = [], []
-        for record in by_source.get(said["id"], ()):
+        for record in by_source.get(row["id"], ()):
             key = Key(*(record[name] for name in Key._fields))
-            own = sha256("\0".join(str(record[name]) for name in _SEALED_5).encode()).hexdigest()
-            if own != record["seal"] or (
+            expected = sha256("\0".join(str(record[name]) for name in _SEALED_5).encode()).hexdigest()
+            if expected != record["seal"] or (
                 record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
             ):
                 refuse(key)
@@ -186,11 +186,10 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
             counts = {"registers": record["registers"], "slots": record["slots"]}
             fragments.append(Fragment.of(key, elements, record["status"], citation, **counts))
             seals.append(record["seal"])
-        noted = sorted(
-            ((record["seal"], record["words"]) for record in found if record["source_id"] == said["id"]), key=repr
-        )
-        held = [*(said[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
-        if sha256(repr(held).encode()).hexdigest() != said["seal"]:
-            refuse(f"the source {said['name']}")
-        sources.append(Source(said["name"], said["kind"], said["title"], fragments, json.loads(said["provenance"])))
+        of_source = (record for record in findings if record["source_id"] == row["id"])
+        noted = sorted(((record["seal"], record["words"]) for record in of_source), key=repr)
+        content = [*(row[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
+        if sha256(repr(content).encode()).hexdigest() != row["seal"]:
+            refuse(f"the source {row['name']}")
+        sources.append(Source(row["name"], row["kind"], row["title"], fragments, json.loads(row["provenance"])))
     return sources

@@ -1,4 +1,4 @@
-"""Writing: building a database, and loading a source into it. Each load is one transaction, all or nothing."""
+"""Writing: building a database and loading sources into it. Each load is one transaction, all or nothing."""
 
 import json
 import sqlite3
@@ -24,11 +24,11 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .schema import LAYOUT, element, finding, fragment, mapping, meta, metadata, source
+from .schema import LAYOUT, element, finding, mapping, meta, metadata
 
 Progress = Callable[[Source], object]
 
-#: Any number will do, as long as every Lanemap takes the same lock before it writes.
+#: The advisory lock of every writer: any number, as long as all versions of Lanemap use the same one.
 _LOCK = 0x4C414E45
 
 _LONGEST_PROVENANCE = 1 << 20
@@ -42,19 +42,19 @@ def ship(
     again: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Make the database if it is not there, and load ``sources`` unless it was built from the same ones already.
+    """Make the database if it does not exist, and load ``sources`` unless it was already built from the same ones.
 
-    Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay; those in a
-    database of an older version are taken over, and so are those of the default database of an older version.
+    Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay; those of an
+    older version of the database, or of the default database, are migrated.
 
     Args:
-        location: where.
-        sources: called only when there is something to load.
+        location: the database.
+        sources: returns the sources; called only if they must be loaded.
         shipped: the digest of the program that makes ``sources``.
         again: load them even if they are there.
         progress: called with each source before it is loaded.
     """
-    kept: list[Source] = []
+    taken_over: list[Source] = []
     if file := location.file:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -65,78 +65,83 @@ def ship(
         older = Location(file.with_name(f"lanemap-{MIGRATED[-1]}.db"))
         if location.default and not file.exists() and older.file and older.file.exists():
             with _transaction(older) as connection:
-                kept = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
+                taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
     with _transaction(location, "rwc") as connection:
-        known = _tables(connection)
-        if "meta" in known and _said(connection, "schema") in MIGRATED:
-            kept = schema.older_sources(connection, location)
+        tables = _tables(connection)
+        if "meta" in tables and _meta_value(connection, "schema") in MIGRATED:
+            taken_over = schema.older_sources(connection, location)
             connection.execute(sa.text("DROP VIEW layout"))
             metadata.drop_all(connection)
-            known = []
-        if "meta" not in known:
-            if known:
+            tables = []
+        if "meta" not in tables:
+            if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
             metadata.create_all(connection, checkfirst=False)
             connection.execute(sa.text(LAYOUT))
-        elif not again and _said(connection, "shipped") == shipped:
+        elif not again and _meta_value(connection, "shipped") == shipped:
             return
-        own = list(sources())
+        new_sources = list(sources())
         _write_forms(connection)
-        names = {each.name.lower() for each in own}
-        _load(connection, [*own, *(each for each in kept if each.name.lower() not in names)], progress)
+        names = {new.name.lower() for new in new_sources}
+        _load(connection, [*new_sources, *(old for old in taken_over if old.name.lower() not in names)], progress)
         _write_meta(connection, {"schema": str(SCHEMA_VERSION), "shipped": shipped})
 
 
 def load(
     location: Location, sources: Iterable[Source], progress: Progress | None = None, *, replacing: bool = True
 ) -> list[str]:
-    """Load sources into a database that exists; the names of those that were loaded.
+    """Load sources into an existing database; returns the names of those that were loaded.
 
-    One of a name that is there already is replaced, or left as it is where not ``replacing``.
+    A source of the same name is replaced, or kept if not ``replacing``.
     """
     with _transaction(location) as connection:
-        there = connection.scalars(sa.select(sa.func.lower(source.c.name))).all()
-        loaded = [each for each in sources if replacing or each.name.lower() not in there]
+        present = connection.scalars(sa.select(sa.func.lower(schema.source.c.name))).all()
+        loaded = [new for new in sources if replacing or new.name.lower() not in present]
         if loaded:
             _load(connection, loaded, progress)
-    return [each.name for each in loaded]
+    return [new.name for new in loaded]
 
 
 def remove(location: Location, name: str) -> None:
-    """Remove a source from a database that exists.
+    """Remove a source from an existing database.
 
     Raises:
         AbsentError: it has no source of this name.
     """
     with _transaction(location) as connection:
-        if not connection.execute(sa.delete(source).where(sa.func.lower(source.c.name) == name.lower())).rowcount:
-            known = connection.scalars(sa.select(source.c.name).order_by(source.c.id)).all()
-            raise AbsentError(f"no source {name or repr(name)}: {source_names(name, known)}")
+        if not _delete(connection, name):
+            names = connection.scalars(sa.select(schema.source.c.name).order_by(schema.source.c.id)).all()
+            raise AbsentError(f"no source {name or repr(name)}: {source_names(name, names)}")
         _finish(connection)
 
 
-def _said(connection: sa.Connection, key: str) -> str | None:
-    """What ``meta`` says."""
+def _delete(connection: sa.Connection, name: str) -> int:
+    """Delete a source, whatever the case of its name; returns how many there were."""
+    named = sa.func.lower(schema.source.c.name) == sa.func.lower(name)
+    return connection.execute(sa.delete(schema.source).where(named)).rowcount
+
+
+def _meta_value(connection: sa.Connection, key: str) -> str | None:
     return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
 
 
 @contextmanager
 def _transaction(location: Location, mode: str = "rw") -> Iterator[sa.Connection]:
-    """One transaction that excludes other writers from its first statement on. With ``rwc`` a file is made if need be.
+    """A transaction that excludes other writers from its first statement on. Mode ``rwc`` makes the file if need be.
 
     Raises:
         LanemapError: an error of the database.
     """
-    made = _engine(location, mode)
+    engine = _engine(location, mode)
     try:
-        with made.connect() as connection:
+        with engine.connect() as connection:
             if location.file is not None:
                 connection.exec_driver_sql("PRAGMA foreign_keys = ON")
-                # What was committed stays so: without it, a journal that was deleted is back after a power failure.
+                # Makes commits durable: otherwise a deleted journal may reappear after a power failure.
                 wait_for_lock(lambda: _execute(connection, "PRAGMA synchronous = EXTRA"), location)
-                # What does not fit the cache would be written early, and readers would have to wait until the end.
+                # Otherwise what does not fit into the cache is written early, and readers must wait until the end.
                 connection.exec_driver_sql("PRAGMA cache_spill = OFF")
-                # ANALYZE reads so many rows of an index, not all: the elements of a layout are like those of any other.
+                # ANALYZE need not read all rows of an index: the elements of all layouts are alike.
                 connection.exec_driver_sql("PRAGMA analysis_limit = 1000")
                 wait_for_lock(lambda: _execute(connection, "BEGIN IMMEDIATE"), location)
             else:
@@ -148,18 +153,18 @@ def _transaction(location: Location, mode: str = "rw") -> Iterator[sa.Connection
     except DBAPIError as error:
         raise _in_words(error, location) from None
     finally:
-        made.dispose()
+        engine.dispose()
 
 
 def _engine(location: Location, mode: str) -> sa.Engine:
-    """An engine that leaves transactions to its user. Python's sqlite3 would begin them after CREATE TABLE."""
+    """An engine that does not begin transactions itself, which Python's sqlite3 would do only after CREATE TABLE."""
     if (file := location.file) is not None:
         recover(file)
         address = f"{file.absolute().as_uri()}?mode={mode}"
-        # Not as a part of the engine's address, because the name of a file may hold ? and %.
+        # Not in the engine's address, because the name of a file may contain ? and %.
         open_file = partial(sqlite3.connect, address, uri=True, timeout=0, isolation_level=None)
         return sa.create_engine("sqlite://", poolclass=NullPool, creator=open_file)
-    # The address is understood as readers understand it.
+    # The address is parsed as it is for readers.
     return sa.create_engine(
         "postgresql+psycopg://",
         poolclass=NullPool,
@@ -169,7 +174,7 @@ def _engine(location: Location, mode: str) -> sa.Engine:
 
 
 def _execute(connection: sa.Connection, statement: str) -> bool:
-    """Whether a statement could be executed, or found a lock."""
+    """Whether a statement was executed, not stopped by a lock."""
     try:
         connection.exec_driver_sql(statement)
     except DBAPIError as error:
@@ -191,61 +196,60 @@ def _in_words(error: DBAPIError, location: Location) -> LanemapError:
 
 
 def _tables(connection: sa.Connection) -> list[str]:
-    """What there is where new tables are made: not in the other schemas of the server, even if they can be seen."""
-    found = sa.inspect(connection)
-    return found.get_table_names(found.default_schema_name)
+    """The tables of the schema in which new ones are made, not of other visible schemas of the server."""
+    inspector = sa.inspect(connection)
+    return inspector.get_table_names(inspector.default_schema_name)
 
 
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
-    for each in sources:
-        check_names(each)
+    for source in sources:
+        check_names(source)
         if progress:
-            progress(each)
-        _replace(connection, each)
+            progress(source)
+        _replace(connection, source)
     _finish(connection)
-    # Without statistics the planner does not see that looking up a cell is worth an index.
+    # Without statistics the planner does not use the index to look up a cell.
     connection.exec_driver_sql("ANALYZE")
 
 
 def _replace(connection: sa.Connection, new: Source) -> None:
-    connection.execute(sa.delete(source).where(sa.func.lower(source.c.name) == sa.func.lower(new.name)))
+    _delete(connection, new.name)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
-    source_id = connection.scalar(sa.insert(source).values(values).returning(source.c.id))
+    source_id = connection.scalar(sa.insert(schema.source).values(values).returning(schema.source.c.id))
     if not new.fragments:
         return
     mappings = _store_elements(connection, new.fragments)
     rows = []
-    for each in new.fragments:
-        row = {name: getattr(each, name) for name in SEALED if name not in ("rows", "cols", "citation")}
-        row["rows"], row["cols"] = each.dimensions
-        said = {name: value for name, value in each.citation._asdict().items() if value is not None}
-        row |= {"source": new.name, "citation": json.dumps(said)}
-        row |= {"source_id": source_id, "mapping_id": mappings.get(each.digest or ""), "seal": seal(row)}
+    for fragment in new.fragments:
+        row = {name: getattr(fragment, name) for name in SEALED if name not in ("rows", "cols", "citation")}
+        row["rows"], row["cols"] = fragment.dimensions
+        citation = {name: value for name, value in fragment.citation._asdict().items() if value is not None}
+        row |= {"source": new.name, "citation": json.dumps(citation)}
+        row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
         rows.append({name: value for name, value in row.items() if name not in ("source", "digest")})
-    connection.execute(sa.insert(fragment), rows)
-    # Ids ascend as the rows are inserted. To ask for each as it is made takes SQLite a statement for every row.
-    of_source = sa.select(fragment.c.id).where(fragment.c.source_id == source_id).order_by(fragment.c.id)
-    ids = connection.scalars(of_source).all()
-    checked = {(each.digest, expected(each)): each for each in new.fragments}
-    found = {alike: check(each) for alike, each in checked.items()}
+    connection.execute(sa.insert(schema.fragment), rows)
+    # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
+    columns = schema.fragment.c
+    ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
+    checks = [(fragment.digest, expected(fragment)) for fragment in new.fragments]
+    found = {key: check(fragment) for key, fragment in dict(zip(checks, new.fragments, strict=True)).items()}
     findings = [
-        {"fragment_id": number, "words": words}
-        for number, each in zip(ids, new.fragments, strict=True)
-        for words in found[each.digest, expected(each)]
+        {"fragment_id": number, "words": words} for number, key in zip(ids, checks, strict=True) for words in found[key]
     ]
     if findings:
         connection.execute(sa.insert(finding), findings)
 
 
 def _finish(connection: sa.Connection) -> None:
-    """Delete layouts and instructions that no fragment has, add instructions that only fragments have, and seal it."""
-    named = sa.select(fragment.c.mapping_id).where(fragment.c.mapping_id.is_not(None))
+    """Delete unused layouts and instructions, add instructions that only fragments have, and seal the tables."""
+    columns = schema.fragment.c
+    named = sa.select(columns.mapping_id).where(columns.mapping_id.is_not(None))
     lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
     connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
     connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
-    threads = sa.select(fragment.c.instruction, sa.func.max(fragment.c.threads)).group_by(fragment.c.instruction)
-    others = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
-    _insert(connection, schema.instruction, [_instruction_row(*each) for each in others])
+    threads = sa.select(columns.instruction, sa.func.max(columns.threads)).group_by(columns.instruction)
+    unknown = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
+    _insert(connection, schema.instruction, [_instruction_row(name, most) for name, most in unknown])
     in_file = connection.dialect.name == "sqlite"
     _write_meta(connection, seals(lambda statement: list(connection.exec_driver_sql(statement)), file=in_file))
 
@@ -256,7 +260,7 @@ def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
 
 
 def _write_forms(connection: sa.Connection) -> None:
-    """Write the tables of instructions and forms, as this version of Lanemap knows them."""
+    """Write the tables of instructions, forms and operands that this version of Lanemap knows."""
     for table in (schema.operand, schema.form, schema.instruction):
         connection.execute(sa.delete(table))
     _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
@@ -284,28 +288,28 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[
 
 
 def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
-    """Store the layouts that are not there yet; the identities of all, by fingerprint."""
-    known = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
-    tables = {str(each.digest): each.table for each in fragments if each.has_rows and each.digest not in known}
+    """Store the layouts that are not there yet; returns the ids of all, by digest."""
+    ids = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
+    tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
     if not tables:
-        return known
+        return ids
     shared = _shared(tables)
     inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
-    for borrow in (False, True):  # who lends its rows comes first
+    for borrow in (False, True):  # layouts that lend their rows come first
         digests = [digest for digest in tables if (digest in shared) == borrow]
         packed = [
             {
                 "digest": digest,
                 "elements": tables[digest].tobytes(),
                 "registers": int(tables[digest]["reg"].max(initial=0)) + 1,
-                "rows_of": known.get(shared.get(digest, "")),
+                "rows_of": ids.get(shared.get(digest, "")),
                 "rows_sum": rows_sum(tables[digest]),
             }
             for digest in digests
         ]
         if packed:
-            known |= zip(digests, connection.scalars(inserted, packed), strict=True)
-    rows = [(known[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
+            ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
+    rows = [(ids[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
     columns = ", ".join(element.c.keys())
     if connection.dialect.name == "postgresql":
         with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
@@ -313,22 +317,22 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     else:
         marks = ", ".join("?" * len(element.c))
         connection.exec_driver_sql(f"INSERT INTO element ({columns}) VALUES ({marks})", rows)  # noqa: S608
-    return known
+    return ids
 
 
 def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
-    """Of which larger table each other one is the first registers, by fingerprint."""
+    """For each table that is the first registers of a larger one, the digest of that, by digest."""
     largest: dict[bytes, list[str]] = {}
     shared = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
-        alike = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
+        candidates = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
         registers = table["reg"].max(initial=0)
-        for other in alike:
-            if np.array_equal(tables[other][tables[other]["reg"] <= registers], table):
-                shared[digest] = other
+        for larger in candidates:
+            if np.array_equal(tables[larger][tables[larger]["reg"] <= registers], table):
+                shared[digest] = larger
                 break
         else:
-            alike.append(digest)
+            candidates.append(digest)
     return shared
 
 
@@ -351,7 +355,7 @@ class _Outcome(msgspec.Struct):
 
 
 class _Provenance(msgspec.Struct):
-    """What of a provenance others read. All may be left out, and anything else may be in it."""
+    """The parts of a provenance that Lanemap reads. All are optional, and there may be others."""
 
     disagreements: list[str] = []
     wrong: list[_WrongClaim] = []
@@ -363,14 +367,14 @@ class _CaptureProvenance(_Provenance):
 
 
 def provenance(source: Source) -> str:
-    """The provenance of a source as JSON, if every reader of it will understand it.
+    """The provenance of a source as JSON, if it is valid.
 
-    That of a capture has a list ``instructions``: what became of each form. That of any source has a list
-    ``disagreements`` of text, of what it says is wrong in itself, and a list ``wrong`` of what a library claims wrongly
-    of an operand, which is a key. That of an import has an object ``unreached`` of text by operand.
+    A capture has a list ``instructions`` with the outcome of each form. Any source may have a list ``disagreements`` of
+    texts that say what is wrong in it, and a list ``wrong`` of wrong claims about operands, which are keys. An import
+    may have an object ``unreached`` of texts by operand.
 
     Raises:
-        LanemapError: says what of it is wrong.
+        LanemapError: it is invalid; the message says where.
     """
     try:
         written = json.dumps(dict(source.provenance), sort_keys=True, allow_nan=False)
@@ -379,8 +383,8 @@ def provenance(source: Source) -> str:
     if len(written) > _LONGEST_PROVENANCE:
         raise LanemapError(f"{source.name}: its provenance has more than {_LONGEST_PROVENANCE} characters")
     try:
-        said = validated(json.loads(written), _CaptureProvenance if source.kind == "capture" else _Provenance)
-        for wrong_claim in said.wrong:
+        parsed = validated(json.loads(written), _CaptureProvenance if source.kind == "capture" else _Provenance)
+        for wrong_claim in parsed.wrong:
             key = Key(*wrong_claim.operand)
             dimensions(key.shape, key.role, key.instruction, key.qualifiers)
     except LanemapError as error:

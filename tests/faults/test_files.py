@@ -88,7 +88,7 @@ def test_a_folder_is_the_old_or_the_new_one(tmp_path, fault, old):
         if not fault.kills:
             assert path.exists() == (whole is not None)
         if not path.exists() and aside.exists():
-            with pytest.raises(LanemapError, match=f"what was there is whole in {aside}: move it back, or remove it"):
+            with pytest.raises(LanemapError, match=f"its old contents are in {aside}: move that back, or remove it"):
                 fill(path, "next")
             said.add(held(aside))
             aside.rename(path)
@@ -141,7 +141,7 @@ def test_nobody_removes_a_workspace_that_another_has_just_made(tmp_path, monkeyp
 def test_two_commands_do_not_write_the_same_folder(tmp_path):
     with folder_atomically(tmp_path / "one", "test") as made:
         (made / "file").write_text("mine")
-        with pytest.raises(LanemapError, match="another command writes it now, or one was killed: then remove it"):
+        with pytest.raises(LanemapError, match="another command is writing it; if not, one was killed: then remove"):
             fill(tmp_path / "one", "theirs")
     assert {each.name for each in tmp_path.iterdir()} == {"one"}
     assert (tmp_path / "one" / "file").read_text() == "mine"
