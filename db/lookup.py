@@ -12,15 +12,15 @@ from operator import attrgetter
 from typing import Any, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
-from .isa.instructions import Key, instruction
+from .isa.instructions import INSTRUCTIONS, Key, instruction
 from .isa.listing import naturally
 from .isa.names import DEFAULT_SOURCE, Which, accumulators, expect_names, operand, text, whole
 from .isa.names import Query as Query
-from .isa.types import plain, type_name
+from .isa.types import plain, same_name, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
 from .store.integrity import expected_of_shapes, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
-from .store.reader import STATE, Reader, Rows, Value
+from .store.reader import STATE, Reader, Rows
 
 
 class Place(TypedDict, total=False):
@@ -271,23 +271,27 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
 
-    def folded(value: Value) -> Value:
-        return value.lower() if isinstance(value, str) else value
-
     def stored(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        wanted = {name: folded(value) for name, value in asked.items() if value is not None}
+        wanted = [(name, value) for name, value in asked.items() if value is not None]
         every = _whole(reader, asked["shape"])
-        return [each for each in every if all(folded(each[name]) == value for name, value in wanted.items())]
+        return [each for each in every if all(same_name(each[name], value) for name, value in wanted)]
+
+    def of_unknown(**other: str | None) -> list[dict[str, Any]]:
+        return [each for each in stored(asked | other) if each["instruction"] not in INSTRUCTIONS]
 
     for each in filter(None, (query, query.of_accumulator())):
         records = stored(each.parameters())
         if found := [record for record in records if each.includes(Key._make(map(record.get, Key._fields)))]:
             return found
     asked = query.parameters()
-    if query.type is not None and asked["instruction"] is None:  # types of unknown instructions have one name
-        records = stored(asked | {"type": plain(query.type)})
-        if found := [record for record in records if not instruction(record["instruction"]).known]:
+    if asked["instruction"] not in INSTRUCTIONS and (type_ := query.type or asked["type"]):
+        if found := of_unknown(type=plain(type_)):  # their types have one name
             return found
+        if asked["role"] in ("C", "D"):
+            of_a = {(record["instruction"], record["shape"]) for record in of_unknown(type=plain(type_), role="A")}
+            found = [each for each in of_unknown(type=None) if (each["instruction"], each["shape"]) in of_a]
+            if len({record["type"] for record in found}) == 1:
+                return found
     if str(asked["source"]).lower() != DEFAULT_SOURCE:
         return []
     # The default is of one vendor: the instructions of others are in the first of the other sources.

@@ -323,9 +323,9 @@ def choices(qualifiers: Iterable[str | None]) -> str | None:
     return " ".join(merged)
 
 
-def register_bits(type: str) -> int:
-    """Width of the registers that hold a type: 64 for one of 64 bits, else 32."""
-    return max(32, TYPES[type].bits) if type in TYPES else 32
+def register_bits(name: str, type: str) -> int:
+    """Width of the registers in which an instruction holds a type: its vendor's, or that of a type that is wider."""
+    return max(instruction(name).vendor.register_bits, TYPES[type].bits if type in TYPES else 0)
 
 
 def element_bits(name: str, shape: str, type: str) -> int:
@@ -406,19 +406,15 @@ def sparsity(name: str, shape: str, type: str) -> Sparsity:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand of a form: its PTX type, its register vector, its layout qualifier, and the threads that hold it."""
+    """One operand of a form: its type, its register vector, its layout qualifier, and the threads that hold it."""
 
     role: str
     type: str
     registers: int
     slots: int
-    major: str | None = None
-    threads: int = WARP
-
-    @property
-    def register_bits(self) -> int:
-        """Width of one register."""
-        return register_bits(self.type)
+    major: str | None
+    threads: int
+    register_bits: int
 
     @property
     def slot_bits(self) -> int:
@@ -434,12 +430,12 @@ class Operand:
 def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes."""
     name, shape, type_, role, major, _, qualifiers = key
-    row = INSTRUCTIONS[name]
-    slots = register_bits(type_) // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
+    row, width = INSTRUCTIONS[name], register_bits(name, type_)
+    slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
     if role in PARTIAL_ROLES:
         slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
-        return Operand(role, type_, 1, slots, major, row.threads)
+        return Operand(role, type_, 1, slots, major, row.threads, width)
     cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
     stored = 2 if role == "A" and row.sparse else 1
     elements = copies(name, shape, type_, role) * cells // stored // row.threads
-    return Operand(role, type_, elements // slots, slots, major, row.threads)
+    return Operand(role, type_, elements // slots, slots, major, row.threads, width)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import LanemapError
 from .instructions import INSTRUCTIONS, Key, instruction, majors
-from .types import SCALE_TYPES, is_shape, plain, shape_name, type_bits, type_name
+from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
 from .types import scaled as scaled
 from .types import types_named as types_named
 from .vendors import NVIDIA
@@ -173,7 +173,7 @@ class Query:
 
     def matches(self, key: Key) -> bool:
         """Whether it asks for a fragment, whatever its source."""
-        return all(getattr(key, name) == value for name, value in self.asked.items()) and self.includes(key)
+        return all(same_name(getattr(key, name), value) for name, value in self.asked.items()) and self.includes(key)
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""

@@ -12,7 +12,7 @@ from .forms import Form
 from .instructions import INSTRUCTIONS, choices, undecided
 from .listing import but_for_n, either, grouped, naturally, shortened
 from .spelling import MODIFIERS, OPTIONS, Words, candidates, cased, every_candidate, opcode, opcode_name, words
-from .types import is_shape, shape_name
+from .types import is_shape, same_name, shape_name
 
 #: Kinds of words in the order in which people mistake them, after modifiers and options that stand in the name.
 _ORDER = ("layouts", "qualifiers", "type", "shape", "types")
@@ -112,8 +112,8 @@ def no_fragment(
         if value is None:
             continue
         if name != "source":
-            every = [record for record in every if _alike(record[name], value)]
-        there = [record for record in known if _alike(record[name], value)]
+            every = [record for record in every if same_name(record[name], value)]
+        there = [record for record in known if same_name(record[name], value)]
         if not there:
             rows = [INSTRUCTIONS.get(record["instruction"]) for record in known if name == "role"]
             reasons = {row and row.absent.get(str(value)) for row in rows}
@@ -124,8 +124,8 @@ def no_fragment(
                 first = first_of({record["source"] for record in every})
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
             if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
-                own = {record["instruction"] for record in known} - {*INSTRUCTIONS}
-                close = get_close_matches(value.lower(), own)
+                own = {record["instruction"].lower(): record["instruction"] for record in known}
+                close = [own[name] for name in get_close_matches(value.lower(), own.keys() - INSTRUCTIONS.keys())]
                 close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""
                 return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
@@ -140,10 +140,6 @@ def no_fragment(
     alike = grouped(sorted({record["qualifiers"] or "" for record in known}), undecided)
     apart = [each for each in map(choices, alike.values()) if each]
     return f"no source has operands of {title}" + (f": choose from {shortened(apart)}" if apart else "")
-
-
-def _alike(one: object, other: object) -> bool:
-    return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
 
 
 def _printed(value: object) -> str:

@@ -176,6 +176,11 @@ def is_shape(word: str) -> bool:
     return _SHAPE.fullmatch(plain(word)) is not None
 
 
+def same_name(one: object, other: object) -> bool:
+    """Whether two values are equal, text in any case."""
+    return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
+
+
 def plain(word: str) -> str:
     """A word in small letters, without spaces around it and without a leading dot."""
     return word.strip().lower().removeprefix(".")

@@ -10,7 +10,7 @@ class Vendor(NamedTuple):
     ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of
     ``near`` exchange values more cheaply than others; ``near_name`` is what such a run is called. Registers have
     ``register_bits``. ``source`` is what look-ups use first. Names of instructions begin with one of ``prefixes``. A
-    ``target`` has a number, and perhaps a letter where it stands for its family alone.
+    ``target`` has a number, and perhaps a letter where it stands for its family alone. Formulas call a lane ``lane``.
     """
 
     name: str
@@ -23,6 +23,7 @@ class Vendor(NamedTuple):
     prefixes: tuple[str, ...] = ()
     target: str = ""
     register_bits: int = 32
+    lane: str = "lane"
 
     def supports(self, target: str, other: str) -> bool:
         """Whether what needs a target runs on another, such as sm_90a. One with a letter stands for its family only."""
@@ -30,12 +31,16 @@ class Vendor(NamedTuple):
         return bool(its) and mine[:-1] == theirs[:-1] if letter else int(theirs) >= int(mine)
 
 
-NVIDIA = Vendor("nvidia", "NVIDIA", 32, "warp", 4, "quad", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)")
+NVIDIA = Vendor(
+    "nvidia", "NVIDIA", 32, "warp", 4, "quad", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)", lane="%laneid"
+)
 
 #: A row of 16 lanes exchanges values in one instruction (DPP). Half as many lanes execute together where code says so.
 AMD = Vendor("amd", "AMD", 64, "wavefront", 16, "row", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"))
 
 UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane")
+
+VENDORS = (NVIDIA, AMD)
 
 
 def vendor_of(instruction: str) -> Vendor:
@@ -44,7 +49,7 @@ def vendor_of(instruction: str) -> Vendor:
     >>> vendor_of("v_mfma_f32_32x32x8_f16").title
     'AMD'
     """
-    return next((vendor for vendor in (NVIDIA, AMD) if instruction.startswith(vendor.prefixes or "?")), UNKNOWN)
+    return next((vendor for vendor in VENDORS if instruction.lower().startswith(vendor.prefixes or "?")), UNKNOWN)
 
 
 def onwards(target: str) -> str:

@@ -146,13 +146,14 @@ class Fragment:
     threads: int = 0
     citation: Citation = NOT_CITED
     first_bit: int | None = None
+    register_bits: int = 0
 
     #: Its ``Picture``, and that in a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
     _repr_html_: ClassVar[Callable[[Fragment], str | None]]
 
     def __post_init__(self) -> None:
-        """Count the threads where nobody says how many there are, and tell an element that fills its slot.
+        """Tell the threads and the width of a register where nobody says them, and an element that fills its slot.
 
         Raises:
             LanemapError: an element does not fit its slot from its first bit on.
@@ -161,6 +162,8 @@ class Fragment:
             row = instructions.instruction(self.instruction)
             last = 0 if row.known or self.elements is None else int(self.elements["lane"].max(initial=0))
             object.__setattr__(self, "threads", (last // row.threads + 1) * row.threads)
+        if not self.register_bits:
+            object.__setattr__(self, "register_bits", instructions.register_bits(self.instruction, self.type))
         if self.first_bit == 0:
             return
         last_start = self.slot_bits - (instructions.element_width(self.type, self.role, self.slot_bits) or 1)
@@ -178,7 +181,7 @@ class Fragment:
     ) -> Fragment:
         """The fragment that a key names. ``registers`` and ``slots`` are those of the operand, if they are not given.
 
-        ``first_bit`` may be given, too.
+        ``first_bit`` and ``register_bits`` may be given, too.
         """
         if not {"registers", "slots"} <= sizes.keys():
             sizes |= {name: getattr(instructions.operand(key), name) for name in ("registers", "slots")}
@@ -227,11 +230,6 @@ class Fragment:
     def chunk(self) -> int:
         """The columns of A that metadata chooses from together (9.7.14.6.1): 1 where A is dense."""
         return instructions.sparsity(self.instruction, self.shape, self.type).width
-
-    @property
-    def register_bits(self) -> int:
-        """Width of one register."""
-        return instructions.register_bits(self.type)
 
     @property
     def slot_bits(self) -> int:

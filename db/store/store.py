@@ -219,12 +219,15 @@ def _replace(connection: sa.Connection, new: Source) -> None:
     if not new.fragments:
         return
     mappings = _store_elements(connection, new.fragments)
+    names = connection.scalars(sa.select(schema.fragment.c.instruction).distinct())
+    spelt = {name.lower(): name for name in names}  # one instruction is spelt alike in all sources
     rows = []
     for fragment in new.fragments:
         row = {name: getattr(fragment, name) for name in SEALED if name not in ("rows", "cols", "citation")}
         row["rows"], row["cols"] = fragment.dimensions
         citation = {name: value for name, value in fragment.citation._asdict().items() if value is not None}
         row |= {"source": new.name, "citation": json.dumps(citation)}
+        row["instruction"] = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
         row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
         rows.append({name: value for name, value in row.items() if name not in ("source", "digest")})
     connection.execute(sa.insert(schema.fragment), rows)

@@ -6,7 +6,7 @@ major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follow
 and there are no qualifiers, and source is the name of the file. Columns that ``layout`` does not have are ignored.
 
 Of an instruction that Lanemap knows, a table may have the shapes and types that there are. One that it has never heard
-of may have any, and types of its own, whose width is in a column ``bits``.
+of may have any, and types of its own, whose width is in a column ``bits``, 128 at most.
 
 A column ``first_bit`` says which bit of its slot is the lowest that an element has, where it does not fill it: one
 number for all elements of a fragment. A table without it does not claim it.
@@ -48,6 +48,8 @@ MAX_FRAGMENTS = 10_000
 MAX_SOURCES = 100
 MAX_PARTS = 1000
 MAX_REGISTERS = 256
+#: Bits of an element, and of a register.
+MAX_WIDTH = 128
 MAX_DIMENSION = 1024
 #: As many places of one fragment are named.
 MAX_ORIGINS = 4
@@ -91,7 +93,10 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
     columns = read_columns(path)
     texts = {name: columns.texts[name].mapped(plain, "") for name in ("shape", "major", "qualifiers")}
     texts["source"] = columns.texts["source"].mapped(str.strip, source)
-    texts["instruction"] = columns.texts["instruction"].mapped(plain, instruction)
+    spelt = {name: name for name in instructions.INSTRUCTIONS}  # others as the table has them first
+    texts["instruction"] = columns.texts["instruction"].mapped(
+        lambda name: spelt.setdefault(plain(name), name.strip().removeprefix(".")), instruction
+    )
     texts["type"] = columns.texts["type"].mapped(plain)
     if not columns.sealed:
         texts["type"] = _types(columns.texts["type"], texts["instruction"], path)
@@ -170,36 +175,36 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     named = Key(instruction, shape, type_, role, major, number, qualifiers)
     several = instructions.computations(instruction, shape, named.type, qualifiers)
     known = instruction in instructions.INSTRUCTIONS
+    width = 0 if known or sealed else _width(named, numbers["bits"])
+    register = max(instructions.register_bits(instruction, type_), 1 << (width - 1).bit_length())
+    fill = instructions.operand(named).slots if known and type_ in TYPES else 1
+    if width:  # it may be narrower than its slot: there is a power of two
+        fill = 1 << (register // width).bit_length() - 1
     placed = not (np.ma.getmaskarray(numbers["reg"]) | np.ma.getmaskarray(numbers["slot"])).any()
     if key["move"]:
         numbers = {**numbers, **_loaded(named, key["move"], numbers)}
     elif not placed and np.ma.getmaskarray(numbers["value"]).any():
         raise LanemapError(f"{named}: some rows have neither reg and slot nor a value")
     elif not placed:
-        per = instructions.operand(named).slots if known else _slots(named, _width(named, numbers["bits"]))
-        numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), per), strict=True))}
+        numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), fill), strict=True))}
     columns: dict[str, Any] = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")}
     product = instructions.quad_pair(columns["lane"]) if several == 4 and not qualifiers else 1
     columns["col_last"] = numbers["col_last"].filled(columns["col"])
     columns["computation"] = numbers["computation"].filled(product)
-    _check(named, columns)
+    _check(named, register, columns)
     # A register divides into the slots of its operand, though a table may have the first ones alone, or into more.
-    said, has = int(numbers["slot"].max()), known and type_ in TYPES
-    slots = max(1 << said.bit_length(), instructions.operand(named).slots if has else 1)
+    slots = max(1 << int(numbers["slot"].max()).bit_length(), fill)
     first_bit, *more = dict.fromkeys(numbers["first_bit"].tolist())
     if more:
         raise LanemapError(f"{named}: first_bit {first_bit} and {more[0]}: it is one number for all elements")
-    if not known and not sealed:
-        width = _width(named, numbers["bits"])
-        slots = max(slots, _slots(named, width))
-        if type_ not in TYPES:  # only here it is known how wide it is
-            room = instructions.register_bits(type_) // slots - width
-            if (first_bit or 0) > room:
-                raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
-            first_bit = first_bit if room else 0
-    cited, registers = Citation(origin=origin or None), int(numbers["reg"].max()) + 1
-    held = elements(columns)
-    return Fragment.of(named, held, "imported", cited, registers=registers, slots=slots, first_bit=first_bit)
+    if width and type_ not in TYPES:  # only here it is known how wide it is
+        room = register // slots - width
+        if (first_bit or 0) > room:
+            raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
+        first_bit = first_bit if room else 0
+    sizes = {"registers": int(numbers["reg"].max()) + 1, "slots": slots, "register_bits": register}
+    cited = Citation(origin=origin or None)
+    return Fragment.of(named, elements(columns), "imported", cited, first_bit=first_bit, **sizes)
 
 
 def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Numbers]:
@@ -246,20 +251,14 @@ def _width(key: Key, bits: Numbers) -> int:
         widths = widths or [type_bits(type_name(key.type)[0])]
     if not widths:
         raise LanemapError(f"{key}: {key.type} is not a type that Lanemap knows: say how wide it is in a column bits")
-    register = instructions.register_bits(key.type)
-    if len(widths) > 1 or not 1 <= widths[0] <= register:
-        raise LanemapError(f"{key}: bits {', '.join(map(str, widths))} is not one width of 1 to {register}")
+    if len(widths) > 1 or not 1 <= widths[0] <= MAX_WIDTH:
+        raise LanemapError(f"{key}: bits {', '.join(map(str, widths))} is not one width of 1 to {MAX_WIDTH}")
     return int(widths[0])
 
 
-def _slots(key: Key, width: int) -> int:
-    """How many elements of a width fill a register. One may be narrower than its slot: there is a power of two."""
-    return 1 << (instructions.register_bits(key.type) // width).bit_length() - 1
-
-
-def _check(key: Key, columns: Mapping[str, NDArray[np.int32]]) -> None:
+def _check(key: Key, register: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse what cannot be a layout. Lanes and cells that the instruction lacks are for the structural checks."""
-    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, instructions.register_bits(key.type) - 1)}
+    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, register - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
     for name, values in {**columns, "selector": np.asarray([key.selector or 0])}.items():
@@ -268,9 +267,9 @@ def _check(key: Key, columns: Mapping[str, NDArray[np.int32]]) -> None:
             raise LanemapError(f"{key}: {name} {outside[0]} is outside {least}..{most}")
     if (columns["col_last"] < columns["col"]).any():
         raise LanemapError(f"{key}: a window of columns ends before it begins, col_last before col")
-    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * 64 + columns["slot"]
+    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * MAX_WIDTH + columns["slot"]
     distinct, count = np.unique(place, return_counts=True)
     if (count > 1).any():
         first = int(distinct[count > 1][0])
-        lane, reg, slot = first // 64 // MAX_REGISTERS, first // 64 % MAX_REGISTERS, first % 64
+        lane, reg, slot = first // MAX_WIDTH // MAX_REGISTERS, first // MAX_WIDTH % MAX_REGISTERS, first % MAX_WIDTH
         raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} stands in two rows, and may stand in one")

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 import lanemap
+from lanemap.db.isa import vendors
 
 COLUMNS = "shape type role lane reg slot row col instruction computation bits"
 WIDE, BLOCKS = "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16"
@@ -127,6 +128,105 @@ def test_what_is_exported_as_text_has_the_width_of_its_own_types(run, acme, tmp_
     lines = run("export", "acme_wide", "A", "--source", "acme", "--format", "jsonl", db=acme).out.splitlines()
     assert {json.loads(line)["bits"] for line in lines} == {32}
     assert "bits" not in run("export", "acme_gemm", "--source", "acme", "--format", "jsonl", db=acme).out
+
+
+def wide_rows(name="Foo.Bar"):
+    """A product of 128 lanes, of a type of its own of 64 bits."""
+    for lane in range(128):
+        part, place = divmod(lane, 32)
+        for i in range(4):
+            yield "m32n32k16", "x64", "A", lane, i, 0, place, 4 * part + i, name, 1, 64
+            yield "m32n32k16", "x64", "B", lane, i, 0, 4 * part + i, place, name, 1, 64
+        for i in range(8):
+            yield "m32n32k16", "f64", "D", lane, i, 0, 8 * part + i, place, name, 1, 64
+
+
+def write(file, rows):
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows([COLUMNS.split(), *rows])
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def foo(built, tmp_path_factory):
+    """A database with that product."""
+    folder = tmp_path_factory.mktemp("foo")
+    file = shutil.copy(built, folder)
+    with lanemap.open(file) as database:
+        database.import_layouts("table", write(folder / "foo.csv", wide_rows()))
+    return file
+
+
+def test_a_type_of_its_own_may_be_wider_than_its_vendors_registers(run, foo, tmp_path):
+    shown = run("show", "Foo.Bar", "A", db=foo)
+    assert "4 registers of 64 bits, 1 slot of 64 bits in each" in shown.out
+    found = run("find", "Foo.Bar", "A", "--lane", "100", "--format", "csv", db=foo)
+    assert cells(io.StringIO(found.out)) == [(100, i, 0, 4, 12 + i) for i in range(4)]
+    assert run("list", "findings", "--source", "foo", db=foo).out == ""
+    file = str(tmp_path / "exported.csv")
+    assert run("export", "--source", "foo", "--format", "csv", "-o", file, db=foo).err == ""
+    (read,) = lanemap.read_file(file).fragments[:1]
+    assert (read.register_bits, read.slot_bits, read.threads) == (64, 64, 128)
+    wider = [(*row[:-1], 129 if row[1] == "x64" else 64) for row in wide_rows()]
+    refused = run("import", "table", write(tmp_path / "wider.csv", wider), db=foo)
+    assert "bits 129 is not one width of 1 to 128" in refused.err
+
+
+def test_registers_are_as_wide_as_its_vendors(monkeypatch, tmp_path):
+    """Half as wide as others, they hold one f16, or two i8."""
+    narrow = vendors.UNKNOWN._replace(name="half", prefixes=("half_",), register_bits=16)
+    monkeypatch.setattr(vendors, "VENDORS", (*vendors.VENDORS, narrow))
+    rows = [("m32n8k1", "f16", "A", lane, 0, 0, lane, 0, "half_dot", 1, 16) for lane in range(32)]
+    rows += [("m32n8k2", "x8", "A", lane, 0, i, lane, i, "half_dot", 1, 8) for lane in range(32) for i in range(2)]
+    one, other = lanemap.read_file(write(tmp_path / "half.csv", rows)).fragments
+    assert (one.registers, one.register_bits, one.slots, one.slot_bits) == (1, 16, 1, 16)
+    assert (other.registers, other.register_bits, other.slots, other.slot_bits) == (1, 16, 2, 8)
+
+
+def test_a_name_is_spelt_as_its_vendor_does_and_asked_for_in_any_case(run, foo, tmp_path):
+    expected = run("find", "Foo.Bar", "A", "--lane", "0", db=foo)
+    assert "Foo.Bar" in expected.out
+    for words in (["foo.bar", "A"], ["FOO.BAR", "x64", "A"], ["m32n32k16", "x64", "A", "-i", "foo.BAR"]):
+        assert run("find", *words, "--lane", "0", db=foo).out == expected.out
+    assert run("show", "foo.bar", db=foo).out.startswith("Foo.Bar")
+    assert "Foo.Bar" in run("list", "--instruction", "foo.bar", db=foo).out
+    with lanemap.open(foo) as database:
+        (fragment,) = database.operand("foo.bar x64 A")
+        assert lanemap.Query(instruction="foo.bar").matches(fragment.key)
+
+
+def test_sources_that_spell_a_name_differently_are_compared(run, foo, tmp_path):
+    foo = shutil.copy(foo, tmp_path)
+    assert run("import", "table", write(tmp_path / "other.csv", wide_rows("FOO.bar")), db=foo).code == 0
+    compared = run("diff", "other", "foo", db=foo)
+    assert (compared.code, "3 identical" in compared.out) == (0, True)
+
+
+def test_c_and_d_are_found_by_the_type_of_a(run, acme, foo):
+    for words, its in ("acme_gemm f16", "f32"), ("m32n32k8 f16", "f32"), ("acme_gemm m32n32k8 f16", "f32"):
+        found = run("find", *words.split(), "D", "--lane", "40", db=acme)
+        assert (found.code, found.out) == (0, run("find", "acme_gemm", its, "D", "--lane", "40", db=acme).out), words
+    assert run("find", "foo.bar", "x64", "D", "--lane", "0", db=foo).code == 0
+    for words in ("acme_gemm bf16 D", "acme_dot i8 D"):
+        assert "acme_" in run("find", *words.split(), "--lane", "0", db=acme).err
+
+
+def test_d_is_not_guessed_where_there_are_several(run, built, tmp_path):
+    rows = [("m8n4k1", "f16", "A", lane, 0, 0, lane % 8, 0, "odd_dot", 1, 16) for lane in range(32)]
+    for type_, bits in ("f32", 32), ("s32", 32):
+        rows += [("m8n4k1", type_, "D", lane, 0, 0, lane % 8, lane // 8, "odd_dot", 1, bits) for lane in range(32)]
+    file = shutil.copy(built, tmp_path)
+    assert run("import", "table", write(tmp_path / "odd.csv", rows), db=file).code == 0
+    asked = run("find", "odd_dot", "f16", "D", "--lane", "0", db=file)
+    assert (asked.code, asked.out) == (2, "")
+    assert "choose from" in asked.err or "name one" in asked.err
+
+
+def test_a_lane_is_spelt_as_its_vendor_does(run, acme):
+    for words, spelt in (["acme_gemm", "A"], "lane"), (["m16n8k16", "f16", "A"], "%laneid"):
+        made = run("export", *words, "--format", "ptx-formula", db=acme).out
+        assert set(re.findall(r"%?lane\w*", made.partition("\nrow =")[2])) <= {spelt}
+        assert spelt in made
 
 
 def test_nothing_is_said_of_the_documents_of_others(run, acme):

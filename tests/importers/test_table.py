@@ -316,8 +316,8 @@ def test_a_type_keeps_its_name_and_width_where_the_instruction_is_unknown(table)
         ((UNKNOWN, ROW.replace("f16", "xf32") + ",x"), "xf32 is not a type that Lanemap knows: say how wide it is"),
         ((UNKNOWN, ROW.replace("f16", "fp8") + ",x"), "say how wide it is in a column bits"),
         ((UNKNOWN + ",bits", ROW + ",x,16", ROW.replace(",5,", ",6,") + ",x,8"), "bits 8, 16 is not one width of 1 to"),
-        ((UNKNOWN + ",bits", ROW + ",x,33"), "bits 33 is not one width of 1 to 32"),
-        ((UNKNOWN + ",bits", ROW + ",x,0"), "bits 0 is not one width of 1 to 32"),
+        ((UNKNOWN + ",bits", ROW + ",x,129"), "bits 129 is not one width of 1 to 128"),
+        ((UNKNOWN + ",bits", ROW + ",x,0"), "bits 0 is not one width of 1 to 128"),
         (
             (UNKNOWN, ROW.replace("m16n8k16", "m16n8k1025") + ",x"),
             "invalid shape 'm16n8k1025': each dimension is 1 to 1024",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...isa.instructions import WARP
+from ...isa.instructions import WARP, instruction
 from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_sum, bits, quotients
 from ...layout.fragment import Fragment
 from .table import RefusedError, Writer, bits_of, cases_of, cells, inverse, refusal, sum_of, table
@@ -95,8 +95,8 @@ _DEFINITIONS = {"groupID": "groupID = %laneid >> 2", "threadID_in_group": "threa
 def ptx_formula(fragment: Fragment, _: str) -> str:
     """Definitions of ``row`` and ``col``, after the terms they use, and of ``computation``, from 1, if several.
 
-    A coordinate is a sum of bit fields of ``%laneid`` and ``i``, in as few cases as can be had by halving the elements,
-    then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
+    A coordinate is a sum of bit fields of the lane, which is ``%laneid`` in PTX, and ``i``, in as few cases as can be
+    had by halving the elements, then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
 
     Raises:
         RefusedError: a coordinate takes too many cases for a formula, or no bits tell which lanes hold it.
@@ -104,7 +104,8 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
     held = table(fragment)
     coordinates = held.everywhere()
     threads, values = coordinates["row"].shape
-    tests = _test(fragment, "%laneid", threads, held.lanes), _test(fragment, "i", values, held.elements)
+    spelt = instruction(fragment.instruction).vendor.lane
+    tests = _test(fragment, spelt, threads, held.lanes), _test(fragment, "i", values, held.elements)
     window = coordinates["col_last"] - coordinates["col"]
     lines = _definition(fragment, "row", coordinates["row"], tests)
     if window.any():
@@ -141,10 +142,11 @@ def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, 
         why = f"has {name} {error.value}: a formula would need more than {MOST_CASES} cases"
         raise refusal(fragment, lane, element, why) from None
     letter = {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
+    spelt = instruction(fragment.instruction).vendor.lane
     (threads, count), (lane_test, element_test) = values.shape, tests
     texts, clauses = [], []
     for case in cases:
-        text = bits(case, ("%laneid", "i"), _FIELDS if threads == WARP else {})
+        text = bits(case, (spelt, "i"), _FIELDS if threads == WARP else {})
         # A case that began with a sign would continue the condition of the case before it.
         texts.append(f"0 - {text[1:]}" if text.startswith("-") else text)
         lanes, numbers = case.parts
@@ -152,7 +154,7 @@ def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, 
         clause = f"  for {letter}i where {elements}" if elements else ""
         if len(numbers) == 1 < count and not element_test:
             clause = f"  for {letter}{numbers.start}"
-        condition = " && ".join(filter(None, (_between("%laneid", lanes, threads), lane_test)))
+        condition = " && ".join(filter(None, (_between(spelt, lanes, threads), lane_test)))
         clauses.append(clause + (f"  if {condition}" if condition else ""))
     width = max(map(len, texts)) if any(clauses) else 0
     margins = [f"{name} = ", *[" " * len(f"{name} = ")] * (len(texts) - 1)]
