@@ -158,10 +158,13 @@ def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) 
 _ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}
 
 
-def move_fragments(key: Key, source: Sum, target: Sum, origin: str) -> Iterator[Fragment]:
+def move_fragments(
+    key: Key, source: Sum, target: Sum, origin: str, byte_order: Sequence[int] = ()
+) -> Iterator[Fragment]:
     """The fragments of a move: registers ``r`` and addresses ``p``, or A and D of movmatrix.
 
-    The addresses are left out where the tile has an order of its own, which says nothing about the instruction.
+    The addresses are left out where the move is to columns of the matrix. ``byte_order`` says for each byte of a
+    thread's registers which one it was before the atom changed their order.
 
     Raises:
         LanemapError: the layouts are not those of the instruction.
@@ -172,12 +175,13 @@ def move_fragments(key: Key, source: Sum, target: Sum, origin: str) -> Iterator[
             yield _held(key._replace(role=role), bits, origin)
         return
     held, memory = reversed(sides) if key.instruction == "ldmatrix" else sides
+    if byte_order:
+        held = held.reshape(len(held), -1, 8)[:, np.argsort(byte_order)].reshape(held.shape)
     yield _held(key, held, origin, memory)
     (rows, width), count = _tile(key)
-    if rows <= width and (memory[:8, 0] == _ROW_BITS * np.arange(8)).all():
+    if rows <= width:
         lanes = np.arange(rows * count)
-        row = memory[lanes, 0] // _ROW_BITS
-        columns = {"lane": lanes, "row": row % rows, "computation": row // rows + 1}
+        columns = {"lane": lanes, "row": lanes % rows, "computation": lanes // rows + 1}
         zero = dict.fromkeys(("reg", "slot", "col"), 0 * lanes)
         yield _made(key._replace(role="p"), elements({**columns, **zero}), origin)
 

@@ -31,8 +31,6 @@ IMPORTERS: Mapping[str, Importer] = {
     "cute": Importer(
         "a CUTLASS source tree, its include folder, or a header of it",
         adds=(
-            "r of ldmatrix m16n16 b8 *",
-            "r of stmatrix m16n8 b8 *",
             "B of mma.sp *",
             "E of mma.sp *",
         ),

@@ -296,7 +296,7 @@ def _recipe(database: Database, fragment: Fragment, major: str) -> str:
     """The recipe in words, or why there is none."""
     move = "stmatrix" if fragment.role == "D" else "ldmatrix"
     try:
-        query = Query("m8n8", "b16", "r", move, source=DEFAULT_SOURCE)
+        query = Query(role="r", instruction=move, source=DEFAULT_SOURCE)
         moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
         text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:

@@ -8,17 +8,15 @@ addresses follow, or the first two that contradict each other show that the move
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import lookup
 from ..errors import LanemapError
-from ..isa.forms import Form, later_moves, move_form
-from ..isa.instructions import dimensions, instruction
+from ..isa.forms import later_moves, move_form
+from ..isa.instructions import instruction
 from ..isa.listing import grouped, spans
-from ..isa.types import type_bits
 from ..layout.algebra import Case, NotASumError, as_sum, bits
 from ..layout.fragment import Element, Fragment, elements
 from ..store.columns import Told
@@ -32,9 +30,6 @@ MAJORS = tuple(_LINES)
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
 
-#: Bits of memory that an address is for, and how many addresses PTX says that a matrix has.
-_ROW_BITS, _ADDRESSES = 128, 8
-
 #: The most operands that are moved together.
 _MOST = 16
 
@@ -44,7 +39,7 @@ class Address(NamedTuple):
 
     ``line`` and ``byte`` count in the tile in memory, whose lines are the rows of the matrix where it is row-major and
     else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand, and then
-    those of its neighbours.
+    those of its neighbours: it is the first one that the matrix is in, ``Recipe.registers`` has all.
     """
 
     step: int
@@ -69,13 +64,14 @@ class Recipe(Told):
 
     Every lane passes an address to every move. Those of which the move takes no notice are repeated ones. ``packed``
     says that the lanes first convert the elements to 16 bits and put each two into one register. ``count`` operands
-    are moved together, see ``neighbours``.
+    are moved together, see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them.
     """
 
     operand: Fragment
     major: str
     moves: Sequence[Fragment]
     addresses: Sequence[Address]
+    registers: Sequence[int]
     packed: bool = False
     count: int = 1
 
@@ -120,19 +116,27 @@ class Recipe(Told):
             yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
         elif len(occupied) < operand.slot_bits:
             yield f"memory:  {operand.type} in bits {spans(occupied)} of each byte, as in the registers"
-        matrices = []
+        newer = {form.mnemonic: form.targets for form in later_moves()}
+        matrices, first = [], 0
         for step, addresses in grouped(self.addresses, lambda address: address.step).items():
-            regs = sorted({address.reg for address in addresses})
             move = self.moves[step]
-            several = f"register{'s' * (len(regs) > 1)} {spans(regs)}"
+            regs = self.registers[first : first + move.registers]
+            first += move.registers
+            several = f"register{'s' * (len(regs) > 1)} {_in_order(regs)}"
             taken = f"packed {several}" if self.packed else f"{several} of {operand.role}"
-            yield f"move {step}:  {mnemonic(move, operand)}, {taken}"
+            spelled = mnemonic(move, operand)
+            yield f"move {step}:  {spelled}, {taken}"
+            if spelled in newer:
+                yield f"target:  {newer[spelled]}"
             yield f"{line + ':':<8} {formula(addresses, 'line')}"
             yield f"byte:    {formula(addresses, 'byte')}"
             length = move.dimensions[1] * move.slot_bits // 8
-            for (matrix, reg), held in grouped(addresses, lambda each: (each.matrix, each.reg)).items():
-                bytes_ = spans(first + byte for first in {address.byte for address in held} for byte in range(length))
-                matrices.append((step, matrix, reg, spans(address.line for address in held), bytes_))
+            parts = move.registers // move.computations
+            for matrix, held in grouped(addresses, lambda address: address.matrix).items():
+                starts = {address.byte for address in held}
+                bytes_ = spans(start + byte for start in starts for byte in range(length))
+                into = regs[matrix - 1] if parts == 1 else _in_order(regs[(matrix - 1) * parts : matrix * parts])
+                matrices.append((step, matrix, into, spans(address.line for address in held), bytes_))
         if self.shift:
             yield (
                 f"then:    shift each register left by {self.shift}: {operand.type} has bits {spans(occupied)} of each "
@@ -179,7 +183,7 @@ def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: I
 def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
     """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
 
-    It is that of m8n8 where the query names no shape. Each is of the source that ``every_operand`` takes it from.
+    Those of m8n8 come first where the query names no shape. Each is of the source that ``every_operand`` takes it from.
 
     Raises:
         LanemapError: no source has them.
@@ -187,11 +191,9 @@ def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
     every = lookup.every_operand(reader, replace(query, role=None))
     addresses = {fragment.key._replace(role="r"): fragment for fragment in every if fragment.role == "p"}
     found = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
-    found = [pair for pair in found if pair.r.shape == (query.word("shape") or "m8n8")]
     if not found:
-        said = "".join([_addresses_said(form) for form in query.forms if form in later_moves()][:1])
-        raise LanemapError(f"no source has the addresses of {query.title}{said}: name ldmatrix or stmatrix m8n8")
-    return sorted(found, key=lambda pair: (-pair.r.computations, str(pair.r.qualifiers)))
+        raise LanemapError(f"no source has the addresses of {query.title}: name ldmatrix or stmatrix m8n8")
+    return sorted(found, key=lambda pair: (pair.r.shape != "m8n8", -pair.r.computations, str(pair.r.qualifiers)))
 
 
 def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
@@ -211,35 +213,31 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
     if not 1 <= count <= _MOST:
         raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
     _expect_movable(known[0].r, operand)
+    fitting = [pair for pair in known if pair.r.type != "b8x16" or _widened(pair.r, operand)]
+    if not fitting:
+        name = operand.key._replace(major=None, selector=None)
+        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
     dense = kept(operand) if operand.windowed else operand
     whole = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
     if _loads(known[0].r):
         del whole[1:]
-    ways = grouped(known, lambda pair: _transposes(pair.r))
-    reasons = []
-    for fragment, transposing in product(whole, sorted(ways)):
-        try:
-            used, addresses = _addresses(ways[transposing], neighbours(fragment, count), major)
-        except _ReasonError as error:
-            reasons.append(str(error))
-            continue
-        return Recipe(operand, major, used, addresses, fragment is not dense, count)
-    move = _name(known[0].r) + (f" {known[0].r.qualifiers}" if len(known) == 1 else "")
-    why = "; with .trans, ".join(dict.fromkeys(reasons[: len(ways)]))
-    bits, mover = operand.slot_bits, known[0].r
-    others = [form for form in later_moves() if (form.name, form.a) == (mover.instruction, f"b{bits}")]
-    if others and bits < mover.slot_bits:
-        form = others[0]
-        why += f"; {form.mnemonic} ({form.targets}) transposes {bits} bits as one, but how is only drawn"
-        why += _addresses_said(form)
+    failed: dict[str, str] = {}
+    for name, same in grouped(fitting, lambda pair: _name(pair.r)).items():
+        ways = grouped(same, lambda pair: _transposes(pair.r))
+        reasons: dict[bool, str] = {}
+        for fragment, transposing in product(whole, sorted(ways)):
+            try:
+                used, addresses, registers = _addresses(ways[transposing], fragment, major, count)
+            except _ReasonError as error:
+                reasons.setdefault(transposing, str(error))
+                continue
+            return Recipe(operand, major, used, addresses, registers, fragment is not dense, count)
+        if not failed or same[0].r.slot_bits == operand.slot_bits:
+            failed[name] = "; with .trans, ".join(dict.fromkeys(reasons.values()))
+    (move, why), *others = failed.items()
+    move += f" {known[0].r.qualifiers}" if len({pair.r.qualifiers for pair in known}) == 1 else ""
+    why = "; ".join([why, *map(": ".join, others)])
     raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
-
-
-def _addresses_said(form: Form) -> str:
-    """What PTX says of the addresses of a move that it only draws, and that it is too little (9.7.14.5.15)."""
-    rows = prod(dimensions(form.shape, "r", form.name)) * type_bits(form.a) // _ROW_BITS
-    too_few = f", and this one has {rows} rows of {_ROW_BITS // 8} bytes" if rows > _ADDRESSES else ""
-    return f"; PTX says that lanes 0-{_ADDRESSES - 1} pass the {_ADDRESSES} addresses of a matrix{too_few}"
 
 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:
@@ -256,8 +254,6 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
         )
     if operand.computations > 1:
         raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
-    if move.type == "b8x16" and not _widened(move, operand):
-        raise LanemapError(f"{_name(move)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
 
 
 class _ReasonError(Exception):
@@ -309,21 +305,46 @@ def kept(operand: Fragment) -> Fragment:
     return replace(operand, elements=table)
 
 
-def _addresses(known: Sequence[Pair], operand: Fragment, major: str) -> tuple[list[Fragment], list[Address]]:
-    """The moves in turn, the widest that has no more registers than are left, and what each lane passes to them."""
-    held, left = _held(operand, major, known[0].r), operand.registers * operand.register_bits // _WORD
+def _addresses(
+    known: Sequence[Pair], operand: Fragment, major: str, count: int
+) -> tuple[list[Fragment], list[Address], Sequence[int]]:
+    """The moves in turn, what each lane passes to them, and the registers that they take.
+
+    These are taken one after the other. Where a matrix fills several, they may be those of as many neighbours.
+    """
+    mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (known[0].r, operand))
+    if user and not any(form.supports(to.target) or to.supports(form.target) for form, to in product(mover, user)):
+        raise _ReasonError(f"it is for {mover[0].targets}, and {user[0].name} for {user[0].targets}")
+    together = neighbours(operand, count)
+    held, words = _held(together, major, known[0].r), together.registers * together.register_bits // _WORD
+    parts = known[0].r.registers // known[0].r.computations
+    try:
+        return _in_turn(known, held, together, range(words))
+    except _ReasonError:
+        if parts == 1:
+            raise
+        if count % parts:
+            _addresses(known, operand, major, parts)
+            raise _ReasonError(f"a matrix fills registers of {parts} neighbours: ask for a count of {parts}") from None
+    alternating = np.arange(words).reshape(-1, parts, words // count).swapaxes(1, 2).ravel().tolist()
+    return _in_turn(known, held, together, alternating)
+
+
+def _in_turn(
+    known: Sequence[Pair], held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, registers: Sequence[int]
+) -> tuple[list[Fragment], list[Address], Sequence[int]]:
+    """The same for registers in this order: each move is the widest that has no more than are left."""
     used: list[Fragment] = []
     found: list[Address] = []
     first = 0
     for pair in known:
-        many, left = divmod(left, pair.r.registers)
-        for _ in range(many):
-            found += _step(pair, held, operand, len(used), first)
+        while first + pair.r.registers <= len(registers):
+            found += _step(pair, held, operand, len(used), registers[first : first + pair.r.registers])
             used.append(pair.r)
             first += pair.r.registers
-    if left:
-        raise _ReasonError(f"it moves {pair.r.registers} registers at once, and there are {first + left}")
-    return used, found
+    if first < len(registers):
+        raise _ReasonError(f"it moves {pair.r.registers} registers at once, and there are {len(registers)}")
+    return used, found, registers
 
 
 def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, int], tuple[int, int]]:
@@ -347,21 +368,21 @@ def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, i
 
 
 def _step(
-    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, reg: int
+    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, regs: Sequence[int]
 ) -> list[Address]:
-    """What each lane passes to one move, whose first register is register ``reg`` of the operand."""
+    """What each lane passes to one move of these registers of the operand."""
     r, p = pair
     row_bits = r.dimensions[1] * r.slot_bits
     starts: dict[tuple[int, int, int], tuple[int, int]] = {}
     registers: dict[int, int] = {}
     for group in range(operand.threads // r.threads):
         for element in r.records():
-            place = group * r.threads + element.lane, (reg + element.reg) * r.slots + element.slot
+            place = group * r.threads + element.lane, regs[element.reg] * r.slots + element.slot
             if place not in held:
                 raise _ReasonError(f"it moves whole registers, and in some of {operand.role} a slot holds nothing")
             line, bit = held[place]
             start = line, bit - element.col * r.slot_bits
-            registers.setdefault(element.computation, reg + element.reg)
+            registers.setdefault(element.computation, regs[element.reg])
             known = starts.setdefault((group, element.computation, element.row), start)
             if known != start or start[1] % row_bits:
                 width = operand.slot_bits
@@ -381,6 +402,12 @@ def _step(
         reg = registers[each.computation]
         found.append(Address(step, str(r.qualifiers), each.computation, reg, lane, line, bit // 8))
     return found
+
+
+def _in_order(registers: Sequence[int]) -> str:
+    """Registers in the order in which a move takes them."""
+    rising = [*registers] == [*range(registers[0], registers[0] + len(registers))]
+    return spans(registers) if rising else " ".join(map(str, registers))
 
 
 def _loads(move: Fragment) -> bool:

@@ -28,9 +28,9 @@ class Form:
     """One form of an instruction: a mnemonic. It multiplies, or moves one matrix.
 
     ``a``, ``b``, ``c`` and ``d`` are the types of a product; what is moved has the type ``a``. ``target`` is the least
-    target; one that ends in a letter stands for its family only. ``version`` is the PTX ISA version that it needs.
-    ``majors`` are those of A and B, ``kind`` and ``suffix`` the qualifiers before and after the types, and ``scale`` is
-    the word of block scales that are all 1.0.
+    target; one that ends in a letter stands for its family only, and ``also`` names other families that have the form.
+    ``version`` is the PTX ISA version that it needs. ``majors`` are those of A and B, ``kind`` and ``suffix`` the
+    qualifiers before and after the types, and ``scale`` is the word of block scales that are all 1.0.
 
     ``role`` is the register operand of a move: ``r``, the matrix that wmma loads or stores, or D of ``movmatrix``,
     which moves from registers to registers. ``qualifiers`` are those of its fragment, and ``layout`` is how wmma's
@@ -54,6 +54,7 @@ class Form:
     qualifiers: str | None = None
     layout: str | None = None
     packed: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def instruction(self) -> Instruction:
@@ -153,12 +154,12 @@ class Form:
 
     def supports(self, target: str) -> bool:
         """Whether its vendor allows the form on a target such as sm_90a."""
-        return self.instruction.vendor.supports(self.target, target)
+        return any(self.instruction.vendor.supports(mine, target) for mine in (self.target, *self.also))
 
     @property
     def targets(self) -> str:
         """The targets that have the form, in short: ``sm_80+`` is every later one, too."""
-        return onwards(self.target)
+        return " ".join([onwards(self.target), *self.also])
 
     def __str__(self) -> str:
         return self.mnemonic
@@ -338,7 +339,7 @@ def later_moves() -> tuple[Form, ...]:
         *product(["stmatrix"], ["m16n8"], [("b8", "")], ["x1.trans", "x2.trans", "x4.trans"]),
     ]
     forms = [
-        move_form(name, shape, type_, "r", "sm_100a", qualifiers=each, packed=packed)
+        move_form(name, shape, type_, "r", "sm_100a", qualifiers=each, packed=packed, also=("sm_110a", "sm_120a"))
         for name, shape, (type_, packed), each in matrices
     ]
     shapes = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")

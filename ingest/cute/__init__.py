@@ -33,6 +33,7 @@ _INSIDE = ("", "include", "source/include", "cutlass_library/source/include")
 _VERSION = re.compile(r"^#define CUTLASS_(MAJOR|MINOR|PATCH)\s+(\d+)", re.MULTILINE)
 
 _REGISTER_BITS = {"uint32_t": 32, "int32_t": 32, "float": 32, "double": 64}
+_BYTE = re.compile(r"(\d+)_?\.([xyzw])")
 _SELECTOR = re.compile(r"0x([0-3])")
 _PTX = re.compile(r"([a-z][a-z0-9_]+[.][\w:]+)(?:[.][\w:]+)*")
 _NO_INSTRUCTION = re.compile(r"setp|mov[.]|bar|elect")
@@ -230,7 +231,21 @@ def _copy(library: Library, traits: Traits, operation: Struct, called: str) -> I
         yield tensor_memory(key, _layout_of(library, traits, held), values, origin)
     else:
         source, target = (_layout_of(library, traits, f"{side}Layout") for side in ("Src", "Dst"))
-        yield from move_fragments(key, source, target, origin)
+        yield from move_fragments(key, source, target, origin, _byte_order(operation))
+
+
+def _byte_order(operation: Struct) -> list[int]:
+    """Which byte that the instruction gave each byte of the result is; nothing where they are the same.
+
+    Raises:
+        LanemapError: the operation changes its registers afterwards in another way.
+    """
+    if not operation.afterwards:
+        return []
+    order = [4 * int(reg) + "xyzw".index(byte) for text in operation.afterwards for reg, byte in _BYTE.findall(text)]
+    if sorted(order) != [*range(4 * (parse_type(operation.members["DRegisters"]).extent or 0))]:
+        raise LanemapError("it changes its registers after its instruction: what that gave is not said")
+    return order
 
 
 def _why_none(operation: Struct, reasons: tuple[str, str, str]) -> str:

@@ -32,6 +32,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"static\s+constexpr\s+\w+\s+(\w+)\s*=\s*(\d{1,9})\s*")
+#: What changes the registers of an operation once its instruction has filled them.
+_AFTERWARDS = re.compile(r"dst\d*\s*=|\w+\.[xyzw]\s*,")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./]+)[>\"]", re.MULTILINE)
 
 
@@ -57,7 +59,8 @@ class Struct(NamedTuple):
     """A struct: its name, with arguments where it is a specialisation; its template parameters, base and aliases.
 
     ``members`` are the texts of its aliases by name; ``strings`` are the string literals in it, which is where an
-    operation keeps its instruction; ``numbers`` its constants; ``where`` is the file and line.
+    operation keeps its instruction; ``afterwards`` is what it does with the registers that this filled; ``numbers`` are
+    its constants; ``where`` is the file and line.
     """
 
     name: TypeName
@@ -66,6 +69,7 @@ class Struct(NamedTuple):
     where: str
     members: dict[str, str]
     strings: list[str]
+    afterwards: list[str]
     numbers: dict[str, int]
 
 
@@ -116,7 +120,7 @@ def parse_header(text: str, file: str = "") -> Header:
                 name, parameters, base = _parse("head", token["struct"])
                 # The template may be on lines of its own: the line is that of the name.
                 line = bisect(line_ends, token.start() + token["struct"].rindex(name.name)) + 1
-                struct = Struct(name, parameters, base, f"{file}:{line}", {}, [], {})
+                struct = Struct(name, parameters, base, f"{file}:{line}", {}, [], [], {})
         elif kind == "alias" and opened is None:
             aliases.append(Alias(token["template"] or "", token["name"], " ".join(token["text"].split())))
         elif kind == "close" and depth == opened:
@@ -128,6 +132,8 @@ def parse_header(text: str, file: str = "") -> Header:
             struct.members[token["name"]] = " ".join(token["text"].split())
         elif kind == "string":
             struct.strings.append(token["string"][1:-1])
+        elif kind is None and _AFTERWARDS.match(token[0]):
+            struct.afterwards.append(token[0])
         elif kind is None and (number := _NUMBER.fullmatch(token[0])):
             struct.numbers[number[1]] = int(number[2])
     if depth:

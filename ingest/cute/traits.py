@@ -19,7 +19,7 @@ from .header import Alias, Header, Struct, Term, TypeName, parse_parameters, par
 
 _NUMBER = re.compile(r"_(\d+)")
 _TRAITS = ("MMA_Traits", "Copy_Traits")
-_NOTHING = Struct(TypeName(""), (), None, "", {}, [], {})
+_NOTHING = Struct(TypeName(""), (), None, "", {}, [], [], {})
 _MAX_NESTED = 60
 
 

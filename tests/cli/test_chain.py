@@ -296,14 +296,14 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m8n8k4 f16 D m16n8k16 f16 A", ("have 4 and 1 computations",)),
         ("m16n8k16 f32 D m64n8k16 f16 A --major row", ("A of wgmma m64n8k16 f16 has no major row (--major)",)),
         ("m16n8k16 f32 D m16n8k16 f16 A --major col", ("no major col", "it has row")),
-        ("ldmatrix m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
+        ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
         (
             "ldmatrix m16n8k32 e4m3 B --major row",
-            (
-                "2 elements",
-                "m16n16.x1.trans.shared.b8 (sm_100a) transposes 8 bits",
-                "lanes 0-7 pass the 8 addresses of a matrix, and this one has 16 rows of 16 bytes",
-            ),
+            ("2 elements", "m16n16 b8: a matrix fills registers of 2 neighbours: ask for a count of 2"),
+        ),
+        (
+            "ldmatrix m64n8k32 e4m3 A --major col",
+            ("2 elements", "m16n16 b8: it is for sm_100a sm_110a sm_120a, and wgmma for sm_90a"),
         ),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "32 bits of each row", "an element has 64")),
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),

@@ -277,7 +277,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("m16n8k256 b1 --source all", ("m16n8k256 b1 has the sources ptx-isa-9.1, ptx-isa-9.1+errata, h200-sm_90a",)),
         ("m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources ptx-isa-9.1,", ": name one")),
         ("movmatrix --source all", ("A of movmatrix has the sources", ": name one")),
-        ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", ("figure-only",)),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b6x16_p32", ("figure-only",)),
         ("m16n8k17 f16", ("no m16n8k17 f16", "m16n8k16")),
         ("m16n8k32 f16 B --source ptx-isa-9.1", ("figure-only", "ask the source")),
         ("m16n8k16 f16 A --accumulator f16", ("whole instruction: name no role (--accumulator)",)),

@@ -132,14 +132,14 @@ def test_of_several_shapes_each_operand_has_its_own_and_a_verdict_names_it(run):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        ("stmatrix m16n8 x4.trans b8 r", "figure 108: lanemap import cute PATH adds them, from a CUTLASS"),
+        ("mma.sp m16n8k64 e3m2 B", "figures 132, 133, 134, 135: lanemap import cute PATH adds them, from a CUTLASS"),
         ("ldmatrix m16n16 x1.trans b8x16 r", "figure 105, and no import has them\n"),
     ],
 )
 def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_said(run, words, advice):
     shown = run("show", *words.split())
     assert shown.code == 2
-    assert shown.err.startswith("lanemap: no source has rows for r of ")
+    assert shown.err.startswith(f"lanemap: no source has rows for {words[-1]} of ")
     assert advice in shown.err
     assert shown.out.endswith("no rows: the document only draws this one\n")
     for command in (("find", *words.split(), "--lane", "0"), ("show", *words.split(), "--format", "csv")):
@@ -151,8 +151,8 @@ def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_sai
     [
         ("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16  sm_75+"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "ldmatrix.sync.aligned.m8n8.x4.shared.b16  sm_75+"),
-        ("stmatrix m16n8.x4.trans b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8  sm_100a"),
-        ("ldmatrix m8n16 x1", "b8x16.b6x16_p32  sm_100a, b8x16.b4x16_p64  sm_100a"),
+        ("stmatrix m16n8.x4.trans b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8  sm_100a sm_110a sm_120a"),
+        ("ldmatrix m8n16 x1", "b6x16_p32  sm_100a sm_110a sm_120a, b4x16_p64  sm_100a sm_110a sm_120a"),
         ("tcgen05.ld 16x256b x2", "16x256b.x2.b32  sm_100a"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32  sm_80+"),
         ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", "m64n8k32.f32.e4m3.e5m2  sm_90a"),

@@ -81,13 +81,13 @@ def test_rows_of_another_count_are_none_of_what_was_asked(file):
     """An import that has one of two that the document only draws is asked for that one, and not for the other."""
     with lanemap.open(str(file)) as database:
         known = lookup.one_fragment(
-            database.reader, Query("m8n8", "b16", "r", "stmatrix", qualifiers="x1", source=CAPTURE)
+            database.reader, Query("m8n8", "b16", "r", "ldmatrix", qualifiers="x1", source=CAPTURE)
         )
-        drawn = lookup.one_operand(database.reader, Query("m16n8", "b8", "r", source=DEFAULT_SOURCE))
+        drawn = lookup.one_operand(database.reader, Query("m16n16", "b8x16", "r", source=DEFAULT_SOURCE))
         one, other, *_ = (each.qualifiers for each in drawn)
-        named = {"shape": "m16n8", "type": "b8", "qualifiers": one, "source": None}
+        named = {"shape": "m16n16", "type": "b8x16", "qualifiers": one, "source": None}
         database.add([Source("mine", "import", "mine", [replace(known, **named)], {})])
-        asked = Query("m16n8", "b8", "r", source="ptx-isa-9.1")
+        asked = Query("m16n16", "b8x16", "r", source="ptx-isa-9.1")
         with pytest.raises(LanemapError, match="ask the source mine"):
             lookup.find(database.reader, replace(asked, qualifiers=one))
         with pytest.raises(NoRowsError) as refused:

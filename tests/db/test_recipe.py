@@ -1,7 +1,7 @@
 """Recipes against a simulated warp: memory of numbered bits is moved as told, and compared with the operand's rows."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -20,8 +20,9 @@ MAJORS = ("row", "col")
 def known(database):
     """ldmatrix and stmatrix with each of their qualifiers."""
     moves = [*product(("ldmatrix", "stmatrix"), [("m8n8", "b16")]), ("ldmatrix", ("m8n16", "b8x16"))]
+    moves.append(("ldmatrix", ("m16n16", "b8")))
     found = [pairs(database.reader, Query(*shape, "r", name, source="h200-sm_90a")) for name, shape in moves]
-    return dict(zip(("ldmatrix", "stmatrix", "widening"), found, strict=True))
+    return dict(zip(("ldmatrix", "stmatrix", "widening", "bytes"), found, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,9 @@ def followed(known, found):
         assert len(passed) == found.operand.threads
         for warp in range(found.operand.threads // 32):
             for lane, bit, by, after in places(move, warp):
-                yield lane, first + bit, passed[by].line, 8 * passed[by].byte + after
-        first += 32 * used.registers
+                held = 32 * found.registers[first + bit // 32] + bit % 32
+                yield lane, held, passed[by].line, 8 * passed[by].byte + after
+        first += used.registers
 
 
 def found(known, operand, major, count=1):
@@ -85,22 +87,28 @@ def found(known, operand, major, count=1):
 
 
 def possible(known, operand, major, count):
-    """Whether trying every address finds rows of memory that make every register, all with or all without .trans."""
+    """Whether trying every address finds rows of memory that make every register, all with or all without .trans.
+
+    Where a matrix fills two registers, any two may be those.
+    """
     memory, registers = numbered(operand, major, count)
     starts = {tuple(line[at : at + 128]) for line in memory for at in range(0, len(line) - 127, 128)}
     words = registers.shape[1] // 32
 
-    def makes(move):
+    def fills(move, into):
         rows = {}
         for lane, bit, by, after in places(move, 0):
-            rows.setdefault(by, {})[after] = (lane, bit)
-        for warp, word, places_ in product(range(operand.threads // 32), range(words), rows.values()):
-            row = [places_[after] for after in range(128)]
-            if tuple(registers[32 * warp + lane, 32 * word + bit] for lane, bit in row) not in starts:
+            rows.setdefault(by, {})[after] = lane, 32 * into[bit // 32] + bit % 32
+        for warp, row in product(range(operand.threads // 32), rows.values()):
+            if tuple(registers[(32 * warp + row[at][0], row[at][1])] for at in range(128)) not in starts:
                 return False
         return True
 
-    return any(makes(move) for move in known if move.r.registers == 1)
+    def makes(move, left):
+        ways = (into for into in permutations(left, move.r.registers) if left[0] in into)
+        return not left or any(makes(move, [*{*left} - {*into}]) for into in ways if fills(move, into))
+
+    return any(makes(move, [*range(words)]) for move in known if move.r.computations == 1)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -123,6 +131,38 @@ def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
         assert {("A", bits) for bits in (1, 4, 8, 16, 32)} | {("B", 16), ("D", 16)} <= {*made}
     else:
         assert {("B", bits) for bits in (1, 4, 8, 16, 32)} | {("A", 16), ("D", 16)} <= {*made}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("major", MAJORS)
+def test_bytes_are_transposed(known, operands, major, count):
+    """A from a column-major tile, and B of two neighbours from a row-major one, whose lines have 16 bytes."""
+    made = set()
+    for operand in operands:
+        if operand.slot_bits != 8 or operand.instruction == "wgmma":
+            continue
+        loaded = found(known["bytes"], operand, major, count)
+        assert (loaded is not None) == possible(known["bytes"], operand, major, count), operand
+        if loaded is None:
+            continue
+        memory, right = numbered(operand, major, count)
+        registers = np.full_like(right, -1)
+        for lane, bit, line, at in followed(known["bytes"], loaded):
+            registers[lane, bit] = memory[line, at]
+        assert np.array_equal(registers, right), operand
+        assert loaded.tile == (len(memory), memory.shape[1] // 8)
+        assert "target:  sm_100a sm_110a sm_120a" in str(loaded)
+        made.add((operand.role, operand.shape))
+    expected = {"col": {("A", "m16n8k16"), ("A", "m16n8k32")}, "row": {("B", "m16n8k16"), ("B", "m16n8k32")}}
+    assert made >= (expected[major] if major == "col" or count == 2 else set())
+
+
+def test_what_no_target_has_together_is_no_recipe(known, database):
+    """wgmma is for sm_90a alone, where no move transposes bytes."""
+    operand = database.fragment("m64n8k32", "e4m3", "A")
+    with pytest.raises(lanemap.LanemapError, match="it is for sm_100a sm_110a sm_120a, and wgmma for sm_90a"):
+        recipe(known["bytes"], operand, "col")
+    assert recipe(known["bytes"], replace(operand, instruction="somebodys_product"), "col")
 
 
 @pytest.mark.parametrize(("role", "major"), [("A", "row"), ("B", "col")])
@@ -377,14 +417,8 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, d
 @pytest.mark.parametrize(
     ("move", "words"),
     [
-        (
-            "ldmatrix m16n16 b8 r",
-            "no source has the addresses of ldmatrix m16n16 b8; .* and this one has 16 rows of 16",
-        ),
-        (
-            "stmatrix m16n8 b8 r",
-            "no source has the addresses of .*; PTX says that lanes 0-7 pass the 8 addresses of a matrix:",
-        ),
+        ("ldmatrix m16n16 b8 r", "m16n16 b8 cannot move A of .* in a row-major tile: the lanes that share"),
+        ("stmatrix m16n8 b8 r", "no source has the addresses of stmatrix m16n8 b8: name"),
         ("ldmatrix m8n16 b8x16 r", "is for elements of 4 and 6 bits in bytes of their own, not A of mma m16n8k32 e4m3"),
     ],
 )

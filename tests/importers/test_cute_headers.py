@@ -232,6 +232,55 @@ def test_members_of_what_is_inside_a_struct_are_not_its_own(load, plain):
     assert by_role(found)["A"].digest == plain["A"].digest
 
 
+#: ldmatrix, as in SM100_U8x8_LDSM_T of CUTLASS, with what is done to its registers afterwards.
+MOVE = """
+struct Move
+{
+  using SRegisters = uint128_t[1];
+  using DRegisters = uint32_t[2];
+
+  static void copy(uint128_t const& src, uint32_t& dst0, uint32_t& dst1)
+  {
+    uint32_t tmp0, tmp1;
+    asm volatile("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%%0, %%1}, [%%2];\\n"
+        : "=r"(tmp0), "=r"(tmp1) : "r"(src));
+    %s
+  }
+};
+template <> struct Copy_Traits<Move>
+{
+  using ThrID = Layout<_32>;
+  using SrcLayout = Layout<Shape<Shape<_2,_2,_4,_2>,_128>, Stride<Stride<_128,_1024,_256,_0>,_1>>;
+  using DstLayout = Layout<Shape<Shape<_4,_8>,Shape<_8,_2,_2,_2>>, Stride<Stride<_256,_8>,Stride<_1,_128,_64,_1024>>>;
+};
+"""
+SWAPPED = """
+    uchar4& tmp0_ = reinterpret_cast<uchar4&>(tmp0);
+    uchar4& tmp1_ = reinterpret_cast<uchar4&>(tmp1);
+    uchar4 dst0_{tmp0_.x, tmp0_.y, tmp1_.x, tmp1_.y};
+    uchar4 dst1_{tmp0_.z, tmp0_.w, tmp1_.z, tmp1_.w};
+    dst0 = reinterpret_cast<uint32_t&>(dst0_);
+    dst1 = reinterpret_cast<uint32_t&>(dst1_);
+"""
+
+
+def test_bytes_that_an_operation_puts_in_another_order_are_where_the_instruction_left_them(load):
+    """The traits are those of the operation; the document has four bytes of a lane side by side (9.7.14.5.15)."""
+    moved = by_role(load(operation() + traits() + MOVE % SWAPPED))["r"]
+    assert {(e.slot, e.row) for e in moved.records() if e.lane == 5} == {(slot, 4 + slot) for slot in range(4)}
+    assert {(e.reg, e.col) for e in moved.records() if e.lane == 5} == {(0, 1), (1, 9)}
+    as_written = by_role(load(operation() + traits() + MOVE % ""))["r"]
+    assert {(e.reg, e.slot) for e in as_written.records() if (e.lane, e.col) == (5, 9)} == {
+        *((reg, slot) for reg in (0, 1) for slot in (2, 3))
+    }
+
+
+@pytest.mark.parametrize("change", [SWAPPED.replace("tmp1_.w", "tmp1_.x"), "dst0 = __byte_perm(tmp0, tmp1, 0x5410);"])
+def test_registers_that_change_in_another_way_are_not_believed(load, change):
+    found = load(operation() + traits() + MOVE % change)
+    assert "changes its registers after its instruction" in reasons(found)["Move"]
+
+
 @pytest.mark.parametrize(
     ("text", "name", "reason"),
     [
