@@ -215,8 +215,8 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
     _expect_movable(known[0].r, operand)
     fitting = [pair for pair in known if pair.r.type != "b8x16" or _widened(pair.r, operand)]
     if not fitting:
-        name = operand.key._replace(major=None, selector=None)
-        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {name}")
+        key = operand.key._replace(major=None, selector=None)
+        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {key}")
     dense = kept(operand) if operand.windowed else operand
     whole = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
     if _loads(known[0].r):

@@ -345,7 +345,7 @@ def later_moves() -> tuple[Form, ...]:
     shapes = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
     for (name, pack), shape in product((("tcgen05.ld", ".pack::16b"), ("tcgen05.st", ".unpack::16b")), shapes):
         every = [f"x{1 << log}{packed}" for packed, log in product(("", pack), range(8))]
-        made = [move_form(name, shape, "b32", "r", "sm_100a", qualifiers=each) for each in every]
+        made = [move_form(name, shape, "b32", "r", "sm_100a", qualifiers=each, also=("sm_110a",)) for each in every]
         forms += [form for form in made if form.operand("r").registers <= _MOST_REGISTERS]
     return tuple(forms)
 

@@ -153,7 +153,7 @@ def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_sai
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "ldmatrix.sync.aligned.m8n8.x4.shared.b16  sm_75+"),
         ("stmatrix m16n8.x4.trans b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8  sm_100a sm_110a sm_120a"),
         ("ldmatrix m8n16 x1", "b6x16_p32  sm_100a sm_110a sm_120a, b4x16_p64  sm_100a sm_110a sm_120a"),
-        ("tcgen05.ld 16x256b x2", "16x256b.x2.b32  sm_100a"),
+        ("tcgen05.ld 16x256b x2", "16x256b.x2.b32  sm_100a sm_110a"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32  sm_80+"),
         ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", "m64n8k32.f32.e4m3.e5m2  sm_90a"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "row.col.m16n16k16.f32.f32  sm_70+"),

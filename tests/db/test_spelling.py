@@ -202,9 +202,13 @@ def instruction(form):
     return f"{form} {first}, {second};"
 
 
-@pytest.mark.parametrize(("forms_of", "target"), [(mixed_warpgroup, "sm_90a"), (later_moves, "sm_100a")])
+@pytest.mark.parametrize(
+    ("forms_of", "target"),
+    [(mixed_warpgroup, "sm_90a"), *((later_moves, target) for target in ("sm_100a", "sm_110a", "sm_120a"))],
+)
 def test_the_assembler_takes_every_form_that_no_capture_measures(forms_of, target, tmp_path):
-    lines = "\n".join(map(instruction, forms_of()))
+    lines = "\n".join(instruction(form) for form in forms_of() if form.supports(target))
+    assert "sync" in lines
     declared = ".reg .b64 %at; .reg .pred %p; .reg .b32 %r<256>; .reg .f32 %f<256>;"
     source = tmp_path / "forms.ptx"
     head = f".version 9.1\n.target {target}\n.address_size 64\n.visible .entry forms() {{\n{declared}"
