@@ -420,7 +420,7 @@ class Database:
         The address that each lane passes to each move is in ``addresses`` and ``frame()``, and in words by ``print``.
         ``major`` is ``row`` or ``col``, how the tile lies in memory. ``count`` neighbours are moved together: of A
         along M, else along N. Their registers follow each other, so that one ``ldmatrix.x4`` loads two B of two
-        registers.
+        registers. Where a matrix fills registers of two neighbours, an even number is moved.
         """
         return self.recipes(move, operand, majors=[major], count=count)[0]
 

@@ -203,7 +203,8 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         known: the moves that there are, see ``pairs``.
         operand: what they load or store.
         major: ``row`` or ``col``, how the tile lies in memory.
-        count: how many neighbours to move together, so that one move has the registers of several.
+        count: how many neighbours to move together, so that one move has the registers of several. Where a matrix
+            fills registers of more, it is the next multiple of these.
 
     Raises:
         LanemapError: no such move can do it; says why.
@@ -227,11 +228,11 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         reasons: dict[bool, str] = {}
         for fragment, transposing in product(whole, sorted(ways)):
             try:
-                used, addresses, registers = _addresses(ways[transposing], fragment, major, count)
+                used, addresses, registers, number = _addresses(ways[transposing], fragment, major, count)
             except _ReasonError as error:
                 reasons.setdefault(transposing, str(error))
                 continue
-            return Recipe(operand, major, used, addresses, registers, fragment is not dense, count)
+            return Recipe(operand, major, used, addresses, registers, fragment is not dense, number)
         if not failed or same[0].r.slot_bits == operand.slot_bits:
             failed[name] = "; with .trans, ".join(dict.fromkeys(reasons.values()))
     (move, why), *others = failed.items()
@@ -307,8 +308,8 @@ def kept(operand: Fragment) -> Fragment:
 
 def _addresses(
     known: Sequence[Pair], operand: Fragment, major: str, count: int
-) -> tuple[list[Fragment], list[Address], Sequence[int]]:
-    """The moves in turn, what each lane passes to them, and the registers that they take.
+) -> tuple[list[Fragment], list[Address], Sequence[int], int]:
+    """The moves in turn, what each lane passes to them, the registers that they take, and of how many operands.
 
     These are taken one after the other. Where a matrix fills several, they may be those of as many neighbours.
     """
@@ -319,15 +320,14 @@ def _addresses(
     held, words = _held(together, major, known[0].r), together.registers * together.register_bits // _WORD
     parts = known[0].r.registers // known[0].r.computations
     try:
-        return _in_turn(known, held, together, range(words))
+        return *_in_turn(known, held, together, range(words)), count
     except _ReasonError:
         if parts == 1:
             raise
-        if count % parts:
-            _addresses(known, operand, major, parts)
-            raise _ReasonError(f"a matrix fills registers of {parts} neighbours: ask for a count of {parts}") from None
+    if count % parts:
+        return _addresses(known, operand, major, -(-count // parts) * parts)
     alternating = np.arange(words).reshape(-1, parts, words // count).swapaxes(1, 2).ravel().tolist()
-    return _in_turn(known, held, together, alternating)
+    return *_in_turn(known, held, together, alternating), count
 
 
 def _in_turn(

@@ -298,10 +298,6 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f32 D m16n8k16 f16 A --major col", ("no major col", "it has row")),
         ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
         (
-            "ldmatrix m16n8k32 e4m3 B --major row",
-            ("2 elements", "m16n16 b8: a matrix fills registers of 2 neighbours: ask for a count of 2"),
-        ),
-        (
             "ldmatrix m64n8k32 e4m3 A --major col",
             ("2 elements", "m16n16 b8: it is for sm_100a sm_110a sm_120a, and wgmma for sm_90a"),
         ),
