@@ -45,53 +45,66 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from .db import interruption, lookup
-from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, masked, printable, refusal, shortened
-from .db.isa import instructions, listing, names
+from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
+from .db.isa import listing, names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word
-from .db.layout.fragment import Element, Fragment, Source, check_name, check_names, count_elements
-from .db.lookup import Where
+from .db.isa.names import select as forms
+from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
+from .db.lookup import Fragments, Place, Where
 from .db.store.connection import connect, state
 from .db.store.location import Location, locate, named_file
-from .db.store.reader import ROWS, SECONDS, Reader, Rows
+from .db.store.reader import ROWS, SECONDS, STATE, Reader, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
-    from .capture import kernels, recording, send
+    from .capture import recording, send
+    from .capture.kernels import write_kernels
     from .capture.run import Outcome
-    from .db.compare import crosscheck, survey
+    from .db import errors
+    from .db.compare import crosscheck
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
-    from .db.compare.summary import Said, Summary, verdicts
-    from .db.compare.survey import Fleet, Survey
+    from .db.compare.summary import Summary
+    from .db.compare.survey import Fleet, Known, Product, Survey
     from .db.compare.verdict import Verdict
-    from .db.flow import chain, recipe
+    from .db.flow import recipe
     from .db.flow.chain import Chain, Chains, Transposed
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
-    from .db.isa import forms, spelling
+    from .db.isa.forms import Form
     from .db.processes import Processes
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
-    from .db.render.notation.table import RefusedError, identifier
     from .db.render.picture import formats, grid
     from .db.render.picture.formats import Picture
-    from .db.store import files
-    from .db.store.columns import Told, plain, table, wrapped
+    from .db.store import columns, files
     from .db.store.export import write_arrow, write_parquet
     from .ingest import importing
     from .ingest.document import Reading
-    from .ingest.document.sections import Kind
     from .ingest.importing import Imported
-    from .ingest.python import mapping
 
 __all__ = [
-    *("DEFAULT_SOURCE", "Chain", "Check", "Database", "Export", "Fleet", "Fragment", "LanemapError", "Metadata"),
-    *("Picture", "Query", "Recipe", "Report", "Rows", "Source", "Summary"),
-    *("measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_names", "write_capture"),
+    *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Export", "Fleet"),
+    *(
+        "Form",
+        "Fragment",
+        "Fragments",
+        "Key",
+        "Known",
+        "LanemapError",
+        "Location",
+        "Metadata",
+        "NoRowsError",
+        "Picture",
+    ),
+    *("Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
+    *("UnavailableError", "Where", "Which", "__version__"),
+    *("forms", "measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_mappings", "shipped_names"),
+    *("write_capture", "write_kernels"),
 ]
 
 __version__ = "0.1.0"
@@ -129,6 +142,9 @@ class Database:
     operands apart see ``Which``. Every method raises ``LanemapError`` where it cannot do what it is asked for.
     """
 
+    #: Limits of a query, unless others are given.
+    SECONDS, ROWS = SECONDS, ROWS
+
     def __init__(self, location: Location, *, stale: bool = False) -> None:
         """Open a database that is there. It is ``stale`` where its shipped sources are not those of this Lanemap."""
         self.location = location
@@ -146,9 +162,13 @@ class Database:
         A column finds every element that can stand for it, also those of a sparse window around it. The columns are
         those of the table ``layout``. See ``Where`` for what may be named.
         """
-        place, which = lookup.apart(where)
-        query = names.of_operand(shape, type, role, **which)
-        frame = _with_selector(lookup.find(self.reader, query, **place).frame())
+        names.expect_names(where, Where.__annotations__)
+        which: dict[str, Any] = {**where}
+        place = {name: which.pop(name) for name in Place.__annotations__ if name in which}
+        query = Query.of(shape, type, role, **which)
+        with self.reader.snapshot():
+            found = lookup.operand_with_rows(self.reader, query, "shape", "type").rows(**place)
+        frame = _with_selector(found.frame())
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(Element._fields, "int64"))
 
@@ -163,15 +183,16 @@ class Database:
         >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")
         >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
         """
-        return lookup.one_fragment(self.reader, names.of_operand(shape, type, role, **which))
+        return lookup.one_fragment(self.reader, Query.of(shape, type, role, **which))
 
-    def operand(self, query: Query | str, *, rows: bool = True) -> list[Fragment]:
+    def operand(self, query: Query | str, *, rows: bool = True) -> Fragments:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.
 
             >>> [each.major for each in db.operand("m8n8k4 f16 A")]
             ['row', 'col']
 
-        They have elements, unless ``rows`` says that those will do that a document only draws.
+        They have elements, unless ``rows`` says that those will do that a document only draws. ``rows(row=9, col=3)``
+        are their elements in a place, and ``remarks`` say how they differ from what was asked for.
         """
         look_up = lookup.operand_with_rows if rows else lookup.one_operand
         with self.reader.snapshot():
@@ -181,13 +202,33 @@ class Database:
         """The fragments that match any of the queries, each of which must match some."""
         return lookup.fragments(self.reader, *queries)
 
+    def prefer_dense(self, query: Query | str) -> Query:
+        """The same query of the one instruction that it means: of a dense and a sparse one, the dense one.
+
+        >>> db.prefer_dense("m16n8k16 bf16").instruction
+        'mma'
+        """
+        query = _query(query)
+        try:
+            found = lookup.fragments(self.reader, query)
+        except AbsentError:  # its source does not know it
+            found = lookup.fragments(self.reader, replace(query, source=None))
+        return replace(query, instruction=lookup.prefer_dense(found)[0].instruction)
+
     def listing(self, what: str, *queries: Query) -> Rows:
-        """All ``sources``, or the ``fragments`` or ``findings`` that match any of the queries, one row each."""
-        if what not in ("sources", "fragments", "findings"):
-            raise LanemapError(f"cannot list {what!r}: choose from sources, fragments, findings")
-        if what == "sources":
-            return lookup.sources(self.reader)
-        return (lookup.listed if what == "fragments" else lookup.findings)(self.reader, *queries)
+        """What there is of a kind, a row each, of the fragments that match any of the queries.
+
+            >>> db.listing("operands", lanemap.Query("m16n8k16", "f16", source="ptx-isa-9.1")).records()[0]["roles"]
+            'A'
+
+        The kinds are ``sources``, ``fragments``, ``errata``, ``findings``, ``operands``, which are fragments, those
+        together that a section treats alike, and ``instructions``, all fragments of one together.
+        """
+        from .db.overview import LISTINGS
+
+        if what not in LISTINGS:
+            raise LanemapError(f"cannot list {what!r}: choose from {', '.join(LISTINGS)}")
+        return LISTINGS[what](self.reader, *(queries or [Query()]))
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source (with None, of every source), with its formula and where it stands.
@@ -237,6 +278,14 @@ class Database:
         from .db.compare.summary import instruction_summary
 
         return instruction_summary(self.reader, _query(query))
+
+    def digest(self) -> bytes:
+        """What the database holds, as a digest that is the same for everyone who reads it.
+
+        >>> db.digest() == db.digest()
+        True
+        """
+        return sha256(repr(self.reader.select(STATE, {}).rows).encode()).digest()
 
     def survey(self) -> Survey:
         """What is known of every operand, and by whom.
@@ -373,10 +422,13 @@ class Database:
         """
         from .db.flow.chain import chain, operand, relabelled
 
+        asked = _query(first), _query(second)
         with self.reader.snapshot():
-            ends = [operand(self.reader, _query(end)) for end in (first, second)]
+            ends = [operand(self.reader, end) for end in asked]
             given, taken = (self.operand(f"movmatrix m8n8 b16 {role}")[0] for role in "AD")
-        plain = replace(chain(*ends, transposed=transposed), movmatrix=(given, taken))
+        said = (line for query, end in zip(asked, ends, strict=True) for line in lookup.Fragments(query, [end]).remarks)
+        remarks = [*dict.fromkeys(said)]
+        plain = replace(chain(*ends, transposed=transposed), movmatrix=(given, taken), remarks=remarks)
         return (relabelled(plain) if relabel else None) or plain
 
     def through_movmatrix(self, chain: Chain) -> list[Transposed] | None:
@@ -400,7 +452,7 @@ class Database:
         ``others`` says which; their rows are of other sources where the document only draws them. Each is there as it
         stands and transposed, unless ``transposed`` says which. ``still()`` are those without a move between lanes.
         """
-        from .db.flow.chain import chains, operand
+        from .db.flow.chain import Chains, operand
 
         with self.reader.snapshot():
             asked = _query(end)
@@ -409,7 +461,51 @@ class Database:
             found = lookup.every_operand(self.reader, replace(named, source=known.source))
         if str(asked.source).lower() != DEFAULT_SOURCE:
             found = [fragment for fragment in found if fragment.source == known.source]
-        return chains(known, found, (False, True) if transposed is None else (transposed,))
+        made = Chains.of(known, found, (False, True) if transposed is None else (transposed,))
+        made.remarks = lookup.Fragments(asked, [known]).remarks if made else []
+        return made
+
+    def flow(
+        self,
+        first: Query | str,
+        second: Query | str | None = None,
+        *,
+        transposed: bool = False,
+        relabel: bool = False,
+        major: str | None = None,
+        count: int = 1,
+    ) -> Chain | Chains | Recipes:
+        """What follows what, as ``lanemap chain`` says it.
+
+            >>> print(db.flow("ldmatrix", "m16n8k16 f16 A", major="row").verdict)
+            A of mma m16n8k16 f16 from a row-major tile of 16 rows of 32 bytes
+
+        Of a D and what takes it that is their ``chain``. Of one operand it is those of its ``chains`` that move nothing
+        between lanes; then ``second`` may be a ``Query`` of an instruction alone. With ldmatrix first, or stmatrix
+        second, it is ``recipes``. ``major`` is that of the second operand, of an only one, or of the tile in memory.
+        """
+        one, other = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
+        alone = other.shape is None
+        moved = None if alone else names.matrix_move(one, other)
+        if moved and (transposed or relabel):
+            words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
+            raise LanemapError(words, "major")
+        if moved:
+            return self.recipes(*moved, majors=[major] if major else ("row", "col"), count=count)
+        if count != 1:
+            words = "count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
+            raise LanemapError(words, "count")
+        if not alone:
+            return self.chain(one, replace(other, major=major or other.major), transposed=transposed, relabel=relabel)
+        if one.parameters()["role"] in ("A", "B", "C"):
+            one = replace(one, major=major or one.major)
+        else:
+            other = replace(other, major=major or other.major)
+        still = self.chains(one, other, transposed=transposed or None).still(relabel=relabel)
+        others = (each for chain in still for each in chain.ends if each is not still.end)
+        if elsewhere := dict.fromkeys(str(each.source) for each in others if each.stands_in(str(one.source))):
+            still.remarks = [*still.remarks, f"where {one.source} has no rows they are from {', '.join(elsewhere)}"]
+        return still
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
@@ -436,7 +532,7 @@ class Database:
 
         named, number = [word("major", major) or "" for major in majors], whole("count", count) or 0
         with self.reader.snapshot():
-            return recipes(self.reader, _query(move), _query(operand), named, number)
+            return recipes(self.reader, _query(move).of_registers(), _query(operand), named, number)
 
     def draw(
         self,
@@ -466,7 +562,7 @@ class Database:
         from .db.render.picture.compose import draw
         from .db.render.picture.grid import View
 
-        query = names.of_operand(shape, type, role, **which)
+        query = Query.of(shape, type, role, **which)
         coloured = tuple(names.whole("lane", lane) or 0 for lane in _listed(lanes))
         view = View(coloured, values and text("values", values), ptx, whole, title)
         sides = None if diff is None else [text("source", name) for name in _listed(diff)]
@@ -501,10 +597,7 @@ class Database:
 
         given = _listed(query) or [Query()]
         with self.reader.snapshot():
-            queries = list(map(_query, given))
-            for at in (at for at, words in enumerate(given) if isinstance(words, str)):
-                dense = lookup.prefer_dense(lookup.fragments(self.reader, replace(queries[at], source=None)))
-                queries[at] = replace(queries[at], instruction=dense[0].instruction)
+            queries = [self.prefer_dense(each) if isinstance(each, str) else _query(each) for each in given]
             if format not in NOTATIONS:
                 found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
                 write(self.reader, found, output, format, __version__)
@@ -760,7 +853,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _query(operand: Query | str) -> Query:
-    query = names.operand(operand.split()) if isinstance(operand, str) else operand
+    query = Query.parse(operand) if isinstance(operand, str) else operand
     if not isinstance(query, Query):
         raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
     return query if query.source else replace(query, source=DEFAULT_SOURCE)
@@ -796,7 +889,7 @@ def measure(
 
     if name is not None:
         check_name(name)
-    forms = names.select(instruction, shape, type)
+    selected = forms(instruction, shape, type)
     started = time.perf_counter()
     # The documented fragments name rows and columns, which no product can tell. Each process evaluates them while the
     # driver starts.
@@ -811,11 +904,19 @@ def measure(
             yield gpu
 
     if processes is None:
-        processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(forms) >= _FEW else 0
-    with measuring(opened, anchor, forms, processes) as beside, opened() as gpu:
-        source = capture(gpu, anchor(), forms, progress, name, __version__, beside)
+        processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(selected) >= _FEW else 0
+    with measuring(opened, anchor, selected, processes) as beside, opened() as gpu:
+        source = capture(gpu, anchor(), selected, progress, name, __version__, beside)
     provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
     return replace(source, provenance=provenance)
+
+
+def shipped_mappings() -> Rows:
+    """The mappings of Python libraries that ship, by the names that ``import_layouts`` takes, a row each."""
+    from .ingest.python.mapping import shipped
+
+    rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in shipped()]
+    return Rows(("mapping", "library", "package", "seen"), rows)
 
 
 def shipped_capture(target: str) -> Source | None:

@@ -15,9 +15,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, shortened, wrapped
+from .. import Database, LanemapError, Rows, __version__, columns, errors
 from .. import open as open_lanemap
-from .. import table as table
 from .options import Format
 
 if TYPE_CHECKING:
@@ -40,10 +39,10 @@ def complain(words: str) -> int:
 
     On a terminal it is as many as there is room for, cut between words.
     """
-    line = printable(f"lanemap: {shortened(masked(' '.join(words.split())))}")
+    line = errors.printable(f"lanemap: {errors.shortened(errors.masked(' '.join(words.split())))}")
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
-        line = "\n".join(wrapped(line, width, "  "))
+        line = "\n".join(columns.wrapped(line, width, "  "))
     sys.stderr.write(f"{line}\n")
     return BAD_INPUT
 
@@ -95,8 +94,8 @@ def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = 
     if form in (Format.PARQUET, Format.ARROW):
         return _binary(rows, form, piped=piped)
     if form is Format.TABLE:
-        return table(rows, room)
-    values = [tuple(map(plain, row)) for row in rows.rows]
+        return columns.table(rows, room)
+    values = [tuple(map(columns.plain, row)) for row in rows.rows]
     if form is Format.CSV:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")

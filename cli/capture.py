@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, listing, measure, named_file, names, send_capture, shipped_capture, write_capture
+from .. import (
+    LanemapError,
+    Rows,
+    forms,
+    listing,
+    measure,
+    named_file,
+    send_capture,
+    shipped_capture,
+    write_capture,
+)
 from .. import send as sending
-from .app import DISAGREES, OK, app, open_database, remark, table, write_rows
+from .app import DISAGREES, OK, app, encoded, open_database, remark, write, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
-    from .. import Source, forms
+    from .. import Form, Source
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
@@ -52,7 +62,7 @@ def capture(
         raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if listed else '--ptx'}")
     file = None if output is None else named_file(output, "a capture file")
     if listed or ptx is not None:
-        _write_forms(names.select(instruction, shape, type), ptx, format if listed else None)
+        _write_forms(forms(instruction, shape, type), ptx, format if listed else None)
         return OK
     if (send is None) != (token_file is None):
         raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
@@ -65,7 +75,7 @@ def capture(
     for number in ("OPENBLAS_NUM_THREADS", "CUDA_DEVICE_MAX_CONNECTIONS"):
         os.environ.setdefault(number, "1")
     started = time.perf_counter()
-    with _progress(len(names.select(instruction, shape, type))) as advance:
+    with _progress(len(forms(instruction, shape, type))) as advance:
         source = measure(instruction, shape, type, device=device, name=name, progress=advance)
     seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
     if file:
@@ -85,15 +95,16 @@ def capture(
     return DISAGREES if troubles else OK
 
 
-def _write_forms(selected: Sequence[forms.Form], folder: str | None, form: Format | None) -> None:
+def _write_forms(selected: Sequence[Form], folder: str | None, form: Format | None) -> None:
     """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
     if folder is not None:
-        from .. import kernels
+        from .. import write_kernels
 
         written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{listing.counted(kernels.write_kernels(selected, written), 'kernel')} in {written}\n")
+        sys.stdout.write(f"{listing.counted(write_kernels(selected, written), 'kernel')} in {written}\n")
     if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
-        sys.stdout.write(table(Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in selected])))
+        made = Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in selected])
+        write(encoded(made, form), "-")
     elif form:
         rows: list[tuple[str | None, ...]] = []
         for each in selected:
@@ -119,7 +130,8 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
     if form is not Format.TABLE:
         write_rows(Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows), form)
     elif everything:
-        sys.stdout.write("\n" + table(Rows(("status", "instruction"), [row[1::-1] for row in rows])))
+        write("\n", "-")
+        write(encoded(Rows(("status", "instruction"), [row[1::-1] for row in rows]), form), "-")
 
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """What is drawn or written: ``lanemap draw`` and ``export``."""
 
 import sys
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Unpack
 
 import typer
 
-from .. import LanemapError, Query, Which, formats, lookup, names, notation
+from .. import NOTATIONS, LanemapError, Query, Which, formats
 from .app import DISAGREES, OK, app, binary_stdout, open_database, remark
 from .options import Operand, SomeOperand
 
@@ -35,7 +34,7 @@ def draw(
     that several have is refused, with what there is to choose from. The picture is an SVG, which follows the reader's
     dark mode, or a PNG or PDF, which need Pillow and ReportLab.
     """
-    named = names.operand(operand)
+    named = Query.parse(operand)
     with open_database(db) as database:
         picture = database.draw(
             str(named.shape),
@@ -58,8 +57,8 @@ def draw(
 
 
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in notation.NOTATIONS.items())
-FileFormat = StrEnum("FileFormat", {name.upper(): name for name in (*_TABLES, *notation.NOTATIONS)})  # type: ignore[misc]
+_AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in NOTATIONS.items())
+FileFormat = StrEnum("FileFormat", {name.upper(): name for name in (*_TABLES, *NOTATIONS)})  # type: ignore[misc]
 _FORMATS = f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv."
 
 
@@ -86,25 +85,22 @@ def export(
     """
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")
-    query = [Query(shape, type_, role, **which) for type_ in names.one_or_several(type)]
+    query = [Query(shape, type_, role, **which) for type_ in type or (None,)]
+    remarks: list[str] = []
     with open_database(db) as database:
         if operand:
-            named = names.operand(operand, **which)
-            role, best = named.parameters()["role"], format in notation.NOTATIONS
-            if role and best:
-                found = database.operand(named, rows=False)
-            else:
-                found = lookup.prefer_dense(database.matching(replace(named, source=None) if best else named))
-            query = [replace(named, instruction=found[0].instruction)]
-            if role:
-                remark(lookup.remarks(named, found))
+            named = Query.parse(operand, **which)
+            query = [database.prefer_dense(named)]
+            if named.parameters()["role"]:
+                remarks = database.operand(named, rows=False).remarks
         if output != "-":
             made = database.export(output, format=format, query=query)
-        elif format == "dataset" or format in notation.NOTATIONS:
+        elif format == "dataset" or format in NOTATIONS:
             made = database.export(format=format, query=query)
             sys.stdout.write(made.text)
         else:
             form = format or "csv"
             made = database.export(binary_stdout(form), format=form, query=query)
+    remark(remarks)
     remark(f"{format} cannot express {error}" for error in made.refused)
     return DISAGREES if made.refused else OK

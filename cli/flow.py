@@ -2,21 +2,20 @@
 
 import csv
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError, Query, Told, lookup, names
+from .. import DEFAULT_SOURCE, LanemapError, Query
 from .app import DISAGREES, OK, app, complain, open_database, remark, room, write_rows
 from .options import Format, argument, completer, next_words, read_text
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
     """A completer for the words of several operands, one after the other."""
-    *_, last = [[], *names.operands(context.params.get("operand") or [])]
-    return next_words([] if last and names.is_role(last[-1]) else last, context, incomplete)
+    words = context.params.get("operand") or []
+    last = Query.split(words)[-1] if words else []
+    return next_words([] if last and Query.parse(last).role else last, context, incomplete)
 
 
 @app.command(epilog="Example: lanemap chain m16n8k16 f32 D m16n8k16 f16 A")
@@ -49,66 +48,23 @@ def chain(
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
     shared memory that each lane passes. Either may have qualifiers, as in ldmatrix.x4.
     """
-    given, *taken = _operands(operand)
+    given, *taken = Query.split(operand)
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
-    d = names.operand(given, instruction=first, source=source)
-    moved = names.matrix_move(d, names.operand(taken[0], instruction=second, source=source)) if taken else None
-    if moved and (transpose or relabel):
-        raise LanemapError("--transpose and --relabel are for a D and an A or B: say --major how the tile lies")
-    if not moved and count != 1:
-        raise LanemapError("--count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand")
-    with open_database(db) as database:
-        if moved:
-            recipes = database.recipes(*moved, majors=[major] if major else ("row", "col"), count=count)
-            remark(lookup.remarks(moved[1], [recipes[0].operand]))
-            remark(recipes.failed if format is not Format.TABLE else ())
-            _write(recipes, format)
-            return OK
-        if taken:
-            query = names.operand(taken[0], instruction=second, major=major, source=source)
-            found = database.chain(d, query, transposed=transpose, relabel=relabel)
-            ends = (d, found.first), (query, found.second)
-            remark(dict.fromkeys(line for asked, end in ends for line in lookup.remarks(asked, [end])))
-            _write(found, format)
-            return DISAGREES if found.moves_values else OK
-        alone = d.parameters()["role"] in ("A", "B", "C")
-        end = replace(d, major=major if alone else None)
-        others = Query(instruction=second, major=None if alone else major)
-        every = database.chains(end, others, transposed=transpose or None)
-        remark(lookup.remarks(end, [every.end]) if every else [])
-        still = every.still(relabel=relabel)
-        if still or still.renumbered or format is not Format.TABLE:
-            _write(still, format)
-        if not still:
-            complain(f"{still.verdict}: name a second operand to see what moves")
-            return DISAGREES
-        remark([f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if alone else [])
-        elsewhere = {row[-1]: None for row in still.rows().rows if lookup.stands_in(row[-1], source, row[0])}
-        if elsewhere and format is Format.TABLE:
-            complain(f"where {source} has no rows they are from {', '.join(elsewhere)}")
-        return OK
-
-
-def _write(found: Told, form: Format) -> None:
-    """What an answer says, or in other formats than the table its rows."""
-    if form is Format.TABLE:
-        sys.stdout.write(found.text(room()) + "\n")
-    else:
-        write_rows(found.rows(), form)
-
-
-def _operands(words: Sequence[str]) -> list[list[str]]:
-    """The words of each operand. ``ldmatrix`` before one and ``stmatrix`` after it may be without their role, r."""
-    found = names.operands(words)
-    if names.without_role(found[0]):
-        found[:1] = [[found[0][0], "r"], *filter(None, [found[0][1:]])]
-    if len(found) > 1 and names.without_role(found[-1]):
-        found[-1] = [*found[-1], "r"]
-    named = [word.lower() for word in found[1]] if len(found) > 1 else []
+    named = [word.lower() for word in taken[0]] if taken else []
     if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
         raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
-    return found
+    one = Query.parse(given, instruction=first, source=source)
+    other = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
+    with open_database(db) as database:
+        found = database.flow(one, other, transposed=transpose, relabel=relabel, major=major, count=count)
+        remark(found.remarks)
+        if format is not Format.TABLE:
+            remark(found.failed)
+            write_rows(found.rows(), format)
+        elif text := found.text(room()):
+            sys.stdout.write(text + "\n")
+    return DISAGREES if found.moves_values else OK
 
 
 _LARGEST = 1 << 22

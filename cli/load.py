@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .. import LanemapError, Query, Rows, count_elements, files, importing, listing, named_file, shipped_names
+from .. import LanemapError, Rows, files, importing, listing, named_file, shipped_mappings, shipped_names
 from .. import open as open_lanemap
-from .app import DISAGREES, OK, app, open_database, progress, table, write_rows
-from .look import What, listed
+from .app import DISAGREES, OK, app, open_database, progress, write_rows
+from .look import sources
 from .options import Format, argument, source_names
-
-if TYPE_CHECKING:
-    from .. import Reading
 
 
 @app.command(epilog="Example: lanemap ingest --db layouts.db")
@@ -41,17 +38,17 @@ def ingest(
             raise LanemapError("--name, --slips and --catalogue go with documents: name a file or folder")
         with open_lanemap(db) as database:
             database.refresh(progress=progress)
-            write_rows(listed(database, What.SOURCES, Query()), format)
+            write_rows(sources(database), format)
         return OK
     folder = None if catalogue is None else named_file(catalogue, "a folder for the catalogue")
     with open_database(db) as database:
         readings = database.ingest(*documents, name=name, progress=progress)
     if format is Format.TABLE:
         for reading in readings:
-            sys.stdout.write(_words(reading, slips=slips))
+            sys.stdout.write(reading.text(slips=slips))
     else:
-        columns = ("kind", "source", "section", "document", "line", "fragments", "rows", "text", "reason")
-        write_rows(Rows(columns, [row for reading in readings for row in _rows(reading, slips=slips)]), format)
+        said = [reading.rows(slips=slips) for reading in readings]
+        write_rows(Rows(said[0].columns, [row for each in said for row in each.rows]), format)
     if not any(reading.source.fragments for reading in readings):
         raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")
     if folder:
@@ -62,44 +59,6 @@ def ingest(
             written = listing.counted(reading.write(target), "section")
             sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
     return OK if all(reading.complete for reading in readings) else DISAGREES
-
-
-def _words(reading: Reading, *, slips: bool) -> str:
-    """What a document came to, for reading."""
-    from .. import Kind
-
-    fragments = reading.source.fragments
-    sections = [(place.name, count, elements, place.heading.title) for place, count, elements in reading.counts]
-    held = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
-    lines = [f"{reading.source.name}: {', '.join(listing.counted(*each) for each in held)}", ""]
-    if sections:
-        lines += [table(Rows(("section", "fragments", "rows", "title"), sections))]
-    unseen = 0
-    for each in sorted(reading.remarks, key=lambda remark: [*Kind].index(remark.kind)):
-        where = f"{each.file}:{each.line}"
-        if each.kind is Kind.LATER:
-            lines.append(f"{each.kind.value}: {each.text} ({where})")
-        elif slips or each.kind is not Kind.SLIP:
-            lines.append(f"{each.kind.value}: {each.section} ({where}): {each.reason}: {each.text}")
-        else:
-            unseen += 1
-    if unseen:
-        lines.append(f"{unseen} slips and doubts in the text: --slips lists them")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _rows(reading: Reading, *, slips: bool) -> Iterator[tuple[Any, ...]]:
-    """The same as one row per section and remark."""
-    from .. import Kind
-
-    name = reading.source.name
-    for place, count, elements in reading.counts:
-        line, title = place.heading.line, place.heading.title
-        yield "section", name, place.name, place.file, line, count, elements, title, None
-    for remark in reading.remarks:
-        if slips or remark.kind is not Kind.SLIP:
-            kind, file, line, section, text, reason = remark
-            yield kind.value, name, section, file, line, None, None, text, reason or None
 
 
 _KINDS = ("capture", *importing.IMPORTERS)
@@ -128,12 +87,9 @@ def import_(
     your own claims could not be loaded.
     """
     if listed:
-        from .. import mapping
-
         if kind.lower() != "python":
             raise LanemapError(f"{kind} has no mappings: lanemap import python --list")
-        rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in mapping.shipped()]
-        write_rows(Rows(("mapping", "library", "package", "seen"), rows), format)
+        write_rows(shipped_mappings(), format)
         return OK
     with open_database(db) as database:
         found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)

@@ -7,20 +7,18 @@ import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, lru_cache, partial
-from hashlib import sha256
-from operator import attrgetter
-from typing import Any, TypedDict, cast
+from typing import Any, Self, TypedDict
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
 from .isa.instructions import INSTRUCTIONS, Key, instruction
 from .isa.listing import naturally
-from .isa.names import DEFAULT_SOURCE, Which, accumulators, expect_names, operand, text, whole
+from .isa.names import DEFAULT_SOURCE, Which, accumulators, text, whole
 from .isa.names import Query as Query
 from .isa.types import plain, same_name, type_name
 from .layout.fragment import Citation, Element, Fragment, Packed, merge
 from .store.integrity import expected_of_shapes, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
-from .store.reader import STATE, Reader, Rows
+from .store.reader import Reader, Rows, Tabular
 
 
 class Place(TypedDict, total=False):
@@ -42,24 +40,7 @@ class Where(Place, Which):
     """The same, and what tells operands apart; see ``Which``."""
 
 
-def apart(where: Where) -> tuple[Place, Which]:
-    """The coordinates, and the rest.
-
-    Raises:
-        LanemapError: there is neither of a name.
-    """
-    expect_names(where, Where.__annotations__)
-    place = {name: value for name, value in where.items() if name in Place.__annotations__}
-    which = {name: value for name, value in where.items() if name not in place}
-    return cast(Place, place), cast(Which, which)
-
-
 _OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation")]
-
-_LISTED = (
-    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
-    *("threads", "registers", "register_bits", "slots", "slot_bits", "first_bit", "has_rows", "digest"),
-)
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -131,11 +112,6 @@ def _first(reader: Reader, having: Container[str | None]) -> str | None:
     return next(filter(having.__contains__, by_trust(reader)), None)
 
 
-def digest(reader: Reader) -> bytes:
-    """What the database holds, as a digest that is the same for everyone who reads it."""
-    return sha256(repr(reader.select(STATE, {}).rows).encode()).digest()
-
-
 def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
@@ -157,17 +133,6 @@ def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """
     with reader.snapshot():
         return _lazy(reader, _found(reader, queries))
-
-
-def listed(reader: Reader, *queries: Query) -> Rows:
-    """The same as rows: what a source says of each fragment, without its elements.
-
-    Raises:
-        LanemapError: see ``fragments``.
-    """
-    own = attrgetter(*_LISTED)
-    records = [(*own(each), *each.citation, *each.dimensions) for each in fragments(reader, *queries)]
-    return Rows((*_LISTED, *Citation._fields, "rows", "cols"), records)
 
 
 def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -312,12 +277,69 @@ def _citation(written: str) -> Citation:
     return Citation(**json.loads(written))
 
 
-def one_operand(reader: Reader, query: Query) -> list[Fragment]:
+class Fragments(list[Fragment], Tabular):
+    """The fragments of one operand as look-ups show them, and the ``query`` that asked for it."""
+
+    def __init__(self, query: Query, found: Iterable[Fragment]) -> None:
+        super().__init__(found)
+        self.query = query
+
+    @property
+    def remarks(self) -> list[str]:
+        """How they differ from what was asked for, in sentences."""
+        asked, first = self.query.parameters(), self[0]
+        what = f"{first.role} of {first.instruction} {first.shape}"
+        lines = []
+        row = instruction(first.instruction)
+        if asked["type"] not in (None, first.type) and row.known:
+            there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
+            others = [each for each in there if each != first.type]
+            choice = f"; it may be {' or '.join(others)}" if others else ""
+            types = " or ".join(dict.fromkeys(fragment.type for fragment in self))
+            lines.append(f"{what} {asked['type']} has the type {types}{choice}")
+        if asked["instruction"] is None and row.sparse:
+            lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
+        if first.role == "A" and "B" in row.absent and self.query.from_memory:
+            lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
+        if row.per_architecture:
+            lines.append(
+                f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
+            )
+        if asked["source"] and first.stands_in(asked["source"]):
+            where = f" ({first.citation.origin})" if first.citation.origin else ""
+            evidence = ", neither documented nor measured" if first.status == "imported" else ""
+            lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}{where}{evidence}")
+        return lines
+
+    def expect_one(self, *attributes: str) -> Self:
+        """The same, which must be alike in these attributes. See the function of this name."""
+        expect_one(self.query, self, *attributes)
+        return self
+
+    def rows(self, **where: int | None) -> Rows:
+        """The elements at the given coordinates, with the columns of ``layout``, by lane, reg and slot.
+
+        Raises:
+            OutsideError: a coordinate is outside all of them.
+        """
+        records, outside = [], []
+        for fragment in self:
+            known = {name: getattr(fragment, name, None) for name in COLUMNS}
+            try:
+                records += [tuple((known | element._asdict()).values()) for element in elements(fragment, **where)]
+            except OutsideError as error:
+                outside.append(error)
+        if outside and len(outside) == len(self):
+            raise outside[0]
+        return Rows(COLUMNS, records)
+
+
+def one_operand(reader: Reader, query: Query) -> Fragments:
     """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
 
-    Where the default source has no rows of them, they are those of the first other source ``by_trust`` that has;
-    ``remarks`` says so. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells
-    them apart.
+    Where the default source has no rows of them, they are those of the first other source ``by_trust`` that has, as
+    ``remarks`` say. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them
+    apart.
 
     Raises:
         LanemapError: see ``fragments``.
@@ -327,13 +349,13 @@ def one_operand(reader: Reader, query: Query) -> list[Fragment]:
         held = {fragment.role for fragment in there}
         roles = [role for role in instruction(there[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
-    found = prefer_dense(_lazy(reader, _records(reader, query)))
+    found, asked = prefer_dense(_lazy(reader, _records(reader, query))), query
     if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in found):
-        everywhere = prefer_dense(_lazy(reader, _records(reader, replace(query, source=None))))
+        asked = replace(query, source=None)
+        everywhere = prefer_dense(_lazy(reader, _records(reader, asked)))
         first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
         found = [fragment for fragment in everywhere if fragment.source == first] if first else found
-        query = query if found else replace(query, source=None)
-    return found or fragments(reader, query)
+    return Fragments(query, found or fragments(reader, asked))
 
 
 def one_fragment(reader: Reader, query: Query) -> Fragment:
@@ -342,9 +364,7 @@ def one_fragment(reader: Reader, query: Query) -> Fragment:
     Raises:
         LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
     """
-    found = one_operand(reader, query)
-    expect_one(query, found, "shape", "type", "source", "major", "selector", "qualifiers")
-    return found[0]
+    return one_operand(reader, query).expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
 
 
 def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
@@ -370,51 +390,13 @@ def prefer_dense(found: Sequence[Fragment]) -> list[Fragment]:
     return [fragment for fragment in found if fragment.instruction == names[0]]
 
 
-def remarks(query: Query, found: Sequence[Fragment]) -> list[str]:
-    """How what ``one_operand`` found differs from what was asked for, in sentences."""
-    asked, first = query.parameters(), found[0]
-    what = f"{first.role} of {first.instruction} {first.shape}"
-    lines = []
-    row = instruction(first.instruction)
-    if asked["type"] not in (None, first.type) and row.known:
-        there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
-        others = [each for each in there if each != first.type]
-        choice = f"; it may be {' or '.join(others)}" if others else ""
-        types = " or ".join(dict.fromkeys(fragment.type for fragment in found))
-        lines.append(f"{what} {asked['type']} has the type {types}{choice}")
-    if asked["instruction"] is None and row.sparse:
-        lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
-    if first.role == "A" and "B" in row.absent and query.from_memory:
-        lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
-    if row.per_architecture:
-        lines.append(
-            f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
-        )
-    if asked["source"] and stands_in(first.source, asked["source"], first.instruction):
-        where = f" ({first.citation.origin})" if first.citation.origin else ""
-        evidence = ", neither documented nor measured" if first.status == "imported" else ""
-        lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}{where}{evidence}")
-    return lines
-
-
-def stands_in(source: str | None, asked: str, name: str) -> bool:
-    """Whether a source has rows of an instruction in place of another one, which could have them.
-
-    The default source is the documents of one vendor.
-    """
-    of_others = asked.lower() == DEFAULT_SOURCE and instruction(name).vendor.source != DEFAULT_SOURCE
-    return str(source).lower() != asked.lower() and not of_others
-
-
-def operand_with_rows(reader: Reader, query: Query, *alike: str) -> list[Fragment]:
+def operand_with_rows(reader: Reader, query: Query, *alike: str) -> Fragments:
     """The fragments of ``one_operand`` that have elements, all alike in some attributes.
 
     Raises:
         LanemapError: see ``fragments``, ``with_rows`` and ``expect_one``.
     """
-    found = with_rows(reader, one_operand(reader, query))
-    expect_one(query, found, *alike)
-    return found
+    return Fragments(query, with_rows(reader, one_operand(reader, query))).expect_one(*alike)
 
 
 def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
@@ -452,8 +434,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
         LanemapError: no source has rows for an operand, the query names several sources, or the instruction has no
             such accumulator.
     """
-    a = operand_with_rows(reader, replace(query, role="A", selector=None))
-    expect_one(query, a, "source")
+    a = operand_with_rows(reader, replace(query, role="A", selector=None)).expect_one("source")
     first, row = a[0], instruction(a[0].instruction)
     named = replace(query, instruction=first.instruction, major=None, source=None)
     roles = [role for role in row.axes if not role.startswith("SF")]
@@ -487,7 +468,7 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
     Raises:
         LanemapError: nothing matches the words so far.
     """
-    query = Query(words[0], words[1]) if len(words) == 2 else operand(words)
+    query = Query(words[0], words[1]) if len(words) == 2 else Query.parse(words)
     asked = query.parameters()
     if asked["role"] is not None:
         return []
@@ -519,32 +500,3 @@ def elements(fragment: Fragment, **where: int | None) -> list[Element]:
         last = Element._fields.index("col_last") if name == "col" else first
         found = [each for each in found if each[first] <= value <= each[last]]
     return list(map(Element._make, found))
-
-
-def find(reader: Reader, query: Query, **where: int | None) -> Rows:
-    """The elements of one operand at the given coordinates, with the columns of ``layout``.
-
-    Raises:
-        LanemapError: no such fragment or several, a coordinate outside it, or a fragment without rows.
-    """
-    with reader.snapshot():
-        return rows(operand_with_rows(reader, query, "shape", "type"), **where)
-
-
-def rows(found: Iterable[Fragment], **where: int | None) -> Rows:
-    """The elements of fragments at the given coordinates, with the columns of ``layout``.
-
-    Raises:
-        OutsideError: a coordinate is outside all of them.
-    """
-    records, outside = [], []
-    found = list(found)
-    for fragment in found:
-        known = {name: getattr(fragment, name, None) for name in COLUMNS}
-        try:
-            records += [tuple((known | element._asdict()).values()) for element in elements(fragment, **where)]
-        except OutsideError as error:
-            outside.append(error)
-    if outside and len(outside) == len(found):
-        raise outside[0]
-    return Rows(COLUMNS, records)

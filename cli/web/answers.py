@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ... import LanemapError, UnavailableError, masked, shortened
+from ... import LanemapError, UnavailableError, errors
 from ..export import FileFormat
 from ..options import Format
 from ..options import ReportFormat as Report
@@ -117,7 +117,12 @@ def problem(
     status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
-    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": shortened(detail)}
+    said = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": errors.shortened(detail),
+    }
     if argument:
         said["argument"] = argument
     return Response(json.dumps(said) + "\n", status, headers, _MEDIA)
@@ -128,7 +133,7 @@ def without_place(request: Request, text: str) -> str:
     location = request.app.state.lanemap.database.location
     for place in (location.file and location.file.absolute(), location):
         text = text.replace(str(place), "the database") if place else text
-    return masked(text)
+    return errors.masked(text)
 
 
 def invalid(error: RequestValidationError) -> tuple[str, str]:
@@ -151,7 +156,7 @@ def handle_problems(app: FastAPI) -> None:
     @app.exception_handler(OSError)
     def unable(_: Request, error: Exception) -> Response:
         # The reason may name a host or a folder: it is for the log.
-        getLogger("lanemap").error("lanemap: %s", masked(str(error)))
+        getLogger("lanemap").error("lanemap: %s", errors.masked(str(error)))
         what = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
         return problem(503, f"{what} now: try again later", headers=LATER)
 

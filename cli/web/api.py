@@ -1,7 +1,7 @@
 """The API: what ``Database`` answers. The parameters of a route are the arguments of the method of its name."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from hmac import compare_digest
 from typing import Annotated, Any, TypeVar, Unpack
@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Fragment, Rows, Which, files, lookup, names
+from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which, files
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..flow import word
@@ -69,12 +69,12 @@ async def operand(
     type: str | None = None,
     role: str | None = None,
     **which: Unpack[Which],
-) -> Sequence[Fragment]:
+) -> Fragments:
     """The fragments with elements of the operand that a request names."""
-    return await state.operand(request, names.of_operand(shape, type, role, **which))
+    return await state.operand(request, OperandQuery.of(shape, type, role, **which))
 
 
-Operand = Annotated[Sequence[Fragment], Depends(operand)]
+Operand = Annotated[Fragments, Depends(operand)]
 
 
 @router.get("/find", responses=in_formats(ROWS))
@@ -83,13 +83,13 @@ Operand = Annotated[Sequence[Fragment], Depends(operand)]
 async def find(
     operand: Operand,
     form: RowsFormat,
-    **place: Unpack[lookup.Place],
+    **place: Unpack[Place],
 ) -> Response:
     """The elements of one operand: of a cell, of a place, of any part of these, or all."""
     if form is Format.JSON and any(value is not None for value in place.values()):
         # A few rows cost less than going to a thread and back.
-        return _rows(lookup.rows(operand, **place), form)
-    return await run_sync(lambda: _rows(lookup.rows(operand, **place), form))
+        return _rows(operand.rows(**place), form)
+    return await run_sync(lambda: _rows(operand.rows(**place), form))
 
 
 @router.get("/fragments", responses=in_formats(ROWS))

@@ -5,18 +5,15 @@ On the server an address is absolute, in a folder of files relative to the page 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import lru_cache
 from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
-from weakref import ref
 
-from ... import Database, Key, LanemapError, Query, forms, instructions, listing, names, refusal, spelling
-from ... import survey as surveys
-from .work import remembered
+from ... import Database, Key, LanemapError, Product, Query, Survey, errors, listing
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -53,7 +50,7 @@ class Links(NamedTuple):
     only it can do is left out.
     """
 
-    survey: surveys.Survey
+    survey: Survey
     page: Callable[[Page], str | None]
     asset: Callable[[str], str]
     static: bool = False
@@ -66,7 +63,7 @@ class Links(NamedTuple):
         """The address of a fragment's page."""
         return self.page(operand_page(self.survey, key, source, lane))
 
-    def product(self, product: surveys.Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
+    def product(self, product: Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
         """The address of an instruction's page."""
         return self.page(product_page(product, accumulator, lane))
 
@@ -77,7 +74,7 @@ class Links(NamedTuple):
 
     def variant(self, key: Key) -> str:
         """What tells a fragment from others of its operand, in words."""
-        if len(self.survey.operands[surveys.operand_of(key)]) == 1:
+        if len(self.survey.operands[key.operand]) == 1:
             return ""
         selector = None if key.selector is None else f"selector {key.selector}"
         return ", ".join(filter(None, (key.major and f"{key.major} major", key.qualifiers, selector)))
@@ -88,19 +85,19 @@ def page(*path: str, **parameters: object) -> Page:
     return Page(path, tuple((name, str(value)) for name, value in parameters.items() if value is not None))
 
 
-def operand_page(survey: surveys.Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
+def operand_page(survey: Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
     """The page of a fragment. It says which of an operand's, unless that is the first."""
-    first = survey.operands[surveys.operand_of(key)][0]
+    first = survey.operands[key.operand][0]
     apart = {name: getattr(key, name) for name in _VARIANTS if getattr(key, name) != getattr(first, name)}
     return page(*key[:4], **apart, source=source, lane=lane)
 
 
-def product_page(product: surveys.Product, accumulator: str | None = None, lane: int | None = None) -> Page:
+def product_page(product: Product, accumulator: str | None = None, lane: int | None = None) -> Page:
     """The page of an instruction."""
     return page(*product, accumulator=accumulator, lane=lane)
 
 
-def site_links(survey: surveys.Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
+def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
     """Links between files, from one page.
 
     Args:
@@ -129,12 +126,11 @@ def _file_name(part: str) -> str:
     return quote(part, safe="+").replace("%", "=") if part.strip(".") else part.replace(".", "=2E")
 
 
-_WORDS = re.compile(r"[a-z0-9.:_]+")
 #: What a search is narrowed by, as its address says it.
 FACETS = ("vendor", "instruction", "target", "type")
 
 
-def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
+def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
     """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
     of, which of two operands is that of their chain; and why there are none."""
     if not text.strip():
@@ -144,24 +140,13 @@ def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Pa
     words = ""
     named: list[Page] = []
     try:
-        query = names.operand(text.split())
-        named = list(dict.fromkeys(_named(survey, query)))
+        query = Query.parse(text)
+        named = _pages(survey, survey.named(query))
         if not named:
             database.matching(query)
     except LanemapError as error:
-        words = refusal(error)
-    asked = _WORDS.findall(text.lower())
-    every = remembered(_every, ref(survey), survey).items()
-    meant = {word: {*names.types_named(word)} for word in asked}
-    like = [
-        page
-        for page, name in every
-        if asked and all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
-    ]
-    if any(map(names.scaled, asked)):
-        scaled = {product for product, keys in survey.products.items() if any(key.role == "SFA" for key in keys)}
-        like = [page for page in like if page.path[:3] in scaled]
-    found = list(dict.fromkeys([*named, *like]))
+        words = errors.refusal(error)
+    found = list(dict.fromkeys([*named, *_pages(survey, survey.like(text))]))
     # Of a dense and a sparse instruction, a name is that of the dense one.
     exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(found) == 1
     return found, found[0] if exact else None, words or ("" if found else f"nothing is called {text.strip()!r}")
@@ -169,9 +154,9 @@ def find(survey: surveys.Survey, database: Database, text: str) -> tuple[list[Pa
 
 def _chain(text: str) -> Page | None:
     """The page of a chain, if a text names a D and what takes it."""
-    ends = names.operands(text.split())
+    ends = Query.split(text.split())
     with suppress(LanemapError):
-        roles = [names.operand(end).parameters()["role"] for end in ends]
+        roles = [Query.parse(end).parameters()["role"] for end in ends]
         if len(ends) == 2 and roles[0] == "D" and roles[1] in ("A", "B", "C"):
             return page("chain", first=" ".join(ends[0]), second=" ".join(ends[1]))
     return None
@@ -191,7 +176,7 @@ def narrowed(found: Sequence[Page], asked: str, given: Mapping[str, str]) -> tup
 
     A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.
     """
-    facets = {each: facets_of(each) for each in found}
+    facets = {each: Survey.facets(*each.path) for each in found}
     chosen: dict[str, str | None] = {}
     for name in FACETS:
         said = given.get(name) or None
@@ -216,30 +201,10 @@ def narrowed(found: Sequence[Page], asked: str, given: Mapping[str, str]) -> tup
     return left(), choices
 
 
-def facets_of(page: Page) -> dict[str, Collection[str]]:
-    """What a page has of each facet."""
-    instruction, _, type_ = page.path[:3]
-    vendor, targets = instructions.instruction(instruction).vendor.title, _targets().get(page.path, ())
-    return {"vendor": [vendor], "instruction": [instruction], "target": targets, "type": [type_]}
-
-
-@cache
-def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
-    """The targets on which there is an instruction or an operand, by the path of its page."""
-    every = forms.every()
-    targets = {form.target for form in every}
-    found: dict[tuple[str, ...], set[str]] = {}
-    for form in every:
-        runs = [*filter(form.supports, targets)]
-        for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
-            found.setdefault(path, set()).update(runs)
-    return found
-
-
-def meant(survey: surveys.Survey, path: str) -> Page | None:
+def meant(survey: Survey, path: str) -> Page | None:
     """The page that an address names in capital letters, or by another name of a type."""
     with suppress(LanemapError):
-        named = list(dict.fromkeys(_named(survey, names.operand(path.replace("/", " ").split()))))
+        named = _pages(survey, survey.named(Query.parse(path.replace("/", " "))))
         return named[0] if len({each.path for each in named}) == 1 else None
     return None
 
@@ -255,51 +220,14 @@ def suggested(asked: str, words: str) -> list[str]:
     return instead
 
 
-def near(survey: surveys.Survey, path: str) -> list[Page]:
+def near(survey: Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
-    addresses = {page.address.lower(): page for page in remembered(_every, ref(survey), survey)}
+    every = _pages(survey, (*survey.products, *survey.fragments))
+    addresses = {page.address.lower(): page for page in every}
     return [addresses[address] for address in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 
-def _named(survey: surveys.Survey, query: Query) -> Iterator[Page]:
-    """The pages of what a query names: operands where it says a role, else instructions."""
-    for each in filter(None, (query, query.of_accumulator())):
-        keys = list(filter(each.matches, survey.fragments))
-        if keys and "role" in each.asked:
-            keys.sort(key=lambda key: instructions.instruction(key.instruction).sparse)
-            yield from (operand_page(survey, key) for key in keys)
-        elif keys:
-            yield from (product_page(product) for product in _products(survey, each, set(keys)))
-        if keys:
-            return
-
-
-def _products(survey: surveys.Survey, query: Query, keys: set[Key]) -> Iterator[surveys.Product]:
-    """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
-    type_ = query.type_named("A") or query.word("type") or query.parameters()["type"]
-    shape = query.parameters()["shape"]
-    several = {*query.words.values()} <= {"instruction", "shape", "type"}
-    named = {(form.name, form.shape, form.a) for form in query.forms}
-    for product in sorted(survey.products, key=lambda each: instructions.instruction(each.instruction).sparse):
-        of_it = {key for each in survey.products[product] for key in survey.operands[each]}
-        alike = type_ in (None, product.type) and shape in (None, product.shape)
-        if alike and (several or tuple(product) in named) and not of_it.isdisjoint(keys):
-            yield product
-
-
-def _every(survey: surveys.Survey) -> dict[Page, str]:
-    """Every page of an instruction or operand, with its name in small letters; instructions come first."""
-    found = {product_page(product): str(product).lower() for product in survey.products}
-    for keys in survey.operands.values():
-        for key in keys:
-            found[operand_page(survey, key)] = " ".join(str(part) for part in key if part is not None).lower()
-    return found
-
-
-def aliases(product: surveys.Product) -> Sequence[str]:
-    """What an instruction is called besides its name: its mnemonics, its opcodes, its atoms."""
-    called = [form.mnemonic for form in surveys.forms_of(product)]
-    called += [move.mnemonic for move in forms.moves() if (move.name, move.shape, move.a) == tuple(product)]
-    for form in surveys.forms_of(product):
-        called += filter(None, (spelling.opcode_name(form), spelling.atom(form)))
-    return list(dict.fromkeys(called))
+def _pages(survey: Survey, found: Iterable[Key | Product]) -> list[Page]:
+    """The page of each, once."""
+    pages = (operand_page(survey, each) if isinstance(each, Key) else product_page(each) for each in found)
+    return list(dict.fromkeys(pages))

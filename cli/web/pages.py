@@ -11,8 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, refusal, shortened
-from ... import survey as surveys
+from ... import DEFAULT_SOURCE, LanemapError, Survey, errors
 from . import guide, views, work
 from .answers import invalid, without_place
 from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
@@ -22,7 +21,7 @@ from .work import Opened, Surveyed, Working
 
 #: The formats of pictures, which are methods of ``Picture``, and what they are called in HTTP.
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
-_Every = Callable[[surveys.Survey], Iterable[tuple[Page, Mapping[str, Any]]]]
+_Every = Callable[[Survey], Iterable[tuple[Page, Mapping[str, Any]]]]
 
 
 class PageKind(NamedTuple):
@@ -44,20 +43,20 @@ def _once(*path: str) -> _Every:
     return lambda _: [(page(*path), {})]
 
 
-def _products(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _products(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     for product in known.products:
-        for accumulator in (None, *dict.fromkeys(form.d for form in surveys.forms_of(product))):
+        for accumulator in (None, *dict.fromkeys(form.d for form in product.forms)):
             yield product_page(product, accumulator), {"named": product, "accumulator": accumulator}
 
 
-def _operands(known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _operands(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     """Those of one layout follow each other: what is made of it is found again."""
     every = [(key, source) for key, there in known.fragments.items() for source in (None, *there)]
     for key, source in sorted(every, key=lambda named: known.shown(*named).digest or ""):
         yield operand_page(known, key, source), {"named": (key, source)}
 
 
-def _guide(_known: surveys.Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     return ((page("guide", name), {"name": name}) for name in guide.guide())
 
 
@@ -84,9 +83,9 @@ def text(name: str, links: Links, facts: Facts) -> str:
     return render(name, links, {"navigation": navigation} | facts)
 
 
-def _page(name: str, survey: surveys.Survey, facts: Facts, status: int = 200) -> Response:
+def _page(name: str, survey: Survey, facts: Facts, status: int = 200) -> Response:
     status = 400 if facts.get("refused") else status
-    facts = facts | {name: shortened(facts[name]) for name in ("refused", "words") if name in facts}
+    facts = facts | {name: errors.shortened(facts[name]) for name in ("refused", "words") if name in facts}
     return Response(text(name, server_links(survey), facts), status, media_type="text/html")
 
 
@@ -102,7 +101,7 @@ class _PageRoute(APIRoute):
             try:
                 return await handler(request)
             except LanemapError as error:
-                return await _refused(request, 400, refusal(error))
+                return await _refused(request, 400, errors.refusal(error))
             except RequestValidationError as error:
                 return await _refused(request, 400, ": ".join(invalid(error)))
             except HTTPException as error:
@@ -172,7 +171,7 @@ async def compare_file(request: Request, working: Working, against: str = DEFAUL
         async with working.received() as file:
             report = await working(work.diff_file, "page", file, against, {})
     except LanemapError as error:
-        return Response(without_place(request, refusal(error)), 400, media_type="text/plain")
+        return Response(without_place(request, errors.refusal(error)), 400, media_type="text/plain")
     except HTTPException as error:
         return Response(error.detail, error.status_code, media_type="text/plain")
     return Response(report, media_type="text/html")

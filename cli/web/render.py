@@ -14,9 +14,8 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from ... import DEFAULT_SOURCE, Fragment, Key, __version__, blocks, facts, formats, instructions
+from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__, blocks, facts, formats
 from ... import grid as drawing
-from ... import survey as surveys
 from .links import Links
 
 _FOLDER = Path(__file__).parent
@@ -34,7 +33,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(
-        states=surveys.Known,
+        states=Known,
         version=__version__,
         formats=[*formats.FORMATS],
     )
@@ -50,7 +49,7 @@ def _asset(name: str) -> str:
     return f"/{name if made else f'static/{name}'}?v={digest[:16]}"
 
 
-def server_links(survey: surveys.Survey) -> Links:
+def server_links(survey: Survey) -> Links:
     """Addresses on the server."""
     return Links(survey, attrgetter("address"), _asset)
 
@@ -103,8 +102,7 @@ def alike(fragment: Fragment, *also: object) -> Hashable:
 
     ``also`` is what else it depends on.
     """
-    axes = instructions.instruction(fragment.instruction).axes[fragment.role]
-    return *_LAYOUT(fragment), axes, facts.part_of_slot(fragment), also
+    return *_LAYOUT(fragment), fragment.key.axes, facts.part_of_slot(fragment), also
 
 
 def _table(
@@ -121,7 +119,7 @@ def _table(
 
     The style sheet fits ``paper`` into a printed page.
     """
-    axes = axes or instructions.instruction(fragment.instruction).axes[fragment.role]
+    axes = axes or fragment.key.axes
     known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by, "size": fragment.dimensions}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     said = said or ", ".join(filter(None, parts))

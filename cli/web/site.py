@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Processes, files, lookup
-from ... import survey as surveys
+from ... import Database, Fragment, LanemapError, Processes, Survey, files
 from .guide import guide
-from .links import Page, aliases, facets_of, operand_page, page, product_page, site_links
+from .links import Page, operand_page, page, product_page, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
@@ -53,7 +52,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
             for _, written in processes.results(pages):
                 done += written
                 progress(done, count)
-        if lookup.digest(database.reader) != pages.digest:
+        if database.digest() != pages.digest:
             raise LanemapError("the database was changed meanwhile: run lanemap site again")
     return count
 
@@ -63,7 +62,7 @@ class _Pages:
 
     def __init__(self, database: Database) -> None:
         with database.reader.snapshot():
-            self.digest = lookup.digest(database.reader)
+            self.digest = database.digest()
             self.known = database.survey()
         self.same = _same(self.known)
         self.database = database
@@ -100,12 +99,12 @@ class _Pages:
         return function(self.database, *args)
 
 
-def _same(known: surveys.Survey) -> dict[Page, Page]:
+def _same(known: Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
     same = {
         product_page(product, forms[0].d): product_page(product)
         for product in known.products
-        if (forms := surveys.forms_of(product))
+        if (forms := product.forms)
     }
     return same | {
         operand_page(known, key, source): operand_page(known, key)
@@ -120,18 +119,18 @@ def _alike(one: Fragment, other: Fragment) -> bool:
     return one.same_layout(other) and (said.formula, said.erratum) == (other_said.formula, other_said.erratum)
 
 
-def _names(known: surveys.Survey) -> str:
+def _names(known: Survey) -> str:
     """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
 
     The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
     have a title and the words of their text.
     """
-    called = {product_page(product): aliases(product) for product in known.products}
+    called = {product_page(product): product.aliases for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
     kinds: dict[tuple[str, ...], int] = {}
     names: list[list[object]] = []
     for each, more in called.items():
-        of = facets_of(each)
+        of = Survey.facets(*each.path)
         names.append([each.name, " ".join(more), kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))])
     read = [[f"guide {name}", each.title, each.words] for name, each in guide().items()]
     there = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))

@@ -19,29 +19,25 @@ from starlette.exceptions import HTTPException
 
 from ... import (
     DEFAULT_SOURCE,
+    NOTATIONS,
     AbsentError,
+    Chains,
     Database,
     Fragment,
     Key,
+    Known,
     LanemapError,
+    Product,
     Query,
-    RefusedError,
     Rows,
-    Said,
     Source,
-    chain,
-    identifier,
-    instructions,
+    Survey,
+    errors,
     listing,
-    lookup,
     notation,
-    printable,
     recipe,
-    refusal,
     report,
-    verdicts,
 )
-from ... import survey as surveys
 from ..options import Format
 from . import guide, work
 from .api import Only
@@ -59,7 +55,7 @@ class Context(NamedTuple):
     ``base`` are the page's own and the server's, where there is one.
     """
 
-    survey: surveys.Survey
+    survey: Survey
     database: Database
     links: Links
     work: Callable[..., Awaitable[Any]]
@@ -74,13 +70,13 @@ def _context(request: Request, survey: Surveyed, database: Opened, working: work
 At = Annotated[Context, Depends(_context)]
 
 
-def _product(survey: Surveyed, database: Opened, instruction: str, shape: str, type: str) -> surveys.Product:
+def _product(survey: Surveyed, database: Opened, instruction: str, shape: str, type: str) -> Product:
     """The instruction that an address names.
 
     Raises:
         HTTPException: there is none.
     """
-    named = surveys.Product(instruction, shape, type)
+    named = Product(instruction, shape, type)
     if named not in survey.products:
         raise HTTPException(404, not_there(database, *named))
     return named
@@ -116,7 +112,7 @@ def _operand(
     return key, there[source.lower()]
 
 
-NamedProduct = Annotated[surveys.Product, Depends(_product)]
+NamedProduct = Annotated[Product, Depends(_product)]
 NamedOperand = Annotated[tuple[Key, str | None], Depends(_operand)]
 
 
@@ -126,8 +122,8 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     try:
         database.matching(Query(shape, type_, role, instruction, **more))
     except LanemapError as error:
-        return refusal(error)
-    return f"there is no page {printable('/'.join(names[:4]))}"
+        return errors.refusal(error)
+    return f"there is no page {errors.printable('/'.join(names[:4]))}"
 
 
 #: Longer texts, and those of larger operands, are downloads.
@@ -139,13 +135,13 @@ def home(at: At) -> Facts:
     survey = at.survey
     every = Counter(map(survey.of_operand, survey.operands))
 
-    def known(line: Sequence[surveys.Product], operand: Key) -> surveys.Known:
-        return min((survey.of_operand(operand._replace(shape=each.shape)) for each in line), key=[*surveys.Known].index)
+    def known(line: Sequence[Product], operand: Key) -> Known:
+        return min((survey.of_operand(operand._replace(shape=each.shape)) for each in line), key=[*Known].index)
 
     return {
         "title": "Fragment layouts of tensor-core instructions",
         "families": {
-            name: (_columns(survey, products), listing.but_for_n(products))
+            name: (survey.roles(products), listing.but_for_n(products))
             for name, products in listing.grouped(survey.products, lambda product: product.instruction).items()
         },
         "known": known,
@@ -153,17 +149,9 @@ def home(at: At) -> Facts:
     }
 
 
-def _columns(survey: surveys.Survey, products: Sequence[surveys.Product]) -> list[str]:
-    """The roles of an instruction; those of all products are in the same columns."""
-    every = instructions.INSTRUCTIONS["mma.sp"].axes
-    axes = instructions.INSTRUCTIONS.get(products[0].instruction, instructions.INSTRUCTIONS["mma.sp"]).axes
-    more = (operand.role for each in products for operand in survey.products[each])
-    return list(dict.fromkeys([*(every if axes.keys() <= every.keys() else axes), *more]))
-
-
 def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lane: int | None = None) -> Facts:
     """A, B and D where they meet, the forms, and what each source has of each operand."""
-    survey, forms = at.survey, surveys.forms_of(named)
+    survey, forms = at.survey, named.forms
     operands = survey.products[named]
     accumulators = list(dict.fromkeys(form.d for form in forms))
     chosen = accumulator or next(iter(accumulators), None)
@@ -171,7 +159,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
     shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
     there = [fragment for fragment in shown if fragment.has_rows]
-    others = {str(each.source) for each in there if lookup.stands_in(each.source, DEFAULT_SOURCE, each.instruction)}
+    others = {str(each.source) for each in there if each.stands_in(DEFAULT_SOURCE)}
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
@@ -184,7 +172,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "accumulator": chosen,
         "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
         "both": both,
-        "said": said_of(survey, operands),
+        "said": survey.said(named),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
         "others": sorted(others),
@@ -203,27 +191,16 @@ def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) ->
     return lane
 
 
-def _best(survey: surveys.Survey, operand: Key) -> Fragment:
+def _best(survey: Survey, operand: Key) -> Fragment:
     """Of several majors the row of A and the column of B; of several sources one with rows."""
     wanted = "col" if operand.role == "B" else "row"
     return survey.shown(min(survey.operands[operand], key=lambda key: wanted not in (key.major, key.qualifiers)))
 
 
-def said_of(survey: surveys.Survey, operands: Sequence[Key]) -> dict[Key, dict[str, Said]]:
-    """The verdict on what each source has of each fragment of an instruction."""
-    shown = {key: survey.shown(key) for each in operands for key in survey.operands[each]}
-    found: dict[Key, dict[str, Said]] = {key: {} for key in shown}
-    for source in survey.sources:
-        theirs = {key: survey.fragments[key][source] for key in shown if source in survey.fragments[key]}
-        for key, words in verdicts(shown, theirs, source).items():
-            found[key][source] = words
-    return found
-
-
 def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
     (key, source), survey, links = named, at.survey, at.links
-    of = surveys.operand_of(key)
+    of = key.operand
     fragment = survey.shown(key, source)
     every = (each for each, operands in survey.products.items() if of in operands)
     whole = min(every, key=lambda each: each.type != key.type)
@@ -238,7 +215,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "variants": survey.operands[of],
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
-        "said": said_of(survey, survey.products[whole])[key],
+        "said": survey.said(whole)[key],
         "notations": _notations(fragment) if rows else [],
         "recipes": _recipes(at.database, fragment) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
@@ -256,10 +233,10 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
 def _notations(fragment: Fragment) -> list[dict[str, Any]]:
     """The fragment in each notation, or why it is not in one."""
     found = []
-    mine = identifier(fragment)
+    mine = fragment.key.identifier
     stands = "lanemap_".ljust(len(mine), "x")  # as long, because texts are aligned
     names = {stands: mine, stands.upper(): mine.upper(), _NAME: str(fragment)}
-    for name, entry in notation.NOTATIONS.items():
+    for name, entry in NOTATIONS.items():
         # A notation of Triton's also names the instruction's shape.
         like = alike(fragment, fragment.source, fragment.shape if name == "triton" else None)
         text, reason = remembered(_notation, (name, like, stands), name, fragment, stands)
@@ -277,7 +254,7 @@ def _notation(name: str, fragment: Fragment, identifier: str) -> tuple[str, str]
     """The text, or the reason why there is none."""
     try:
         text = notation.express(name, fragment, identifier)
-    except RefusedError as error:
+    except LanemapError as error:
         return "", str(error).replace(str(fragment), _NAME)
     return (text, "") if len(text) <= _TEXT else ("", "")
 
@@ -300,23 +277,23 @@ def _recipe(database: Database, fragment: Fragment, major: str) -> str:
         moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
         text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:
-        text = refusal(error)
+        text = errors.refusal(error)
     return text.replace(str(fragment), _NAME)
 
 
-def _feeds(survey: surveys.Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
+def _feeds(survey: Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
     """The operands that tiles of a D make without a value moving to another lane, as it stands and transposed.
 
     Those of one layout are together.
     """
     fed = {keys[0]: keys for keys in remembered(_fed, (ref(survey), first.threads), survey, first.threads)}
     with suppress(LanemapError):  # a D with windows of columns feeds nothing
-        chains = chain.chains(first, map(survey.shown, fed))
+        chains = Chains.of(first, map(survey.shown, fed))
         return [(fed[each.second.key], each.transposed) for each in chains if not each.moves_values]
     return []
 
 
-def _fed(survey: surveys.Survey, threads: int) -> list[list[Key]]:
+def _fed(survey: Survey, threads: int) -> list[list[Key]]:
     """The operands A and B that so many threads hold, those of one layout together."""
 
     def can_be_fed(key: Key) -> bool:
@@ -343,7 +320,7 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
         try:
             found = await at.work(work.diff, "page", left, right, only)
         except LanemapError as error:
-            refused = refusal(error)
+            refused = errors.refusal(error)
     chosen = {"left": left, "right": right or DEFAULT_SOURCE, "which": only}
     made = Markup(found)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
@@ -363,11 +340,10 @@ async def chains(
     facts: Facts = {"title": "Chain", "pictures": [], "refused": "", "major": major, **asked}
     if not first.strip():
         return facts
-    majors = [major] if major in recipe.MAJORS else recipe.MAJORS
     try:
-        verdict, text, ends, order, recipe_of = await at.work(work.shown, majors, **asked)
+        verdict, text, ends, order, recipe_of = await at.work(work.shown, **asked, major=major or None)
     except LanemapError as error:
-        return facts | {"refused": refusal(error)}
+        return facts | {"refused": errors.refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transposed else "MN")
     pictures = []
@@ -390,7 +366,7 @@ async def sql(at: At, query: str = "") -> Facts:
             found = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
             rows = Rows(tuple(found[0]) if found else (), [tuple(row.values()) for row in found])
         except LanemapError as error:
-            refused = refusal(error)
+            refused = errors.refusal(error)
     shown = {"query": query, "rows": rows, "refused": refused}
     return {"title": "SQL", "limit": _ROWS, "seconds": work.SECONDS / 2, **shown}
 
@@ -415,7 +391,7 @@ def guide_index(at: At) -> Facts:  # noqa: ARG001 - as every page
 def guide_page(at: At, name: str) -> Facts:
     """A page of the guide, with the others beside it."""
     if name not in guide.guide():
-        raise HTTPException(404, f"the guide has no page {printable(name)}: it has {', '.join(guide.guide())}")
+        raise HTTPException(404, f"the guide has no page {errors.printable(name)}: it has {', '.join(guide.guide())}")
     shown = guide.guide()[name]
     return guide_index(at) | {"title": shown.title, "content": partial(guide.content, shown.text)}
 

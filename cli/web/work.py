@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, chdir, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -29,25 +29,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ... import (
+    Chain,
     Database,
-    Fragment,
+    Fragments,
     LanemapError,
     Location,
-    Reader,
+    Recipes,
+    Survey,
     UnavailableError,
     files,
-    lookup,
-    names,
     read_file,
     recording,
     report,
 )
-from ... import survey as surveys
 from ..app import encoded
 from ..options import Format, ReportFormat
 
 if TYPE_CHECKING:
-    from ... import Chains, Check, Key, Query
+    from ... import Check, Key, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -226,10 +225,10 @@ def diff_file(database: Database, form: str, file: Path, against: str, which: Ma
     return _report(database.diff(sent, database.source(against), **which), form)
 
 
-def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, bool]) -> str | bytes:
-    """The moves of ``Database.chain``, as JSON with the verdict; of one operand alone those of ``Database.chains``."""
-    found = database.chain(one, other, **options) if other else _still(database, one, options)
-    if isinstance(found, list) or form is not Format.JSON:
+def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, Any]) -> str | bytes:
+    """The rows of ``Database.flow``; those of a chain as JSON with the verdict."""
+    found = database.flow(one, other or None, **options)
+    if not isinstance(found, Chain) or form is not Format.JSON:
         return encoded(found.rows(), form)
     ends = {"first": found.first, "second": found.second}
     said: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
@@ -238,41 +237,23 @@ def chain(database: Database, form: Format, one: str, other: str, options: Mappi
     return json.dumps(said) + "\n"
 
 
-def _still(database: Database, end: Query | str, options: Mapping[str, bool]) -> Chains:
-    """The chains of one operand in which no value moves to another lane."""
-    return database.chains(end, transposed=options["transposed"] or None).still(relabel=options["relabel"])
-
-
 def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
     """The addresses of ``Database.recipes``."""
-    return encoded(database.recipes(_end(move), operand, **options).rows(), form)
-
-
-def _end(text: str) -> Query:
-    """An operand, or ldmatrix or stmatrix with or without the role of its registers."""
-    words = text.split()
-    return names.operand([*words, "r"] if words and names.without_role(words) else words)
+    return encoded(database.recipes(move, operand, **options).rows(), form)
 
 
 def shown(
-    database: Database, majors: Sequence[str], first: str, second: str, **options: bool
+    database: Database, first: str, second: str, **options: Any
 ) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, dict[str, Any]]:
-    """What ``lanemap chain`` says of two operands, or of the first: the verdict, all of it, the layouts, the order of K
-    where it is renumbered, and what to ask ``recipe`` where one is a matrix move."""
-    if not second.strip():
-        still = _still(database, _end(first), options)
-        text = still.text() if still or still.renumbered else ""
-        return still.verdict, text, [(still.end.key, str(still.end.source))], None, {}
-    ends = _end(first), _end(second)
-    if moved := names.matrix_move(*ends):
-        found = database.recipes(*moved, majors=majors)
-        text = found.text()
-        move, operand = (first, second) if moved[1] is ends[1] else (second, first)
-        asked = {"move": move, "operand": operand, "major": majors[0] if len(majors) == 1 else None}
-        return text.partition("\n")[0], text, [(found[0].operand.key, str(found[0].operand.source))], None, asked
-    made = database.chain(ends[0], ends[1], **options)
-    layouts = [(fragment.key, str(fragment.source)) for fragment in (made.first, made.second)]
-    return made.verdict, made.text(), layouts, made.order, {}
+    """What ``Database.flow`` says: the verdict, all of it, the layouts, the order of K where it is renumbered, and what
+    to ask ``recipe`` where one is a matrix move."""
+    found = database.flow(first, second.strip() or None, **options)
+    asked = {}
+    if isinstance(found, Recipes):
+        move, operand = (first, second) if found.loads else (second, first)
+        asked = {"move": move, "operand": operand, "major": options["major"]}
+    layouts = [(end.key, str(end.source)) for end in found.ends]
+    return found.verdict, found.text(), layouts, found.order if isinstance(found, Chain) else None, asked
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:
@@ -366,14 +347,14 @@ class State:
         self._asking: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._digest = b""
 
-    async def _now(self, ask: Callable[[Reader], T]) -> T:
+    async def _now(self, ask: Callable[[Database], T]) -> T:
         """What a question has for an answer now. Who comes while somebody waits for it waits for the same one."""
         async with self._asking[ask]:
             reader = self.database.reader
             changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
             # What is of a state that is newer than these changes is made again for the next one who asks.
             if ask not in self._known or self._known[ask][0] != changes:
-                self._known[ask] = changes, await run_sync(ask, reader)
+                self._known[ask] = changes, await run_sync(ask, self.database)
             found: T = self._known[ask][1]
             return found
 
@@ -383,37 +364,36 @@ class State:
         Raises:
             LanemapError: it cannot be read.
         """
-        found = await self._now(lookup.digest)
+        found = await self._now(Database.digest)
         if found != self._digest:
             self._digest = found
             MADE.forget()
         return found
 
-    async def survey(self) -> surveys.Survey:
+    async def survey(self) -> Survey:
         """What is known of every operand, which takes seconds to look through.
 
         Raises:
             LanemapError: the database cannot be read.
         """
-        return await self._now(surveys.survey)
+        return await self._now(Database.survey)
 
-    async def operand(self, request: Request, query: Query) -> Sequence[Fragment]:
+    async def operand(self, request: Request, query: Query) -> Fragments:
         """The fragments with elements of one operand, as the database was when a request came or later.
 
         Raises:
             LanemapError: there is none.
         """
-        found: Sequence[Fragment] | None = MADE.recall(asked := (request.scope.get(DIGEST), query))
+        found: Fragments | None = MADE.recall(asked := (request.scope.get(DIGEST), query))
         if found is None:
             found = await run_sync(self._operand, query)
             if asked[0] == self._digest:
                 MADE.keep(asked, found, sum(len(fragment.packed) for fragment in found))
         return found
 
-    def _operand(self, query: Query) -> Sequence[Fragment]:
+    def _operand(self, query: Query) -> Fragments:
         with self.database.reader.snapshot():
-            found = self.database.operand(query)
-            lookup.expect_one(query, found, "shape", "type")
+            found = self.database.operand(query).expect_one("shape", "type")
             for fragment in found:
                 fragment.tuples()  # reads them
             return found
@@ -428,11 +408,11 @@ async def _database(state: Current) -> Database:
     return state.database
 
 
-async def _surveyed(state: Current) -> surveys.Survey:
+async def _surveyed(state: Current) -> Survey:
     return await state.survey()
 
 
 #: Parameters of routes.
 Current = Annotated[State, Depends(_state)]
 Opened = Annotated[Database, Depends(_database)]
-Surveyed = Annotated[surveys.Survey, Depends(_surveyed)]
+Surveyed = Annotated[Survey, Depends(_surveyed)]

@@ -216,7 +216,7 @@ class Defect:
             return ""
         if not compared.same_slots:
             return "a renumbering moves cells, but here some slots hold none"
-        return _conflict(compared, instruction(left.instruction).axes[left.role])
+        return _conflict(compared, left.key.axes)
 
     @cached_property
     def agreement(self) -> str:

@@ -1,7 +1,8 @@
 """What is known of every operand of every instruction, and from which sources; and all captures side by side."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
@@ -10,12 +11,19 @@ from typing import Any, NamedTuple
 from .. import lookup
 from ..errors import AbsentError
 from ..isa import forms
-from ..isa.instructions import INSTRUCTIONS, Key
+from ..isa.forms import Form
+from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.listing import grouped, naturally
+from ..isa.names import Query, types_named
+from ..isa.names import scaled as has_scales
+from ..isa.spelling import atom, opcode_name
 from ..layout.fragment import Fragment
 from ..store.reader import Reader, Rows, Tabular
 from . import crosscheck
+from .summary import Said, verdicts
 from .verdict import Verdict
+
+_WORDS = re.compile(r"[a-z0-9.:_]+")
 
 
 class Known(StrEnum):
@@ -39,6 +47,25 @@ class Product(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(self)
+
+    @property
+    def forms(self) -> list[Form]:
+        """Its forms, those of the most exact accumulator first; none of what only an import has, and of a move."""
+        return sorted(_forms().get(self, ()), key=lambda form: form.d != "f32")
+
+    @property
+    def aliases(self) -> Sequence[str]:
+        """What it is called besides its name: its mnemonics, its opcodes, its atoms."""
+        called = [form.mnemonic for form in self.forms]
+        called += [move.mnemonic for move in forms.moves() if (move.name, move.shape, move.a) == self]
+        for form in self.forms:
+            called += filter(None, (opcode_name(form), atom(form)))
+        return list(dict.fromkeys(called))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether its A is sparse."""
+        return instruction(self.instruction).sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +95,7 @@ class Survey:
         def order(key: Key) -> tuple[Any, ...]:
             return key.major != "row", key.major or "", key.selector or 0, naturally(key.qualifiers or "")
 
-        by_operand = grouped(self.fragments, operand_of)
+        by_operand = grouped(self.fragments, lambda key: key.operand)
         return {operand: sorted(keys, key=order) for operand, keys in by_operand.items()}
 
     @cached_property
@@ -76,7 +103,7 @@ class Survey:
         """The operands of each product, A first."""
         keys: dict[Product, dict[Key, None]] = {}
         for product, product_forms in _forms().items():
-            named = (operand_of(form.key(role)) for form in product_forms for role in form.types)
+            named = (form.key(role).operand for form in product_forms for role in form.types)
             if operands := dict.fromkeys(key for key in named if key in self.operands):
                 keys[product] = operands
         covered = {operand for operands in keys.values() for operand in operands}
@@ -89,32 +116,98 @@ class Survey:
         )
         return {product: sorted(keys[product], key=lambda key: (roles.index(key.role), key.type)) for product in order}
 
+    def roles(self, products: Sequence[Product]) -> list[str]:
+        """The roles of products of one instruction, in columns that all products of a kind share."""
+        every = INSTRUCTIONS["mma.sp"].axes
+        axes = INSTRUCTIONS.get(products[0].instruction, INSTRUCTIONS["mma.sp"]).axes
+        more = (operand.role for each in products for operand in self.products[each])
+        return list(dict.fromkeys([*(every if axes.keys() <= every.keys() else axes), *more]))
+
+    def said(self, product: Product) -> dict[Key, dict[str, Said]]:
+        """The verdict on what each source has of each fragment of an instruction."""
+        shown = {key: self.shown(key) for each in self.products[product] for key in self.operands[each]}
+        found: dict[Key, dict[str, Said]] = {key: {} for key in shown}
+        for source in self.sources:
+            theirs = {key: self.fragments[key][source] for key in shown if source in self.fragments[key]}
+            for key, words in verdicts(shown, theirs, source).items():
+                found[key][source] = words
+        return found
+
+    def named(self, query: Query) -> Iterator[Key | Product]:
+        """What a query names: fragments where it says a role, else instructions; the dense ones first."""
+        for each in filter(None, (query, query.of_accumulator())):
+            keys = list(filter(each.matches, self.fragments))
+            if keys and "role" in each.asked:
+                yield from sorted(keys, key=lambda key: instruction(key.instruction).sparse)
+            elif keys:
+                yield from self._products(each, set(keys))
+            if keys:
+                return
+
+    def _products(self, query: Query, keys: set[Key]) -> Iterator[Product]:
+        """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
+        type_ = query.type_named("A") or query.word("type") or query.parameters()["type"]
+        shape = query.parameters()["shape"]
+        several = {*query.words.values()} <= {"instruction", "shape", "type"}
+        named = {(form.name, form.shape, form.a) for form in query.forms}
+        for product in sorted(self.products, key=lambda each: each.sparse):
+            of_it = {key for each in self.products[product] for key in self.operands[each]}
+            alike = type_ in (None, product.type) and shape in (None, product.shape)
+            if alike and (several or tuple(product) in named) and not of_it.isdisjoint(keys):
+                yield product
+
+    def like(self, text: str) -> Iterator[Key | Product]:
+        """The instructions, then the fragments, whose names hold all words of a text, or other names of a type."""
+        asked = _WORDS.findall(text.lower())
+        meant = {word: {*types_named(word)} for word in asked}
+        scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
+        for each, name in self._called.items() if asked else ():
+            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
+            if held and (each[:3] in scaled or not any(map(has_scales, asked))):
+                yield each
+
+    @cached_property
+    def _called(self) -> Mapping[Key | Product, str]:
+        """Every instruction and then every fragment, with its name in small letters."""
+        every: Iterable[Key | Product] = (*self.products, *(key for keys in self.operands.values() for key in keys))
+        return {each: " ".join(str(part) for part in each if part is not None).lower() for each in every}
+
+    @staticmethod
+    def facets(*path: str) -> dict[str, Collection[str]]:
+        """What a search is narrowed by: what an instruction has of it, or with a role an operand."""
+        name, _, type_ = path[:3]
+        targets = _targets().get(path, ())
+        return {"vendor": [instruction(name).vendor.title], "instruction": [name], "target": targets, "type": [type_]}
+
     def of_operand(self, operand: Key) -> Known:
         """What is known of an operand: the first of ``Known`` that is true of one of its fragments."""
         return min((self.known[key] for key in self.operands[operand]), key=[*Known].index)
 
 
-def operand_of(key: Key) -> Key:
-    """The operand that a fragment belongs to, without major, selector and qualifiers."""
-    return key._replace(major=None, selector=None, qualifiers=None)
-
-
 @cache
-def _forms() -> Mapping[Product, Sequence[forms.Form]]:
+def _forms() -> Mapping[Product, Sequence[Form]]:
     every = *forms.FORMS, *forms.warpgroup(), *forms.wmma()
     return grouped(every, lambda form: Product(form.name, form.shape, form.a))
 
 
-def forms_of(product: Product) -> list[forms.Form]:
-    """The forms of a product, those with the most exact accumulator first."""
-    return sorted(_forms().get(product, ()), key=lambda form: form.d != "f32")
+@cache
+def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
+    """The targets on which there is an instruction, or an operand, by instruction, shape, type and role."""
+    every = forms.every()
+    targets = {form.target for form in every}
+    found: dict[tuple[str, ...], set[str]] = {}
+    for form in every:
+        runs = [*filter(form.supports, targets)]
+        for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
+            found.setdefault(path, set()).update(runs)
+    return found
 
 
 def survey(reader: Reader) -> Survey:
     """Survey a whole database."""
     with reader.snapshot():
         sources = {record["name"]: record for record in lookup.sources(reader).records()}
-        all_fragments = lookup.fragments(reader, lookup.Query()) if sources else []
+        all_fragments = lookup.fragments(reader, Query()) if sources else []
         documents = [name for name, record in sources.items() if record["kind"] == "document"]
         try:
             check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), documents)

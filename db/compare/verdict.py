@@ -190,14 +190,14 @@ class Term(NamedTuple):
 
 
 def _part(key: Key) -> Term:
-    axes = instruction(key.instruction).axes[key.role]
+    axes = key.axes
     extents = dict(zip(axes, dimensions(key.shape, key.role, key.instruction, key.qualifiers), strict=True))
     return Term(key.role, key.type, extents.get("s", 0))
 
 
 def axes_of(key: Key) -> Sequence[str]:
     """What rows and columns count, and the computation, in this order. Block scales count blocks of K."""
-    return (*instruction(key.instruction).axes[key.role].replace("s", "k"), _COMPUTATION)
+    return (*key.axes.replace("s", "k"), _COMPUTATION)
 
 
 @lru_cache(1 << 10)

@@ -16,7 +16,7 @@ from ..isa.listing import but_for_n, grouped, spans
 from ..isa.vendors import Vendor
 from ..layout.algebra import Array
 from ..layout.fragment import Fragment, elements
-from ..lookup import Query, expect_one, operand_with_rows
+from ..lookup import Query, operand_with_rows
 from ..store.columns import Told
 from ..store.reader import Reader, Rows
 
@@ -81,6 +81,12 @@ class Chain(Told):
     order: tuple[int, ...] | None = None
     torn_scales: tuple[int, ...] = ()
     movmatrix: tuple[Fragment, Fragment] | None = field(default=None, repr=False)
+    remarks: Sequence[str] = field(default=(), repr=False)
+
+    @property
+    def ends(self) -> tuple[Fragment, Fragment]:
+        """Both operands."""
+        return self.first, self.second
 
     @cached_property
     def moves(self) -> list[Transfer]:
@@ -214,7 +220,37 @@ class Chains(list[Chain], Told):
     def __init__(self, end: Fragment, found: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
         super().__init__(found)
         self.end = end
+        self.ends = (end,)
         self.renumbered = list(renumbered)
+
+    @classmethod
+    def of(cls, end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> "Chains":
+        """Every chain from a D to these fragments, or from them to an A or B, as they are and transposed.
+
+        Fragments of one layout share their moves.
+
+        Raises:
+            LanemapError: the end is neither a D nor an A or B with elements that can be chained.
+        """
+        _elements(end)
+        made: dict[tuple[object, ...], Chain | None] = {}
+        found = []
+        for other, transposed in product((fragment for fragment in others if fragment.role != "C"), turned):
+            first, second = (end, other) if end.role == "D" else (other, end)
+            layout = other.role, other.dimensions, other.threads, other.computations, other.digest, transposed
+            if layout not in made:
+                try:
+                    made[layout] = chain(first, second, transposed=transposed)
+                except LanemapError:
+                    made[layout] = None
+            if known := made[layout]:
+                found.append(replace(known, first=first, second=second))
+        return cls(end, found)
+
+    @property
+    def moves_values(self) -> bool:
+        """Whether there is none."""
+        return not self
 
     def still(self, *, relabel: bool = False) -> "Chains":
         """Those without a move between lanes: as they are, or with ``relabel`` also where K is renumbered.
@@ -222,9 +258,14 @@ class Chains(list[Chain], Told):
         Without ``relabel`` these are the ``renumbered`` ones.
         """
         found = [known for each in self if (known := relabelled(each))]
-        if relabel:
-            return Chains(self.end, found)
-        return Chains(self.end, [each for each in found if not each.order], [each for each in found if each.order])
+        plain = [each for each in found if not each.order or relabel]
+        still = Chains(self.end, plain, [] if relabel else [each for each in found if each.order])
+        advice = [f"{still.verdict}: name a second operand to see what moves"]
+        if still:
+            to_load = self.end.role in ("A", "B", "C")
+            advice = [f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if to_load else []
+        still.remarks = [*self.remarks, *advice]
+        return still
 
     @property
     def verdict(self) -> str:
@@ -248,7 +289,7 @@ class Chains(list[Chain], Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """A table with one row for operands that differ only in shape, type or source, and one of ``renumbered``."""
-        if self or not self.renumbered:
+        if self:
             yield self._table("as it is")
         if self.renumbered:
             yield "With relabel, which renumbers K and costs nothing:"
@@ -363,7 +404,7 @@ def operand(reader: Reader, query: Query) -> Fragment:
         other = "chain products, or load with ldmatrix and store with stmatrix"
         other = f"name what it {row.moves}s, too, such as m16n8k16 f16 A" if "p" in row.axes else other
         raise LanemapError(f"{row.name} computes no D and takes no A or B: {other}")
-    expect_one(query, found, "source", "shape", "type")
+    found.expect_one("source", "shape", "type")
     of = {fragment.major or fragment.qualifiers: fragment for fragment in found}
     if major and major not in of:
         known = " or ".join(filter(None, of))
@@ -384,30 +425,6 @@ def common_to_majors(found: Sequence[Fragment]) -> Fragment | None:
     return (
         replace(first, major=None, qualifiers=None) if all(fragment.same_layout(first) for fragment in found) else None
     )
-
-
-def chains(end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> Chains:
-    """Every chain that there is from a D to these fragments, or from them to an A or B, as they are and transposed.
-
-    Fragments of one layout share their moves.
-
-    Raises:
-        LanemapError: the end is neither a D nor an A or B with elements that can be chained.
-    """
-    _elements(end)
-    made: dict[tuple[object, ...], Chain | None] = {}
-    found = []
-    for other, transposed in product((fragment for fragment in others if fragment.role != "C"), turned):
-        first, second = (end, other) if end.role == "D" else (other, end)
-        layout = other.role, other.dimensions, other.threads, other.computations, other.digest, transposed
-        if layout not in made:
-            try:
-                made[layout] = chain(first, second, transposed=transposed)
-            except LanemapError:
-                made[layout] = None
-        if known := made[layout]:
-            found.append(replace(known, first=first, second=second))
-    return Chains(end, found)
 
 
 def relabelled(plain: Chain) -> Chain | None:

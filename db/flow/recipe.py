@@ -152,6 +152,24 @@ class Recipes(list[Recipe], Told):
         super().__init__(found)
         self.failed = list(map(str, failed))
 
+    #: No value moves to another lane.
+    moves_values = False
+
+    @property
+    def ends(self) -> tuple[Fragment]:
+        """The operand."""
+        return (self[0].operand,)
+
+    @property
+    def loads(self) -> bool:
+        """Whether they are of ldmatrix."""
+        return _loads(self[0].moves[0])
+
+    @property
+    def verdict(self) -> str:
+        """What the first one does."""
+        return str(next(self[0].parts()))
+
     def rows(self) -> Rows:
         """Every address of each as a row."""
         return replace(self[0].rows(), rows=[row for each in self for row in each.rows().rows])
@@ -177,7 +195,9 @@ def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: I
             failed.append(error)
     if not found:
         raise failed[0]
-    return Recipes(found, failed)
+    made = Recipes(found, failed)
+    made.remarks = lookup.Fragments(operand, made.ends).remarks
+    return made
 
 
 def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:

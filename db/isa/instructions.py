@@ -279,6 +279,28 @@ class Key(NamedTuple):
         """Whether the operand comes in both majors, so that a name must say which."""
         return len(majors(self.instruction, self.shape, self.type, self.role)) > 1
 
+    @property
+    def axes(self) -> str:
+        """What its rows and columns count, as in ``MK``."""
+        return instruction(self.instruction).axes[self.role]
+
+    @property
+    def operand(self) -> "Key":
+        """The operand that the fragment belongs to, whatever its major, selector and qualifiers."""
+        return self._replace(major=None, selector=None, qualifiers=None)
+
+    @property
+    def identifier(self) -> str:
+        """A name for the fragment that is valid in C++, Python and MLIR and unique within a source.
+
+        >>> Key("mma.sp", "m16n8k16", "f16", "E", selector=2).identifier
+        'mma_sp_m16n8k16_f16_e_selector2'
+        """
+        parts = [self.instruction, self.shape, self.type, self.qualifiers, self.role.lower()]
+        parts += [self.major] if self.several_majors else []
+        parts += [f"selector{self.selector}"] if self.selector is not None else []
+        return re.sub(r"\W+", "_", "_".join(filter(None, parts)), flags=re.ASCII)
+
     def __str__(self) -> str:
         return name_of([self])
 

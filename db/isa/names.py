@@ -14,20 +14,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
 from .instructions import INSTRUCTIONS, Key, instruction, majors
 from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
 from .types import scaled as scaled
 from .types import types_named as types_named
-from .vendors import NVIDIA
+from .vendors import DEFAULT_SOURCE as DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from .forms import Form
-
-#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
-DEFAULT_SOURCE = NVIDIA.source
 
 #: In the place of a source's name: all of them.
 EVERY_SOURCE = "all"
@@ -84,6 +81,62 @@ class Query:
     selector: int | None = None
     source: str | None = None
     qualifiers: str | None = None
+
+    @classmethod
+    def parse(cls, words: str | Sequence[str], **more: Any) -> Query:
+        """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
+
+        >>> Query.parse("HMMA.16816.F32.BF16 B").parameters()["type"]
+        'bf16'
+
+        Args:
+            words: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three words or one.
+            more: other fields of the query, where they are said apart from the words.
+
+        Raises:
+            LanemapError: there are no words.
+        """
+        given = words.split() if isinstance(words, str) else _unquoted(words)
+        if not given:
+            raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
+        given = sorted(given, key=lambda each: (is_role(each), plain(each) not in INSTRUCTIONS))
+        if types_named(given[0]):
+            given.sort(key=is_shape, reverse=True)
+        *rest, last = given
+        if len(given) == 3 and (is_shape(given[0]) or not given[0]):
+            return cls(given[0], given[1], given[2], **more)
+        if len(given) == 2 and not last.strip():
+            return cls(given[0], last, **more)
+        if rest and is_role(last):
+            return cls(" ".join(rest), role=last, **more)
+        return cls(" ".join(given), **more)
+
+    @classmethod
+    def of(cls, shape: str, type: str | None = None, role: str | None = None, **which: Unpack[Which]) -> Query:
+        """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
+        expect_names(which, Which.__annotations__)
+        more: Any = {"source": DEFAULT_SOURCE, **which}
+        given = [each for each in (shape, type, role) if each is not None]
+        if len(given) in (1, 3) and all(isinstance(each, str) for each in given):
+            return cls.parse(given, **more)
+        return cls(shape, None, type, **more) if role is None and is_role(type) else cls(shape, type, role, **more)
+
+    @staticmethod
+    def split(words: Sequence[str]) -> list[list[str]]:
+        """The words of several operands, one after the other: a role ends each, or begins each.
+
+        >>> Query.split(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
+        [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
+
+        An ldmatrix before them has no role.
+        """
+        words = _unquoted(words)
+        after = not is_role(words[0])
+        ends = [at + after for at, word in enumerate(words) if at and is_role(word)]
+        found = [words[start:end] for start, end in pairwise(sorted({0, *ends, len(words)}))]
+        move, *rest = found[0]
+        bare = rest and move.lower().partition(".")[0] in _MOVES and rest[-1].lower() != "r"
+        return [[move], rest, *found[1:]] if bare else found
 
     @cached_property
     def words(self) -> Mapping[str, str]:
@@ -213,6 +266,11 @@ class Query:
         its = {form.types.get("A" if role == "E" else role) for form in self.forms} if self.spells_types else set()
         return its.pop() if len(its) == 1 else None
 
+    def of_registers(self) -> Query:
+        """The same; of ldmatrix or stmatrix without a role their registers, r."""
+        bare = self.role is None and self.word("instruction") in _MOVES
+        return replace(self, role="r") if bare else self
+
     def of_accumulator(self) -> Query | None:
         """The same for C, D or block scales where the type is that of A; None where it cannot be."""
         asked = self.parameters()
@@ -314,34 +372,6 @@ def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]
     return tuple(sorted(found, key=type_bits, reverse=True))
 
 
-def operand(words: Sequence[str], **more: Any) -> Query:
-    """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
-
-    >>> operand(["HMMA.16816.F32.BF16", "B"]).parameters()["type"]
-    'bf16'
-
-    Args:
-        words: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three words or one.
-        more: other fields of the query, where they are said apart from the words.
-
-    Raises:
-        LanemapError: there are no words.
-    """
-    if not words:
-        raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
-    words = sorted(_unquoted(words), key=lambda each: (is_role(each), plain(each) not in INSTRUCTIONS))
-    if types_named(words[0]):
-        words.sort(key=is_shape, reverse=True)
-    *rest, last = words
-    if len(words) == 3 and (is_shape(words[0]) or not words[0]):
-        return Query(words[0], words[1], words[2], **more)
-    if len(words) == 2 and not last.strip():
-        return Query(words[0], last, **more)
-    if rest and is_role(last):
-        return Query(" ".join(rest), role=last, **more)
-    return Query(" ".join(words), **more)
-
-
 def expect_names(given: Iterable[str], known: Collection[str]) -> None:
     """Refuse a keyword that a look-up does not take.
 
@@ -356,16 +386,6 @@ def expect_names(given: Iterable[str], known: Collection[str]) -> None:
             raise LanemapError(f"there is no argument {name!r}: did you mean {near}?")
 
 
-def of_operand(shape: str, type_: str | None, role: str | None, **more: Any) -> Query:
-    """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
-    expect_names(more, Which.__annotations__)
-    more = {"source": DEFAULT_SOURCE, **more}
-    given = [each for each in (shape, type_, role) if each is not None]
-    if len(given) in (1, 3) and all(isinstance(each, str) for each in given):
-        return operand(given, **more)
-    return Query(shape, None, type_, **more) if role is None and is_role(type_) else Query(shape, type_, role, **more)
-
-
 def one_or_several(given: Any) -> list[Any]:
     """What a filter takes, in order; a single None where it takes anything."""
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -378,26 +398,8 @@ def is_role(word: object) -> bool:
     return isinstance(word, str) and word.lower() in _ROLES
 
 
-def operands(words: Sequence[str]) -> list[list[str]]:
-    """The words of several operands, one after the other: a role ends each, or begins each.
-
-    >>> operands(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
-    [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
-    """
-    words = _unquoted(words)
-    after = not is_role(words[0])
-    ends = [at + after for at, word in enumerate(words) if at and is_role(word)]
-    cuts = sorted({0, *ends, len(words)})
-    return [list(words[start:end]) for start, end in pairwise(cuts)]
-
-
 #: The moves between an operand and shared memory: ldmatrix stands before what it loads, stmatrix after what it stores.
 _MOVES = ("ldmatrix", "stmatrix")
-
-
-def without_role(words: Sequence[str]) -> bool:
-    """Whether the words name ldmatrix or stmatrix, as in ``ldmatrix.x4``, without the role of its registers, r."""
-    return words[0].lower().partition(".")[0] in _MOVES and words[-1].lower() != "r"
 
 
 def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:

@@ -38,6 +38,9 @@ NVIDIA = Vendor(
 #: A row of 16 lanes exchanges values in one instruction (DPP). Half as many lanes execute together where code says so.
 AMD = Vendor("amd", "AMD", 64, "wavefront", 16, "row", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"))
 
+#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
+DEFAULT_SOURCE = NVIDIA.source
+
 UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane")
 
 VENDORS = (NVIDIA, AMD)

@@ -14,6 +14,7 @@ from warnings import warn
 from ..errors import LanemapError
 from ..isa import instructions
 from ..isa.instructions import Key
+from ..isa.vendors import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -300,6 +301,15 @@ class Fragment:
         """Whether both hold the same cells in the same places."""
         layout = attrgetter("digest", "registers", "slots", "first_bit")
         return bool(layout(self) == layout(other))
+
+    def stands_in(self, asked: str) -> bool:
+        """Whether it is of another source than the one that was asked for, which could have it.
+
+        The default source is the documents of one vendor.
+        """
+        vendor = instructions.instruction(self.instruction).vendor
+        of_others = asked.lower() == DEFAULT_SOURCE and vendor.source != DEFAULT_SOURCE
+        return str(self.source).lower() != asked.lower() and not of_others
 
     def displaced(self, other: Fragment) -> bool:
         """Whether elements have other bits of their slots in another fragment, as both claim."""

@@ -93,7 +93,7 @@ def selector(fragment: Fragment) -> str:
 
 def axes(fragment: Fragment) -> list[str]:
     """What the rows and the columns of the matrix count: M, N or K; lanes and columns of Tensor Memory."""
-    return [axis_name(axis) for axis in instruction(fragment.instruction).axes[fragment.role]]
+    return [axis_name(axis) for axis in fragment.key.axes]
 
 
 def group(fragment: Fragment) -> int:

@@ -79,7 +79,14 @@ def report(parts: Iterable[str | Rows], room: int | None = None) -> str:
 
 
 class Told(Tabular):
-    """An answer that shows itself in the same way in a terminal and a notebook, and as rows for programs."""
+    """An answer that shows itself in the same way in a terminal and a notebook, and as rows for programs.
+
+    ``remarks`` are sentences on how it differs from what was asked for, and on what to ask next; ``failed`` says what
+    there is not of it, which is not in the rows.
+    """
+
+    remarks: Sequence[str] = ()
+    failed: Sequence[str] = ()
 
     @abstractmethod
     def parts(self) -> Iterator[str | Rows]:

@@ -17,10 +17,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...db.errors import LanemapError
-from ...db.layout.fragment import Source
+from ...db.isa.listing import counted
+from ...db.layout.fragment import Source, count_elements
+from ...db.store.columns import table
+from ...db.store.reader import Rows
 from .. import catalogue
 from . import html, markup
 from .blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
@@ -65,6 +68,38 @@ class Reading(NamedTuple):
     def complete(self) -> bool:
         """True where every fragment section was read whole."""
         return not any(remark.kind is Kind.UNREAD for remark in self.remarks)
+
+    def text(self, *, slips: bool = False) -> str:
+        """The sections and the remarks, for reading; what is wrong in the text itself only with ``slips``."""
+        fragments = self.source.fragments
+        sections = [(place.name, count, elements, place.heading.title) for place, count, elements in self.counts]
+        held = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
+        lines = [f"{self.source.name}: {', '.join(counted(*each) for each in held)}", ""]
+        if sections:
+            lines += [table(Rows(("section", "fragments", "rows", "title"), sections))]
+        unseen = 0
+        for each in sorted(self.remarks, key=lambda remark: [*Kind].index(remark.kind)):
+            where = f"{each.file}:{each.line}"
+            if each.kind is Kind.LATER:
+                lines.append(f"{each.kind.value}: {each.text} ({where})")
+            elif slips or each.kind is not Kind.SLIP:
+                lines.append(f"{each.kind.value}: {each.section} ({where}): {each.reason}: {each.text}")
+            else:
+                unseen += 1
+        if unseen:
+            lines.append(f"{unseen} slips and doubts in the text: --slips lists them")
+        return "\n".join(lines).rstrip() + "\n"
+
+    def rows(self, *, slips: bool = False) -> Rows:
+        """The same as one row per section and remark."""
+        rows: list[tuple[Any, ...]] = []
+        for place, count, elements in self.counts:
+            line, title = place.heading.line, place.heading.title
+            rows.append(("section", self.source.name, place.name, place.file, line, count, elements, title, None))
+        for kind, file, line, section, text, reason in self.remarks:
+            if slips or kind is not Kind.SLIP:
+                rows.append((kind.value, self.source.name, section, file, line, None, None, text, reason or None))
+        return Rows(("kind", "source", "section", "document", "line", "fragments", "rows", "text", "reason"), rows)
 
     def write(self, folder: Path) -> int:
         """Write the sheets as files of the catalogue; how many sections there are.

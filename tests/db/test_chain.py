@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.errors import LanemapError
-from lanemap.db.flow.chain import Movement, chain, chains, operand, relabelled, through_movmatrix
+from lanemap.db.flow.chain import Chains, Movement, chain, operand, relabelled, through_movmatrix
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.layout.fragment import Fragment, by_rule, elements
 from lanemap.db.lookup import Query, read_fragments
@@ -90,7 +90,7 @@ def test_moving_as_told_makes_the_operand(database, instruction, role, step):
     dense = [each for each in distinct(database, role, source, **which) if not each.windowed]
     narrow = [each for each in distinct(database, "D", source, **which) if each.dimensions[1] <= 32]
     for number, first in enumerate(narrow):
-        for told in chains(first, dense[number % step :: step]):
+        for told in Chains.of(first, dense[number % step :: step]):
             tried += 1
             moved, right, held = simulated(told)
             assert moved == right
@@ -138,7 +138,7 @@ def test_what_cannot_be_chained_is_left_out(database):
     """Of four products, or with columns that metadata chooses."""
     first = operand(database.reader, Query("m16n8k16", "f32", "D", source=SOURCE))
     every = [each for each in read_fragments(database.reader, Query(source=SOURCE)) if each.digest]
-    taken = {told.second.key for told in chains(first, every)}
+    taken = {told.second.key for told in Chains.of(first, every)}
     assert {(each.role, each.computations, each.windowed) for each in every if each.key in taken} == {
         ("A", 1, False),
         ("B", 1, False),
@@ -219,7 +219,7 @@ def test_beside_a_sparse_a_no_chunk_is_torn(database):
     """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
     torn = 0
     for first in distinct(database, "D"):
-        for told in chains(first, distinct(database, "B", instruction="mma.sp")):
+        for told in Chains.of(first, distinct(database, "B", instruction="mma.sp")):
             if relabelled(told) is None:
                 torn += relabelled(replace(told, second=replace(told.second, instruction="mma"))) is not None
             else:
@@ -262,7 +262,7 @@ def test_operands_of_one_layout_share_their_moves(database):
     """So that a list of all operands is quick, and small in memory."""
     first = operand(database.reader, Query("m64n128k16", "f32", "D", source=SOURCE))
     seconds = read_fragments(database.reader, Query(type="f16", role="A", instruction="wgmma", source=first.source))
-    told = chains(first, seconds)
+    told = Chains.of(first, seconds)
     assert len(told) == 2 * len(seconds) > 2
     assert {each.second.key for each in told} == {each.key for each in seconds}
     assert len({id(each.table) for each in told}) == 2
@@ -273,7 +273,7 @@ def test_a_layout_in_a_larger_matrix_is_another_one(database):
     first = operand(database.reader, Query("m16n8k16", "f16", "D", source=SOURCE))
     second = operand(database.reader, Query("m16n8k8", "f16", "A", source=SOURCE))
     both = [second, replace(second, shape="m16n8k16")]
-    told = [each for each in chains(first, both) if each.transposed]
+    told = [each for each in Chains.of(first, both) if each.transposed]
     assert [each.moves for each in told] == [chain(first, each, transposed=True).moves for each in both]
     assert [each.tiles[1] for each in told] == [(1, 2), (1, 1)]
 
@@ -281,10 +281,10 @@ def test_a_layout_in_a_larger_matrix_is_another_one(database):
 def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
     second = operand(database.reader, Query("m16n8k16", "f16", "A", source=SOURCE))
     givers = distinct(database, "D")
-    told = {(each.first.key, each.transposed): each.moves for each in chains(second, givers)}
+    told = {(each.first.key, each.transposed): each.moves for each in Chains.of(second, givers)}
     assert told
     for first in givers:
-        there = {(first.key, each.transposed): each.moves for each in chains(first, [second])}
+        there = {(first.key, each.transposed): each.moves for each in Chains.of(first, [second])}
         assert {key: told.get(key) for key in there} == there
 
 
@@ -341,7 +341,7 @@ def test_a_product_of_64_lanes_that_nobody_has_heard_of_is_chained_with_itself(n
         matrix_core(name, shape, type_, role, blocks) for type_, role in (("f32", "D"), ("f16", "A"), ("f16", "B"))
     )
     assert max(each.lane for each in d.records()) == 63
-    verdicts = {(each.second.role, each.transposed): each.movement for each in chains(d, [a, b])}
+    verdicts = {(each.second.role, each.transposed): each.movement for each in Chains.of(d, [a, b])}
     exchanged = Movement.NEAR if (name, blocks) == ("v_mfma_f32_f16", 16) else Movement.FAR
     assert verdicts == {
         ("B", False): Movement.NONE,
@@ -349,7 +349,7 @@ def test_a_product_of_64_lanes_that_nobody_has_heard_of_is_chained_with_itself(n
         ("A", False): exchanged,
         ("B", True): exchanged,
     }
-    for told in chains(d, [a, b]):
+    for told in Chains.of(d, [a, b]):
         moved, right, _ = simulated(told)
         assert moved == right
         assert len(moved) == 64 * 4 * told.tiles[1][0] * told.tiles[1][1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.flow.chain import as_half_pairs, chain, chains, relabelled, through_movmatrix
+from lanemap.db.flow.chain import Chains, as_half_pairs, chain, relabelled, through_movmatrix
 from lanemap.db.flow.metadata import decode, operands
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.isa.forms import FORMS
@@ -114,7 +114,7 @@ def test_registers_of_a_chain_have_the_bits_that_the_next_product_reads(database
     for number, first in enumerate(one_of_each(database.reader, "D", source, **which)):
         if first.dimensions[1] > widest or first.type == "b16":
             continue
-        for told in chains(first, [each for each in ends if each.threads == first.threads][number % step :: step]):
+        for told in Chains.of(first, [each for each in ends if each.threads == first.threads][number % step :: step]):
             for made in {told, relabelled(told) or told}:
                 matrix = values_of(first, made.second, made.transposed)
                 given = coded(places(first, matrix, made.transposed), first.type)
@@ -183,7 +183,7 @@ def test_no_renumbering_of_k_moves_an_element_to_another_scale(database):
     ends = [each for role in "AB" for each in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
     scaled = [each for each in ends if each.instruction.startswith("mma") and each.type[0] == "e"]
     for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
-        for told in chains(first, scaled):
+        for told in Chains.of(first, scaled):
             made = relabelled(told)
             if made is None or not made.order:
                 continue
@@ -310,7 +310,7 @@ def test_movmatrix_makes_what_is_taken_of_converted_registers(database):
     said = 0
     ends = [each for role in "AB" for each in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
     for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
-        for plain in chains(first, [each for each in ends if each.slot_bits == 16]):
+        for plain in Chains.of(first, [each for each in ends if each.slot_bits == 16]):
             told = replace(plain, movmatrix=moved)
             if not (told.moves_values and (crossing := through_movmatrix(told))):
                 continue

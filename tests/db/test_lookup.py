@@ -14,7 +14,7 @@ from lanemap.db.compare.summary import instruction_summary
 from lanemap.db.errors import NoRowsError
 from lanemap.db.isa.forms import FORMS, later_moves, moves
 from lanemap.db.isa.instructions import Key
-from lanemap.db.isa.names import Query, operand
+from lanemap.db.isa.names import Query
 from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
@@ -51,11 +51,11 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
         rows = [each for each in found if each.has_rows]
         if key in document and document[key].has_rows:
             assert [each.source for each in found] == [DEFAULT_SOURCE]
-            assert lookup.remarks(query, found) == []
+            assert found.remarks == []
         elif rows:
             measured = key in everything[CAPTURE]
             assert {each.source for each in found} == {CAPTURE if measured else LIBRARY}
-            *others, last = lookup.remarks(query, found)
+            *others, last = found.remarks
             whose = CAPTURE if measured else f"{LIBRARY} ({HEADER}), neither documented nor measured"
             assert last == f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {whose}"
             assert len(others) == (key.instruction == "wmma")
@@ -89,15 +89,15 @@ def test_rows_of_another_count_are_none_of_what_was_asked(file):
         database.add([Source("mine", "import", "mine", [replace(known, **named)], {})])
         asked = Query("m16n16", "b8x16", "r", source="ptx-isa-9.1")
         with pytest.raises(LanemapError, match="ask the source mine"):
-            lookup.find(database.reader, replace(asked, qualifiers=one))
+            lookup.operand_with_rows(database.reader, replace(asked, qualifiers=one)).rows()
         with pytest.raises(NoRowsError) as refused:
-            lookup.find(database.reader, replace(asked, qualifiers=other))
+            lookup.operand_with_rows(database.reader, replace(asked, qualifiers=other)).rows()
         assert refused.value.key == drawn[1].key
 
 
 def test_another_source_that_is_named_is_not_replaced(reader):
     with pytest.raises(LanemapError, match=f"ptx-isa-9.1 has no rows .* figure-only, .* ask the source {CAPTURE}"):
-        lookup.find(reader, Query("m16n8k32", "f16", "E", source="ptx-isa-9.1"), lane=3)
+        lookup.operand_with_rows(reader, Query("m16n8k32", "f16", "E", source="ptx-isa-9.1")).rows(lane=3)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_another_source_that_is_named_is_not_replaced(reader):
     ids=str,
 )
 def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark):
-    assert lookup.remarks(query, lookup.one_operand(reader, query)) == [remark]
+    assert lookup.one_operand(reader, query).remarks == [remark]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark)
     ids=str,
 )
 def test_a_name_of_a_product_finds_its_block_scales(reader, words, scales):
-    found = lookup.one_operand(reader, operand(words, source=DEFAULT_SOURCE))
+    found = lookup.one_operand(reader, Query.parse(words, source=DEFAULT_SOURCE))
     assert {each.role for each in found} == {words[-1]}
     assert {f"{each.type}:{each.qualifiers[len('scale_vec::')]}" for each in found} == set(scales.split())
 
@@ -156,7 +156,7 @@ def test_a_name_of_a_product_finds_its_block_scales(reader, words, scales):
 )
 def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
     query = Query(name, role="A", source=DEFAULT_SOURCE)
-    assert lookup.remarks(query, lookup.one_operand(reader, query)) == []
+    assert lookup.one_operand(reader, query).remarks == []
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,13 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
         (Query("m8n8k64", "f16", "A"), "choose from m8n8k4, m8n8k16, m8n8k32, m8n8k128$"),
         (Query("m16n12k16", "f16", "A"), "choose from m16n8k16, m16n16k16$"),
         (
-            operand(["ld.matrix"]),
+            Query.parse(["ld.matrix"]),
             r"no shape or instruction ld.matrix: did you mean ldmatrix\? covered are mma, mma.sp, ",
         ),
-        (operand(["mfma", "f16", "A"]), r"no shape or instruction mfma: did you mean mma\? covered are mma, mma.sp, "),
+        (
+            Query.parse(["mfma", "f16", "A"]),
+            r"no shape or instruction mfma: did you mean mma\? covered are mma, mma.sp, ",
+        ),
         (Query("m16n8", "f16", "A"), "no type f16 in m16n8: choose from b8$"),
         (Query("m16n8k16", "bf17", "A"), "did you mean bf16"),
         (Query("m16n8k16", "f17", "A"), "did you mean f16"),
@@ -210,12 +213,12 @@ def test_a_shape_that_has_other_types_names_them(reader):
     with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: choose from bf16, f16, f32, f64, tf32$"):
         lookup.fragments(reader, Query("m16n8k8", "s4", "A", source=DEFAULT_SOURCE))
     with pytest.raises(LanemapError, match="there is no m16n8k8 s4: A of m16n8k8 is bf16, f16, f64, tf32$"):
-        lookup.fragments(reader, operand(["m16n8k8", "s4"]))
+        lookup.fragments(reader, Query.parse(["m16n8k8", "s4"]))
 
 
 @pytest.mark.parametrize("named", dict.fromkeys((form.name, form.shape, form.a) for form in FORMS), ids=" ".join)
 def test_a_summary_has_every_form_every_operand_and_every_source(reader, everything, named):
-    summary = instruction_summary(reader, operand(named))
+    summary = instruction_summary(reader, Query.parse(named))
     forms = [form for form in FORMS if (form.name, form.shape, form.a) == named]
     assert summary.forms == tuple(forms)
     expected = {(role, type_) for form in forms for role, type_ in form.types.items()}
@@ -234,13 +237,13 @@ _DIFFER = {"refined", "different"}
 
 
 def test_what_a_summary_says_of_sources_that_differ(reader):
-    sparse = instruction_summary(reader, operand(["mma.sp", "m16n8k32", "f16"]))
+    sparse = instruction_summary(reader, Query.parse(["mma.sp", "m16n8k32", "f16"]))
     said = {(each.fragment.role, each.fragment.type): each for each in sparse.operands}
     assert said["A", "f16"].verdicts == {"ptx-isa-9.1": "identical", DEFAULT_SOURCE: "rows", CAPTURE: "refined"}
     assert said["E", "f16"].verdicts == {"ptx-isa-9.1": "figure-only", DEFAULT_SOURCE: "figure-only", CAPTURE: "rows"}
     assert said["E", "f16"].selectors == (0, 1)
     assert sparse.sources == ("ptx-isa-9.1", DEFAULT_SOURCE, CAPTURE)
-    wrong = instruction_summary(reader, operand(["m16n8k256", "b1"])).operands[0]
+    wrong = instruction_summary(reader, Query.parse(["m16n8k256", "b1"])).operands[0]
     assert wrong.verdicts == {"ptx-isa-9.1": "different", DEFAULT_SOURCE: "rows", CAPTURE: "identical"}
 
 
@@ -253,16 +256,16 @@ def test_every_move_of_the_document_has_a_form_and_every_form_of_a_move_is_in_th
 
 
 def test_a_dense_instruction_goes_before_a_sparse_one(reader):
-    assert {form.name for form in instruction_summary(reader, operand(["m16n8k16", "f16"])).forms} == {"mma"}
-    assert {form.name for form in instruction_summary(reader, operand(["m16n8k32", "f16"])).forms} == {"mma.sp"}
+    assert {form.name for form in instruction_summary(reader, Query.parse(["m16n8k16", "f16"])).forms} == {"mma"}
+    assert {form.name for form in instruction_summary(reader, Query.parse(["m16n8k32", "f16"])).forms} == {"mma.sp"}
 
 
 def test_identical_layouts_are_told_without_numpy(built):
     """As every look-up, so that it starts at once."""
     script = (
-        "import sys; from lanemap.db.isa.names import operand; from lanemap.db.store.connection import connect;"
+        "import sys; from lanemap.db.isa.names import Query; from lanemap.db.store.connection import connect;"
         "from lanemap.db.store.location import locate; from lanemap.db.compare.summary import instruction_summary;"
-        f"summary = instruction_summary(connect(locate({str(built)!r})), operand(['HMMA.16816.F32.BF16']));"
+        f"summary = instruction_summary(connect(locate({str(built)!r})), Query.parse(['HMMA.16816.F32.BF16']));"
         "assert len(summary.operands) == 4; print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()

@@ -13,7 +13,7 @@ from lanemap.db import lookup
 from lanemap.db.isa import spelling
 from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_warpgroup
 from lanemap.db.isa.instructions import Key
-from lanemap.db.isa.names import Query, accumulators, operand, operands
+from lanemap.db.isa.names import Query, accumulators
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
@@ -66,7 +66,7 @@ def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
 def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
     assert forms(form.mnemonic) == (form,)
     for role in form.types:
-        asked = operand([form.mnemonic, role]).parameters()
+        asked = Query.parse([form.mnemonic, role]).parameters()
         key = form.key(role)
         assert (asked["instruction"], asked["shape"], asked["type"], asked["role"]) == key[:4]
         assert asked["major"] == (key.major if key.several_majors else None)
@@ -152,15 +152,15 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
 )
 def test_the_forms_of_a_name(name, mnemonics):
     """One type is that of A and B, words may come in any order, and an opcode says of block scales that there are."""
-    assert [form.mnemonic.partition(".aligned.")[2] for form in operand([name]).forms] == mnemonics
+    assert [form.mnemonic.partition(".aligned.")[2] for form in Query.parse([name]).forms] == mnemonics
 
 
 def test_a_role_begins_or_ends_each_of_two_operands():
-    assert operands("D m16n8k16 f32 A mma m16n8k16 f16".split()) == [
+    assert Query.split("D m16n8k16 f32 A mma m16n8k16 f16".split()) == [
         "D m16n8k16 f32".split(),
         "A mma m16n8k16 f16".split(),
     ]
-    assert operands("m16n8k16 f32 D mma m16n8k16 f16 A".split()) == [
+    assert Query.split("m16n8k16 f32 D mma m16n8k16 f16 A".split()) == [
         "m16n8k16 f32 D".split(),
         "mma m16n8k16 f16 A".split(),
     ]
@@ -168,7 +168,7 @@ def test_a_role_begins_or_ends_each_of_two_operands():
 
 @pytest.mark.parametrize("name", ["m16n8k16 f16 B", "mma m16n8k16 half B", "mma.sp m16n8k32 e4m3 E", "m8n8 b16 r"])
 def test_words_come_in_any_order(name):
-    first, *more = ({**operand(words).asked} for words in permutations(name.split()))
+    first, *more = ({**Query.parse(words).asked} for words in permutations(name.split()))
     assert {"shape", "type", "role"} <= first.keys()
     assert all(each == first for each in more)
 
@@ -245,7 +245,7 @@ def test_words_come_in_any_order(name):
 )
 def test_a_name_of_no_form_is_refused_with_what_to_write_instead(name, words):
     with pytest.raises(LanemapError, match=words):
-        operand([name]).parameters()
+        Query.parse([name]).parameters()
 
 
 def test_a_product_without_block_scales_has_none():
@@ -295,7 +295,7 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
 def test_names_that_people_have(reader, words, asked):
     """However they are put into quotes."""
     for each in (words, [" ".join(words)], [words[0], f" {'  '.join(words[1:])} "]):
-        found = lookup.one_operand(reader, operand(each))
+        found = lookup.one_operand(reader, Query.parse(each))
         assert {fragment.key[:4] for fragment in found} == {asked}
 
 
@@ -400,7 +400,7 @@ def test_a_whole_instruction_is_its_operands(reader, form):
 )
 def test_refused_with_a_reason(words, why):
     with pytest.raises(LanemapError, match=why):
-        operand(words).parameters()
+        Query.parse(words).parameters()
 
 
 def test_names_that_contradict_each_other_are_refused():

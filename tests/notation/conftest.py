@@ -10,7 +10,6 @@ import pytest
 import lanemap
 from lanemap.db.layout.fragment import Fragment
 from lanemap.db.lookup import Query, read_fragments
-from lanemap.db.render.notation.table import identifier
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +31,7 @@ def everything(every_width) -> list[tuple[str, Fragment]]:
 @pytest.fixture(scope="session")
 def corrected(everything) -> dict[str, Fragment]:
     """Those of the corrected document by name."""
-    return {identifier(each): each for source, each in everything if source == lanemap.DEFAULT_SOURCE}
+    return {each.key.identifier: each for source, each in everything if source == lanemap.DEFAULT_SOURCE}
 
 
 @pytest.fixture(scope="session")

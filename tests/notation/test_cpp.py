@@ -21,7 +21,7 @@ from lanemap import DEFAULT_SOURCE
 from lanemap.db.layout.fragment import Fragment, elements
 from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
-from lanemap.db.render.notation.table import RefusedError, identifier
+from lanemap.db.render.notation.table import RefusedError
 
 from ..modes import one_of_each
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
@@ -355,7 +355,8 @@ def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_
     assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10
     lines, types = [CHECKS], re.findall(r"using (\w+) \[\[deprecated.*?\]\] = (\w+<.*?>);", text)
     assert len(types) == len(fragments) == len({each.key for each in fragments})
-    for (old, new), fragment in zip(sorted(types), sorted(fragments, key=identifier), strict=True):
+    fragments.sort(key=lambda each: each.key.identifier)
+    for (old, new), fragment in zip(sorted(types), fragments, strict=True):
         body = text[text.index(f"struct {new.partition('<')[0]} {{") :].partition("\n};")[0]
         lines += assertions(old, body, fragment)
         lines.append(f"static_assert(lanemap::{new}::at(0, 0, 0).row == lanemap::{old}::at(0, 0, 0).row);")
@@ -368,7 +369,7 @@ def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_
     for part in (fragments[:1], fragments[:3]):
         text = export(part, "cpp", "VERSION").text
         assert "template <" not in text
-        assert all(f"struct {identifier(each)} {{" in text for each in part)
+        assert all(f"struct {each.key.identifier} {{" in text for each in part)
 
 
 ANY = """
@@ -439,9 +440,9 @@ def test_a_load_that_takes_any_fragment_needs_the_registers_of_one_by_hand(every
             f'extern "C" __global__ void {kernel}(const short* matrix, int width, short* out) {{\n'
             f"  short values[{count}];\n  load<{type_}>(matrix, width, values);\n"
             f"  for (int i = 0; i < {count}; ++i) out[i * blockDim.x + threadIdx.x] = values[i];\n}}\n"
-            for kernel, type_ in (("ours", f"lanemap::{identifier(fragment)}"), ("theirs", "hand"))
+            for kernel, type_ in (("ours", f"lanemap::{fragment.key.identifier}"), ("theirs", "hand"))
         )
-        file = tmp_path / f"{identifier(fragment)}.cu"
+        file = tmp_path / f"{fragment.key.identifier}.cu"
         text = export([fragment], "cpp", "VERSION").text
         file.write_text("\n".join([text, f"struct hand {{ {sizes} {at} }};", LOAD, *kernels]))
         done = nvcc(file, "-Xptxas=-v", to=["-arch=sm_90a", "-cubin", "--keep", f"--keep-dir={tmp_path}"])

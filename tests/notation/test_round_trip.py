@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import lanemap
 from lanemap.db.render.notation import NOTATIONS, express
-from lanemap.db.render.notation.table import RefusedError, identifier
+from lanemap.db.render.notation.table import RefusedError
 
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 from .readers import READERS
@@ -84,7 +84,7 @@ def test_a_window_is_refused_at_its_first_element(everything):
 
 
 def test_names_are_unique_within_a_source(everything):
-    named = Counter((source, identifier(each)) for source, each in everything)
+    named = Counter((source, each.key.identifier) for source, each in everything)
     assert set(named.values()) == {1}
 
 

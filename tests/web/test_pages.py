@@ -14,14 +14,14 @@ import pytest
 
 import lanemap
 from lanemap.cli.web import guide, render
-from lanemap.cli.web.links import aliases, find, operand_page
+from lanemap.cli.web.links import find, operand_page
 from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _notations, _recipes
-from lanemap.db.compare.survey import Known, Product, forms_of, survey
+from lanemap.db.compare.survey import Known, Product, survey
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.recipe import MAJORS
 from lanemap.db.isa import forms
-from lanemap.db.isa.names import operand
+from lanemap.db.isa.names import Query
 from lanemap.db.layout.fragment import Source
 from lanemap.db.render.blocks import STYLE
 from lanemap.db.render.notation import NOTATIONS, express
@@ -245,9 +245,9 @@ def test_a_name_with_thousands_of_digits_is_refused_in_words(reader):
 def test_other_names_of_an_instruction_name_it(known):
     """What a search without a server looks through is read by the command line, too, as a name of that instruction."""
     for product in [*known.products][:: 1 if LONG else 5]:
-        for alias in aliases(product):
+        for alias in product.aliases:
             try:
-                found = operand([alias]).parameters()
+                found = Query.parse([alias]).parameters()
             except LanemapError as error:
                 pytest.fail(f"{alias} of {product}: {error}")
             assert found["shape"] == product.shape, alias
@@ -533,7 +533,7 @@ def test_a_table_marks_what_differs_and_where_windows_end(database):
     for name in ("opens", "closes"):
         assert len(re.findall(rf'<td class="[^"]*\b{name}\b', text)) == sum(getattr(each, name) for each in cells) > 0
     assert np.all([f">{each.label}" in text for each in cells])
-    assert forms_of(Product("mma.sp", "m16n8k32", "f16"))
+    assert Product("mma.sp", "m16n8k32", "f16").forms
 
 
 def test_search_gives_addresses_that_there_are(known, reader, database):

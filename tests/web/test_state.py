@@ -13,7 +13,6 @@ from functools import lru_cache
 import pytest
 
 import lanemap
-from lanemap.cli.web import work
 from lanemap.cli.web.work import MADE, State, remembered
 from lanemap.db.layout.fragment import Source
 
@@ -46,14 +45,14 @@ def test_the_survey_of_an_earlier_state_is_not_kept(changing):
 def test_who_comes_while_a_survey_is_made_waits_for_it_and_holds_up_nobody(changing, monkeypatch):
     database, _ = changing
     made, going = [], threading.Event()
-    true = work.surveys.survey
+    true = lanemap.Database.survey
 
-    def slow(reader):
+    def slow(asked):
         made.append(threading.current_thread())
         assert going.wait(30)
-        return true(reader)
+        return true(asked)
 
-    monkeypatch.setattr(work.surveys, "survey", slow)
+    monkeypatch.setattr(lanemap.Database, "survey", slow)
 
     async def ask():
         asked = [asyncio.create_task(State.survey(of)) for _ in range(5)]
@@ -77,14 +76,14 @@ def made():
 
 def test_nothing_of_an_earlier_state_is_kept(changing, made, monkeypatch):
     database, change = changing
-    seen, true = [], work.surveys.survey
+    seen, true = [], lanemap.Database.survey
 
-    def noted(reader):
-        found = true(reader)
+    def noted(asked):
+        found = true(asked)
         seen.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(work.surveys, "survey", noted)
+    monkeypatch.setattr(lanemap.Database, "survey", noted)
     state = State(database)
     monkeypatch.setattr("lanemap.cli.web.app.State", lambda _: state)
     with asking(database) as client:

@@ -67,11 +67,11 @@ def express(name: str, fragment: Fragment, called: str | None = None) -> str:
         RefusedError: the notation cannot express it, or its source does not give its elements.
     """
     writer = _writer(name)
-    from .table import RefusedError, identifier
+    from .table import RefusedError
 
     if not fragment.has_rows:
         raise RefusedError(f"{fragment} has no rows: it is {fragment.status}")
-    return writer.compose(fragment, called or identifier(fragment))
+    return writer.compose(fragment, called or fragment.key.identifier)
 
 
 class Export(NamedTuple):
@@ -105,7 +105,7 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
         LanemapError: there is no such notation, it can express none of them, or they come from several sources.
     """
     writer = _writer(name)
-    from .table import RefusedError, identifier
+    from .table import RefusedError
 
     def headed(lines: Iterable[str], text: str) -> str:
         return "".join(f"{writer.comment} {line}\n" for line in lines) + text
@@ -121,7 +121,7 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     but_for_scales = grouped(by_key.values(), lambda each: each.key._replace(qualifiers=undecided(each.qualifiers)))
     for key, alike in but_for_scales.items():
         whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
-        text = writer.joined(alike, identifier(whole)) if writer.joined and len(alike) > 1 else None
+        text = writer.joined(alike, whole.key.identifier) if writer.joined and len(alike) > 1 else None
         for shown, several in [(whole, alike)] if text else [(fragment, [fragment]) for fragment in alike]:
             try:
                 texts.append(headed(_describe(shown, version), text or express(name, shown)))

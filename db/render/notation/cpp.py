@@ -16,7 +16,7 @@ import numpy as np
 
 from ...layout.algebra import Array, NotASumError, bits
 from ...layout.fragment import PLACE, Fragment
-from .table import Inverse, RefusedError, Table, Writer, bits_of, cases_of, identifier, inverse, table
+from .table import Inverse, RefusedError, Table, Writer, bits_of, cases_of, inverse, table
 
 _BEFORE = (files(__package__) / "cpp.hpp").read_text("utf-8")
 
@@ -57,7 +57,7 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
         check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
         for fragment, values in zip(fragments, product(*chosen.values()), strict=True):
             instance = f"{name}<{', '.join(map(str, values))}>"
-            aliases += f'using {identifier(fragment)} [[deprecated("write {instance}")]] = {instance};\n'
+            aliases += f'using {fragment.key.identifier} [[deprecated("write {instance}")]] = {instance};\n'
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"

@@ -15,7 +15,7 @@ import numpy as np
 from ...isa.types import TYPES
 from ...layout.algebra import Array, Digit, Sum
 from ...layout.fragment import Fragment
-from .table import RefusedError, Writer, cells, identifier, refusal, sum_of, table
+from .table import RefusedError, Writer, cells, refusal, sum_of, table
 
 _BEFORE = (files(__package__) / "cute.hpp").read_text("utf-8")
 
@@ -101,8 +101,8 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     lines = [
         *(f"ValType{role} = {TYPES[operands[role].type].cute}" for role in "DABC"),
         f"Shape_MNK = Shape<{_integer(m)},{_integer(n)},{_integer(k)}>",
-        f"ThrID = {identifier(a)}_thr_id" if products[0].any() else f"ThrID = Layout<{_integer(a.threads)}>",
-        *(f"{role}Layout = {identifier(operands[role])}" for role in "ABC"),
+        f"ThrID = {a.key.identifier}_thr_id" if products[0].any() else f"ThrID = Layout<{_integer(a.threads)}>",
+        *(f"{role}Layout = {operands[role].key.identifier}" for role in "ABC"),
     ]
     body = "".join(f"  using {line};\n" for line in lines)
     return f"struct {name} {{\n{body}}};\n"

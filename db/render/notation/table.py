@@ -1,6 +1,5 @@
 """A fragment as arrays over (lane, element i), and what else the notations share."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -35,19 +34,6 @@ class Writer(NamedTuple):
     before: str = ""
     between: str = "\n"
     after: str = ""
-
-
-def identifier(fragment: Fragment) -> str:
-    """A name for the fragment that is valid in C++, Python and MLIR and unique within a source.
-
-    >>> identifier(Fragment("mma.sp", "m16n8k16", "f16", "E", 1, 16, None, selector=2))
-    'mma_sp_m16n8k16_f16_e_selector2'
-    """
-    key = fragment.key
-    parts = [key.instruction, key.shape, key.type, key.qualifiers, key.role.lower()]
-    parts += [key.major] if key.several_majors else []
-    parts += [f"selector{key.selector}"] if key.selector is not None else []
-    return re.sub(r"\W+", "_", "_".join(filter(None, parts)), flags=re.ASCII)
 
 
 def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedError:

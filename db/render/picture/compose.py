@@ -52,8 +52,8 @@ def draw(
             left, right = (lookup.operand_with_rows(reader, replace(query, source=name), *_ALIKE) for name in diff)
             return difference(left, right, view, [*_titles(reader, [left[0], right[0]]), note])
         if role is not None:
-            fragments = lookup.operand_with_rows(reader, query, *_ALIKE)
-            return operand(fragments, view, [*lookup.remarks(query, fragments), *_titles(reader, fragments), note])
+            shown = lookup.operand_with_rows(reader, query, *_ALIKE)
+            return operand(shown, view, [*shown.remarks, *_titles(reader, shown), note])
         fragments = _operands(reader, query, accumulator)
         return instruction(fragments, view, [*_titles(reader, fragments), note])
 

@@ -1,0 +1,83 @@
+"""What there is, in rows: sources, fragments, errata and findings, and fragments together by operand or instruction."""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from . import lookup
+from .isa.instructions import choices, undecided
+from .isa.listing import grouped
+from .isa.names import Query
+from .layout.fragment import Citation, Fragment
+from .store.reader import Reader, Rows
+
+_FRAGMENT = (
+    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),
+    *("threads", "registers", "register_bits", "slots", "slot_bits", "first_bit", "has_rows", "digest"),
+)
+_ERRATUM = ("source", "instruction", "shape", "type", "role", "section", "erratum", "evidence")
+_ALIKE = ("instruction", "shape", "major", "registers", "slots", "status")
+
+
+def _sources(reader: Reader, *queries: Query) -> Rows:
+    found = lookup.sources(reader)
+    if asked := [query for query in queries if query.source is not None]:
+        there = {fragment.source for fragment in lookup.fragments(reader, *asked)}
+        return Rows(found.columns, [row for row in found.rows if row[0] in there])
+    return found
+
+
+def _fragments(reader: Reader, *queries: Query) -> Rows:
+    own = attrgetter(*_FRAGMENT)
+    records = [(*own(each), *each.citation, *each.dimensions) for each in lookup.fragments(reader, *queries)]
+    return Rows((*_FRAGMENT, *Citation._fields, "rows", "cols"), records)
+
+
+def _errata(reader: Reader, *queries: Query) -> Rows:
+    said = [vars(fragment) | fragment.citation._asdict() for fragment in _in_order(reader, queries)]
+    return Rows(_ERRATUM, [tuple(record[name] for name in _ERRATUM) for record in said if record["erratum"]])
+
+
+def _operands(reader: Reader, *queries: Query) -> Rows:
+    """One row for the roles, types and selectors that a section treats alike."""
+
+    def alike(each: Fragment) -> tuple[Any, ...]:
+        kind, apart = "CD" if each.role in "CD" else each.role, undecided(each.qualifiers)
+        return kind, apart, *(getattr(each, name) for name in _ALIKE), each.citation.section
+
+    rows = []
+    for (_, _, instruction, shape, major, *rest), group in grouped(_in_order(reader, queries), alike).items():
+        roles, types, selectors = (_distinct(group, name) for name in ("role", "type", "selector"))
+        qualifiers = choices(fragment.qualifiers for fragment in group)
+        rows.append((instruction, shape, roles, types, selectors, major, qualifiers, *rest))
+    columns = "instruction shape roles types selectors major qualifiers regs slots status section"
+    return Rows(tuple(columns.split()), rows)
+
+
+def _instructions(reader: Reader, *queries: Query) -> Rows:
+    rows = []
+    for name, group in grouped(_in_order(reader, queries), lambda fragment: fragment.instruction).items():
+        shapes, drawn = {fragment.shape for fragment in group}, sum(not fragment.has_rows for fragment in group)
+        rows.append((name, _distinct(group, "role"), len(shapes), _distinct(group, "type"), len(group), drawn))
+    return Rows(("instruction", "roles", "shapes", "types", "fragments", "without_rows"), rows)
+
+
+def _in_order(reader: Reader, queries: Sequence[Query]) -> list[Fragment]:
+    """The fragments that match, with block scales last."""
+    return sorted(lookup.fragments(reader, *queries), key=lambda each: each.role.startswith("SF"))
+
+
+def _distinct(group: Sequence[Fragment], name: str) -> str | None:
+    values = dict.fromkeys(str(getattr(fragment, name)) for fragment in group if getattr(fragment, name) is not None)
+    return " ".join(values) or None
+
+
+#: What can be listed, of a reader and of queries of which a fragment must match one.
+LISTINGS: dict[str, Callable[..., Rows]] = {
+    "sources": _sources,
+    "fragments": _fragments,
+    "findings": lookup.findings,
+    "errata": _errata,
+    "operands": _operands,
+    "instructions": _instructions,
+}
