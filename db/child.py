@@ -1,10 +1,10 @@
-"""A program that works for us in a process of its own and answers in messages, whatever it does otherwise.
+"""An untrusted program that works for us in a process of its own and answers in messages.
 
-A message is its length in eight bytes, the highest first, and then so many bytes, on a descriptor that is for nothing
-else. What the program prints is dropped, but for the end of its errors. It gets no more than its limits of time, of
-bytes and of memory, and at the end its whole session is killed, and what it started in other sessions: that is known
-by a variable of its environment, so that only what was started without that goes on. Memory, processes and variables
-are read where there is a ``/proc``, which is on Linux.
+A message is its length in eight bytes, big-endian, and then that many bytes, on a descriptor of its own. What the
+program prints is dropped, except the end of its errors. It is limited in time, bytes and memory, and at the end its
+whole session is killed, and whatever it started in other sessions: these processes are recognised by a variable in
+their environment, so that only those without it survive. Memory, processes and variables are read from ``/proc``, which
+exists on Linux.
 """
 
 import os
@@ -24,7 +24,7 @@ from .errors import LanemapError
 
 
 class Limits(NamedTuple):
-    """How long a message and all of them may take, in seconds; how large each may be; what the session may use."""
+    """Seconds for a message and for all of them, bytes of a message, and memory and processes of the session."""
 
     message_seconds: float = 60.0
     seconds: float = 600.0
@@ -34,7 +34,7 @@ class Limits(NamedTuple):
 
 
 class ChildError(LanemapError):
-    """The program ended, or was ended before it had answered. Says how, as in ``took longer than 60 s``."""
+    """The program ended or was killed before it answered. The message says how, as in ``took longer than 60 s``."""
 
 
 _LIMITS = Limits()
@@ -46,19 +46,19 @@ class Child:
     def __init__(
         self, command: Sequence[str], request: bytes, limits: Limits = _LIMITS, end: float | None = None
     ) -> None:
-        """Start it with a request as its standard input; a Python without the current folder on its path.
+        """Start it with a request as its standard input; Python does not search the current folder for modules.
 
         Args:
-            command: the program and its arguments but the last.
-            request: what it reads.
-            limits: what it may take.
-            end: when its time is over, by ``time.monotonic``, where it shares the seconds of its limits with others.
+            command: the program and its arguments except the last.
+            request: its input.
+            limits: what it may use.
+            end: when its time is over, by ``time.monotonic``, if it shares the seconds of its limits with others.
 
         Raises:
             LanemapError: it cannot be started.
         """
         if os.name != "posix":
-            raise LanemapError("a library is run in a session of processes, which this system does not have: use Linux")
+            raise LanemapError("this system has no sessions of processes, in which libraries are run: use Linux")
         self._limits = limits
         self._end = time.monotonic() + limits.seconds if end is None else end
         self._counted = 0.0
@@ -66,14 +66,14 @@ class Child:
         self._errors = b""
         self._mark = f"LANEMAP_CHILD={token_hex(16)}"
         answers, writing = os.pipe()
-        # A file and not a pipe: a program that does not read it could end us, where SIGPIPE has its default action.
-        with tempfile.TemporaryFile() as asked:
-            asked.write(request)
-            asked.seek(0)
+        # A file, not a pipe: a program that does not read it could kill us where SIGPIPE has its default action.
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(request)
+            stdin.seek(0)
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - the user names the program
                     [*command, str(writing)],
-                    stdin=asked,
+                    stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=[writing],
@@ -96,7 +96,7 @@ class Child:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        # While they are listed, one may start another and end: only what two lists in a row lack is gone.
+        # While processes are listed, one may start another and end: they are gone when two lists in a row are empty.
         until, left, missing = time.monotonic() + _KILLED, [self._process.pid], 0
         while missing < 2 and time.monotonic() < until:
             with suppress(ProcessLookupError, PermissionError):
@@ -125,11 +125,11 @@ class Child:
         return self._read(size, late)
 
     def _read(self, size: int, late: float) -> bytes:
-        """The next bytes of its answers."""
+        """The next bytes of its answers; ``late`` is when the message is overdue."""
         while len(self._received) < size:
             now = time.monotonic()
             if now >= self._end:
-                raise ChildError(f"was ended when all had taken {self._limits.seconds:g} s")
+                raise ChildError(f"was ended after {self._limits.seconds:g} s in all")
             if now >= late:
                 raise ChildError(f"took longer than {self._limits.message_seconds:g} s")
             is_over = self._has_exited() if now >= self._counted + _PAUSE else False
@@ -151,7 +151,7 @@ class Child:
         return data
 
     def _has_exited(self) -> bool:
-        """Whether the program is done, though something that it started may hold its descriptors.
+        """Whether the program has exited, though a process that it started may still hold its descriptors.
 
         Raises:
             ChildError: its session has too many processes, or takes too much memory.
@@ -161,19 +161,19 @@ class Child:
         if len(session) > self._limits.processes:
             raise ChildError(f"started more than {self._limits.processes} processes")
         most = self._limits.memory_bytes
-        # What processes share is counted for each of them, so that a second look is needed, which takes longer.
+        # This counts shared memory once per process, so only a second, slower look can tell.
         if sum(size for _, size in session.values()) > most and sum(map(_own_memory, session)) > most:
             raise ChildError(f"used more than {most / (1 << 30):g} GB of memory")
         return session.get(self._process.pid, ("", 0))[0] == "Z"
 
     def _ended(self) -> ChildError:
         """How it ended, with the last line of its errors."""
-        with suppress(subprocess.TimeoutExpired):  # it may have closed its descriptors and gone on
+        with suppress(subprocess.TimeoutExpired):  # it may have closed its descriptors but run on
             self._process.wait(1.0)
         code = self._process.returncode
         if code is None:
             return ChildError("closed its answers")
-        for _ in range(_LAST_READS):  # something that it started may go on writing
+        for _ in range(_LAST_READS):  # a process that it started may go on writing
             ready = [key.fd for key, _ in self._selector.select(0) if key.fd == self._stderr]
             if not ready or not (data := os.read(self._stderr, _LAST_WORDS)):
                 break
@@ -184,21 +184,21 @@ class Child:
 
 
 def _session(leader: int, mark: str) -> Mapping[int, tuple[str, int]]:
-    """The state of processes of a session, or with a mark in their environment, and their bytes with what they share.
+    """State and bytes, with shared memory, of the processes of a session or with a mark in their environment.
 
-    Empty if nothing tells.
+    Empty without ``/proc``.
     """
-    found = {}
+    processes = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may end while it is read
             state, _, _, session, *fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(session) == leader or mark.encode() in (process / "environ").read_bytes():
-                found[int(process.name)] = state, int(fields[17]) * os.sysconf("SC_PAGE_SIZE")
-    return found
+                processes[int(process.name)] = state, int(fields[17]) * os.sysconf("SC_PAGE_SIZE")
+    return processes
 
 
 def _own_memory(process: int) -> int:
-    """The bytes in memory of a process, and its part of those that it shares."""
+    """The bytes of a process, with its part of shared memory."""
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().split("\n")
         return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) << 10
@@ -206,7 +206,7 @@ def _own_memory(process: int) -> int:
 
 
 _HEAD = 8
-#: Seconds in which all that were killed are to be gone.
+#: Seconds within which all killed processes must be gone.
 _KILLED = 5.0
 _PAUSE = 0.2
 _LAST_WORDS, _LAST_READS = 2000, 100

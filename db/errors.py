@@ -1,11 +1,11 @@
-"""The one kind of error that users are meant to read, and what makes a text fit to be shown."""
+"""The errors that users are meant to read, and functions that make text fit to be shown."""
 
 import re
 from collections.abc import Iterable
 from typing import Any
 from unicodedata import category
 
-#: Types as msgspec calls them, in words.
+#: The types of msgspec in words.
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
 _LONGEST = 500
@@ -15,7 +15,7 @@ _PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.I
 class LanemapError(Exception):
     """What went wrong and what would be right, as one line.
 
-    ``argument`` is the argument that would mend it, where there is one. The command line adds its option of that name.
+    ``argument`` names the argument that would help, if any. The command line adds its option of that name.
     """
 
     def __init__(self, message: str, argument: str | None = None) -> None:
@@ -26,13 +26,13 @@ class LanemapError(Exception):
 class OutsideError(LanemapError):
     """A coordinate is outside the range that a fragment has for it."""
 
-    def __init__(self, name: str, value: object, known: range, fragment: object) -> None:
-        goes = f"it goes from {known[0]} to {known[-1]}" if len(known) > 1 else f"there is only {known[0]}"
+    def __init__(self, name: str, value: object, valid: range, fragment: object) -> None:
+        goes = f"it goes from {valid[0]} to {valid[-1]}" if len(valid) > 1 else f"there is only {valid[0]}"
         super().__init__(f"{name} {value} is outside {fragment}: {goes}")
 
 
 class AbsentError(LanemapError):
-    """What was asked for is not there."""
+    """What was requested does not exist."""
 
 
 class NoRowsError(AbsentError):
@@ -44,18 +44,18 @@ class NoRowsError(AbsentError):
 
 
 class UnavailableError(LanemapError):
-    """The database cannot be read or written, whatever is asked of it."""
+    """The database cannot be read or written, whatever the request."""
 
 
 class DamagedError(UnavailableError):
-    """What was read is not what was written."""
+    """The data is not as it was written."""
 
 
 def refusal(error: LanemapError) -> str:
-    """What is wrong with a request, in words. That the database cannot be read is no matter of the request.
+    """What is wrong with a request, in words.
 
     Raises:
-        UnavailableError: it is that.
+        UnavailableError: the database cannot be read, which is not the fault of the request.
     """
     if isinstance(error, UnavailableError):
         raise error
@@ -63,16 +63,16 @@ def refusal(error: LanemapError) -> str:
 
 
 def validated(value: object, type: Any, known: Iterable[str] = ()) -> Any:
-    """A value from outside as one of a type of msgspec's.
+    """A value from outside, converted to a type by msgspec.
 
     Raises:
-        LanemapError: says where what is wrong with it; of an unknown key also which of ``known`` is meant.
+        LanemapError: says what is wrong and where; for an unknown key also which of ``known`` may be meant.
 
     >>> validated([1, "a"], list[int])
     Traceback (most recent call last):
     lanemap.db.errors.LanemapError: [1]: expected a whole number, got text
     """
-    import msgspec  # a look-up does without
+    import msgspec  # not needed by a look-up
 
     try:
         return msgspec.convert(value, type)
@@ -90,17 +90,17 @@ def validated(value: object, type: Any, known: Iterable[str] = ()) -> Any:
 
 
 def in_one_line(error: BaseException) -> str:
-    """The message of somebody else's error."""
+    """The message of a library's error in one line."""
     return " ".join(str(error).replace("\0", " ").split())[:_LONGEST]
 
 
 def masked(text: str) -> str:
     """A text in which the users and passwords of addresses are replaced by ``***``."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", text)
 
 
 def shortened(text: str) -> str:
-    """A message without the middle of what somebody gave that is too long to read; its end says what would be right.
+    """A message without the middle of words that are too long to read; its end says what would be right.
 
     >>> shortened("no type " + "x" * 5000 + ": choose from f16, bf16")[100:140]
     'xxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
@@ -110,7 +110,7 @@ def shortened(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A line in which what would act on a terminal, or change the order of what is read, is spelled out."""
+    """A line in which characters that would control a terminal or reorder text are escaped."""
     return "".join(
         character if character.isprintable() else " " if category(character) == "Zs" else ascii(character)[1:-1]
         for character in text

@@ -1,6 +1,6 @@
-"""Ctrl-C while the command is still being loaded ends it as it does later, without a traceback.
+"""Ctrl-C ends the command without a traceback even while it is still being imported.
 
-The package imports this module first. In Python, where nobody runs the command, an interruption stays one.
+The package imports this module first. Outside the command, in Python, an interruption raises as usual.
 """
 
 import os

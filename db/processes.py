@@ -1,8 +1,7 @@
-"""Processes that work on a list of tasks beside this one, each with what it opens for itself.
+"""Processes that work on a list of tasks along with this one, each with resources that it opens itself.
 
-They are forked, because a process that is started anew would run the user's program again and take a second for it. A
-driver does not survive a fork, nor does a connection: this process must not have begun to use the one, and those who
-are forked do not use the other.
+They are forked, because a new process would run the user's program again and take a second for it. Neither a driver nor
+a connection survives a fork: this process must not have used a driver before, and forked ones use no connection of it.
 """
 
 import signal
@@ -24,11 +23,11 @@ Result = TypeVar("Result")
 
 
 class Processes(Generic[Opened, Result]):
-    """So many processes, none where there is no fork, and fewer where the system has no room for more.
+    """``count`` processes, none without fork, and fewer if the system has no room for more.
 
-    Whoever is free takes the next of ``tasks``, which are numbers. A process opens what it needs with ``begin``, and
-    does a task with that by ``do``. Leaving the ``with`` statement ends those that are still there. A signal to the
-    whole group, as of Ctrl-C, is for this process to say something of.
+    A free process takes the next of ``tasks``, which are numbers. It opens what it needs with ``begin``, and passes
+    that and a task to ``do``. Leaving the ``with`` statement ends those that still run. Only this process reacts to a
+    signal for the whole group, such as Ctrl-C.
     """
 
     def __init__(
@@ -40,8 +39,8 @@ class Processes(Generic[Opened, Result]):
     ) -> None:
         self._results: SimpleQueue[Any] = SimpleQueue()
         self._do, self._every = do, tasks
-        # Reading a number takes a task, which nobody does twice, and which a process that dies cannot block: those who
-        # are forked share one place in a file.
+        # Reading a number takes a task. Forked processes share one position in a file, so no task is taken twice, and a
+        # process that dies blocks nobody.
         self._tasks = TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as they work
         self._tasks.write(array("I", tasks))
         self._tasks.seek(0)
@@ -50,7 +49,7 @@ class Processes(Generic[Opened, Result]):
             context = get_context("fork")
             receiver, sender = context.Pipe(duplex=False)
             process = context.Process(target=self._work, args=(begin, sender), daemon=True)
-            # Until the process knows what to do with them.
+            # Signals wait until the process has set its handlers.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
             try:
                 process.start()
@@ -61,7 +60,7 @@ class Processes(Generic[Opened, Result]):
                 sender.close()
             self._processes.append(process)
             threads.append(Thread(target=self._receive, args=(receiver,), daemon=True))
-        for thread in threads:  # not before: a fork takes no threads with it
+        for thread in threads:  # only now, as a fork does not copy threads
             thread.start()
 
     def __enter__(self) -> Self:
@@ -75,25 +74,25 @@ class Processes(Generic[Opened, Result]):
         self._tasks.close()
 
     def results(self, opened: Opened) -> Iterator[tuple[int, Result]]:
-        """Every task with its result, as they come.
+        """Every task with its result, in the order of completion.
 
-        This process takes part with what it has opened, and does what others took and could not do. Raises what a
-        process raised, but for a LanemapError. Nobody waits until the others have closed what they opened.
+        This process takes part with what it has opened, and repeats tasks that others took but could not do. Raises
+        what a process raised, except a LanemapError. Does not wait until the others have closed what they opened.
         """
         missing = {*self._every}
-        received = (found for _ in self._processes for found in iter(self._results.get, None))
-        for found in chain(((task, self._do(opened, task)) for task in self._taken()), received):
-            if isinstance(found, Exception):
-                raise found
-            missing.remove(found[0])
-            yield found
+        received = (result for _ in self._processes for result in iter(self._results.get, None))
+        for result in chain(((task, self._do(opened, task)) for task in self._taken()), received):
+            if isinstance(result, Exception):
+                raise result
+            missing.remove(result[0])
+            yield result
             if not missing:
                 return
         for task in missing:
             yield task, self._do(opened, task)
 
     def _taken(self) -> Iterator[int]:
-        """The tasks that nobody has taken yet; each is taken as it comes."""
+        """The tasks that no process has taken yet; iterating takes them."""
         while number := self._tasks.read(array("I").itemsize):
             yield from array("I", number)
 
@@ -112,7 +111,7 @@ class Processes(Generic[Opened, Result]):
             sender.close()  # whatever else keeps this process from ending
 
     def _receive(self, receiver: Connection) -> None:
-        with suppress(Exception):  # the end, or an error that cannot be made again here
+        with suppress(Exception):  # the end, or an error that cannot be unpickled here
             while True:
                 self._results.put(receiver.recv())
         self._results.put(None)

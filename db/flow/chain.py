@@ -1,4 +1,4 @@
-"""Whether the D of one instruction is the A, B or C of the next as it stands, or which lanes must exchange what."""
+"""Whether the D of one instruction is the A, B or C of the next unchanged, or which lanes must exchange what."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from ..store.reader import Reader, Rows
 
 
 class Movement(StrEnum):
-    """How far values must move: not at all, within a run of lanes that exchange cheaply, such as a quad, or further."""
+    """How far values must move: not at all, within lanes that exchange cheaply, such as a quad, or further."""
 
     NONE = "no data movement between lanes"
     NEAR = "data movement between near lanes"
@@ -30,7 +30,7 @@ class Movement(StrEnum):
 
 
 class Transfer(NamedTuple):
-    """An element that is taken, and where its value comes from. Tiles are counted along rows and columns."""
+    """An element of the second operand, and where its value comes from. Tiles are counted along rows and columns."""
 
     tile_row: int
     tile_col: int
@@ -48,7 +48,7 @@ class Transfer(NamedTuple):
 
 
 class Transposed(NamedTuple):
-    """A register of an A or B, and the register of D that movmatrix makes it of. Tiles are counted as in a chain."""
+    """A register of an A or B, and the register of D that movmatrix makes it from. Tiles are counted as in a chain."""
 
     tile_row: int
     tile_col: int
@@ -67,10 +67,9 @@ _ORIGIN = ["from_tile_row", "from_tile_col", "from_reg"]
 class Chain(Told):
     """Every move that makes ``first``, a D, into ``second``, an A or B.
 
-    ``table`` has a row for each move, with the fields of Transfer, sorted. ``order`` says, where K is renumbered, which
-    K each one stands for: the other operand of the second instruction must be given its rows or columns in this order.
-    It moves elements between those blocks of K of which each has a scale where there are as many of these as
-    ``torn_scales`` has.
+    ``table`` has a row for each move, with the fields of Transfer, sorted. If K is renumbered, ``order`` says which K
+    each index stands for: the other operand of the second instruction must have its rows or columns in this order.
+    ``torn_scales`` are the numbers of block scales along K with which that order would move elements between blocks.
     ``movmatrix`` has the operands of movmatrix, A and D, where it can be tried.
     """
 
@@ -117,7 +116,7 @@ class Chain(Told):
         return instruction(self.second.instruction).vendor
 
     def _within(self, lanes: int) -> bool:
-        """Whether no value leaves its run of so many lanes."""
+        """Whether no value leaves its run of this many lanes."""
         return bool((self.table["lane"] // lanes == self.table["from_lane"] // lanes).all())
 
     @property
@@ -127,7 +126,7 @@ class Chain(Told):
 
     @property
     def registers_stay(self) -> bool:
-        """Whether every register that is taken is a register of D as it is, with nothing to convert or pack."""
+        """Whether every register is a register of D unchanged, with nothing to convert or pack."""
         if self.moves_values or self.first.slot_bits != self.second.slot_bits or self._converts:
             return False
         above, below = self.table[:-1], self.table[1:]
@@ -136,13 +135,13 @@ class Chain(Told):
 
     @property
     def _converts(self) -> bool:
-        """Whether values have other bits in the second type: those of f32 are a tf32, and those of b16 are any type."""
+        """Whether values have other bits in the second type: those of f32 are also a tf32, those of b16 any type."""
         types = {self.first.type, self.second.type}
         return len(types) > 1 and types != {"f32", "tf32"} and types.isdisjoint(("b8", "b16", "b32"))
 
     @property
     def tiles(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """How many D, and how many A or B, make the matrix that both are tiles of: down and across."""
+        """How many D, and how many A or B, make up the matrix that both are tiles of: down and across."""
         down, across, from_down, from_across = (1 + int(self.table[name].max()) for name in _TILES)
         return (from_down, from_across), (down, across)
 
@@ -152,41 +151,41 @@ class Chain(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """The verdict, how tiles, K and registers fit, what movmatrix makes, and where each register comes from."""
-        taken, (given, took) = self.second, self.tiles
-        yield f"{self.first}{', transposed,' if self.transposed else ''} as {taken}: {self.verdict}"
-        yield f"source: {', '.join(dict.fromkeys(str(end.source) for end in (self.first, taken)))}"
-        if (given, took) != ((1, 1), (1, 1)):
-            made = "makes" if given == (1, 1) else "make"
-            yield f"tiles:  {_times(given)} D {made} {_times(took)} {taken.role}"
+        second, (produced, needed) = self.second, self.tiles
+        yield f"{self.first}{', transposed,' if self.transposed else ''} as {second}: {self.verdict}"
+        yield f"source: {', '.join(dict.fromkeys(str(end.source) for end in (self.first, second)))}"
+        if (produced, needed) != ((1, 1), (1, 1)):
+            verb = "makes" if produced == (1, 1) else "make"
+            yield f"tiles:  {_times(produced)} D {verb} {_times(needed)} {second.role}"
         if self.order:
-            other = "rows of B" if taken.role == "A" else "columns of A"
-            yield f"K:      renumbered: give the second instruction the {other} in the order"
+            lines = "rows of B" if second.role == "A" else "columns of A"
+            yield f"K:      renumbered: give the second instruction the {lines} in the order"
             yield f"        {_in_order(self.order)}"
             if self.torn_scales:
-                yield f"scales: not with {_scales(self.torn_scales)}: elements would move to blocks of other scales"
-        elif self.moves_values and taken.role == "C":
-            yield "K:      C has none, which could be renumbered"
+                yield f"scales: not with {_scales(self.torn_scales)}: elements would move to blocks with other scales"
+        elif self.moves_values and second.role == "C":
+            yield "K:      C has no K that could be renumbered"
         elif self.moves_values and relabelled(self):
             yield "K:      with relabel, it is renumbered and nothing moves between lanes"
         elif self.moves_values:
-            yield f"K:      no order of K{' by whole chunks of A' if taken.chunk > 1 else ''} avoids the movement"
+            yield f"K:      no order of K{' by whole chunks of A' if second.chunk > 1 else ''} avoids the movement"
         elif self.registers_stay:
             yield "registers: taken as they are"
         else:
             yield "registers: each lane converts or packs its own"
-        if len(bits := taken.occupied_bits) < taken.slot_bits:
-            yield f"slots:  {taken.type} into bits {spans(bits)} of each {taken.slot_bits}"
+        if len(bits := second.occupied_bits) < second.slot_bits:
+            yield f"slots:  {second.type} into bits {spans(bits)} of each {second.slot_bits}"
         if crossing := self.moves_values and through_movmatrix(self):
-            packed = f", converted to {taken.type} first" * self._converts
+            packed = f", converted to {second.type} first" * self._converts
             packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if self.first.slot_bits > 16 else packed
-            yield f"movmatrix: makes each register of {taken.role} from one of D{packed}"
+            yield f"movmatrix: makes each register of {second.role} from one of D{packed}"
             yield _without_tiles(Transposed._fields, crossing)
         yield from self._registers()
 
     def _registers(self) -> Iterator[str | Rows]:
-        """For each slot that is taken, the slot of D that its value is from, and the lanes, as far as they differ."""
+        """For each slot, the slot of D that its value comes from, and the lanes, where these differ."""
         groups = grouped(sorted(self.moves), lambda move: (*move[:2], *move[3:5], *move[8:10], *move[11:]))
-        pairs = {place: [(move.lane, move.from_lane) for move in alike] for place, alike in sorted(groups.items())}
+        pairs = {place: [(move.lane, move.from_lane) for move in moves] for place, moves in sorted(groups.items())}
         threads, step = self.second.threads, self._period(list(pairs.values()))
         rows = []
         for place, lanes in pairs.items():
@@ -196,11 +195,11 @@ class Chain(Told):
         columns = ("tile_row", "tile_col", "reg", "slot", *_TILES[2:], "from_reg", "from_slot", "lanes", "from_lanes")
         yield _without_tiles(columns, rows)
         if step < threads:
-            again = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
-            yield f"{again}: from_lanes are {step} higher with every {step} lanes."
+            repetition = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
+            yield f"{repetition}: from_lanes are {step} higher with every {step} lanes."
 
     def _period(self, groups: Sequence[list[tuple[int, int]]]) -> int:
-        """After how many lanes all repeats, with lanes as many higher: all, where it does not, or where none moves."""
+        """After how many lanes everything repeats, in lanes as many higher; all if it does not or nothing moves."""
         threads = self.second.threads
 
         def repeats(step: int) -> bool:
@@ -215,10 +214,10 @@ class Chain(Told):
 
 
 class Chains(list[Chain], Told):
-    """Chains from one D, or to one A or B, which is their ``end``; ``renumbered`` are others that renumber K."""
+    """Chains from one D, or to one A or B, their ``end``; ``renumbered`` are more chains, which renumber K."""
 
-    def __init__(self, end: Fragment, found: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
-        super().__init__(found)
+    def __init__(self, end: Fragment, listed: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
+        super().__init__(listed)
         self.end = end
         self.ends = (end,)
         self.renumbered = list(renumbered)
@@ -233,33 +232,33 @@ class Chains(list[Chain], Told):
             LanemapError: the end is neither a D nor an A or B with elements that can be chained.
         """
         _elements(end)
-        made: dict[tuple[object, ...], Chain | None] = {}
-        found = []
+        by_layout: dict[tuple[object, ...], Chain | None] = {}
+        listed = []
         for other, transposed in product((fragment for fragment in others if fragment.role != "C"), turned):
             first, second = (end, other) if end.role == "D" else (other, end)
             layout = other.role, other.dimensions, other.threads, other.computations, other.digest, transposed
-            if layout not in made:
+            if layout not in by_layout:
                 try:
-                    made[layout] = chain(first, second, transposed=transposed)
+                    by_layout[layout] = chain(first, second, transposed=transposed)
                 except LanemapError:
-                    made[layout] = None
-            if known := made[layout]:
-                found.append(replace(known, first=first, second=second))
-        return cls(end, found)
+                    by_layout[layout] = None
+            if template := by_layout[layout]:
+                listed.append(replace(template, first=first, second=second))
+        return cls(end, listed)
 
     @property
     def moves_values(self) -> bool:
-        """Whether there is none."""
+        """Whether the list is empty."""
         return not self
 
     def still(self, *, relabel: bool = False) -> "Chains":
-        """Those without a move between lanes: as they are, or with ``relabel`` also where K is renumbered.
+        """The chains without movement between lanes; with ``relabel``, those that renumber K are among them.
 
-        Without ``relabel`` these are the ``renumbered`` ones.
+        Without ``relabel``, those are listed as ``renumbered``.
         """
-        found = [known for each in self if (known := relabelled(each))]
-        plain = [each for each in found if not each.order or relabel]
-        still = Chains(self.end, plain, [] if relabel else [each for each in found if each.order])
+        found = list(filter(None, map(relabelled, self)))
+        plain = [entry for entry in found if not entry.order or relabel]
+        still = Chains(self.end, plain, [] if relabel else [entry for entry in found if entry.order])
         advice = [f"{still.verdict}: name a second operand to see what moves"]
         if still:
             to_load = self.end.role in ("A", "B", "C")
@@ -269,7 +268,7 @@ class Chains(list[Chain], Told):
 
     @property
     def verdict(self) -> str:
-        """What is listed where no value may move between lanes, or that there is none."""
+        """What the list has where no value may move between lanes, or that it is empty."""
         some, none = "every D that can feed this operand", "no D can feed this operand"
         if self.end.role not in ("A", "B", "C"):
             some, none = "every operand that can be fed", "no operand can be fed"
@@ -277,14 +276,14 @@ class Chains(list[Chain], Told):
         return f"{some if self else none} without moving data between lanes{'' if self else unless}"
 
     def rows(self) -> Rows:
-        """A row for each: the operand at its other end, and what becomes of K and registers."""
+        """A row for each chain: the operand at its other end, and what happens to K and registers."""
         rows = []
-        for each in self:
-            other = each.first if self.end is each.second else each.second
-            order = "renumbered" if each.order else "as it is"
-            order += f", not with {_scales(each.torn_scales)}" if each.torn_scales else ""
-            registers = "as they are" if each.registers_stay else "converted or packed"
-            rows.append((*other.key[:5], other.qualifiers, int(each.transposed), order, registers, other.source))
+        for entry in self:
+            far_end = entry.first if self.end is entry.second else entry.second
+            order = "renumbered" if entry.order else "as it is"
+            order += f", not with {_scales(entry.torn_scales)}" if entry.torn_scales else ""
+            registers = "as they are" if entry.registers_stay else "converted or packed"
+            rows.append((*far_end.key[:5], far_end.qualifiers, int(entry.transposed), order, registers, far_end.source))
         return Rows((*Key._fields[:5], "qualifiers", "transposed", "K", "registers", "source"), rows)
 
     def parts(self) -> Iterator[str | Rows]:
@@ -302,8 +301,8 @@ class Chains(list[Chain], Told):
             major = f"{key.major} major" if key.several_majors else ""
             shown.append((*key[:4], major, "transposed" if transposed else "as it stands", order, registers))
         for at in (1, 2):
-            alike = grouped(shown, lambda row, at=at: (*row[:at], *row[at + 1 :]))  # type: ignore[misc]
-            shown = [(*rest[:at], _in_short([row[at] for row in rows]), *rest[at:]) for rest, rows in alike.items()]
+            merged = grouped(shown, lambda row, at=at: (*row[:at], *row[at + 1 :]))  # type: ignore[misc]
+            shown = [(*rest[:at], _in_short([row[at] for row in rows]), *rest[at:]) for rest, rows in merged.items()]
         rows = [(" ".join(filter(None, (row[3], "of", *row[:3], row[4]))), *row[5:]) for row in shown]
         return Rows(("operand", "D", "K", "registers"), rows).only(lambda name, all_: name != "K" or {*all_} != {usual})
 
@@ -318,43 +317,43 @@ def _times(tiles: tuple[int, int]) -> str:
 
 
 def _in_order(order: Sequence[int]) -> str:
-    """Numbers in words: those of one period where all further ones are as many higher."""
+    """Numbers in words: one period, if the next ones are higher by its length."""
     step = next(
         step
         for step in range(1, len(order) + 1)
         if len(order) % step == 0 and all(b - a == step for a, b in zip(order, order[step:], strict=False))
     )
-    more = "" if step == len(order) else f" and so on, {step} higher with every {step}"
-    return " ".join(map(str, order[:step])) + more
+    suffix = "" if step == len(order) else f" and so on, {step} higher with every {step}"
+    return " ".join(map(str, order[:step])) + suffix
 
 
 def _in_short(names: Iterable[str]) -> str:
-    """Names one after the other; of many shapes that differ only in N, the first and the last."""
-    alike = but_for_n(dict.fromkeys(names))
-    return " ".join(f"{first} ... {last[-1]} ({1 + len(last)} shapes)" if last else first for first, *last in alike)
+    """Names one after the other; for shapes that differ only in N, the first and the last."""
+    by_shape = but_for_n(dict.fromkeys(names))
+    return " ".join(f"{first} ... {last[-1]} ({1 + len(last)} shapes)" if last else first for first, *last in by_shape)
 
 
 def _without_tiles(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Rows:
-    """Rows without the columns that count tiles of which there is one."""
+    """Rows without the columns of tiles that are always 0."""
     return Rows(names, rows).only(lambda name, values: name not in _TILES or set(values) != {0})
 
 
 def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Chain:
     """The moves from a D to an A, B or C.
 
-    Tiles of D put together, or cut, are the matrix (``transposed``: its transpose) that the A or B is a tile of. Where
-    several slots of D hold a value, one of the lane that takes it is preferred.
+    Tiles of D, joined or cut, make the matrix (``transposed``: its transpose) that the A or B is a tile of. If several
+    slots of D hold a value, one of the lane that needs it is preferred.
 
     Raises:
         LanemapError: the first is not a D or the second not an A, B or C with elements, or they cannot be chained.
     """
     if first.role != "D" or second.role not in ("A", "B", "C"):
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
-    given, taken = _elements(first), _elements(second)
+    produced, taken = _elements(first), _elements(second)
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
-    for name, (one, other) in counts.items():
-        if one != other:
-            raise LanemapError(f"{first} and {second} have {one} and {other} {name}: chain two that have as many")
+    for name, (left, right) in counts.items():
+        if left != right:
+            raise LanemapError(f"{first} and {second} have {left} and {right} {name}: chain two with equally many")
     down, across = first.dimensions[::-1] if transposed else first.dimensions
     rows, cols = second.dimensions
     height, width = max(down, rows), max(across, cols)
@@ -369,18 +368,18 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     place = ("computation", *(("col", "row") if transposed else ("row", "col")), "lane")
     sizes = first.computations + 1, down, across, first.threads
     try:
-        held = np.ravel_multi_index(tuple(given[name] for name in place), sizes)
+        held = np.ravel_multi_index(tuple(produced[name] for name in place), sizes)
         wanted = np.ravel_multi_index((taken["computation"], row % down, col % across, taken["lane"]), sizes)
     except ValueError:
         raise LanemapError(f"{first} or {second} has elements outside its matrix: see lanemap list findings") from None
-    # Both number a place and, in the last digit, a lane: each is taken from its own lane, or else from the first.
+    # Both number a cell and, in the last digit, a lane: a value comes from the same lane, or else from the first.
     threads, sorter = first.threads, held.argsort(kind="stable")
-    in_order = np.append(held[sorter], -1)  # what would be behind the last one is found at the end
-    own, anywhere = (in_order[:-1].searchsorted(each) for each in (wanted, wanted - wanted % threads))
-    at = np.where(in_order[own] == wanted, own, anywhere)
+    in_order = np.append(held[sorter], -1)  # a search that goes beyond the last one ends here
+    same_lane, any_lane = (in_order[:-1].searchsorted(numbers) for numbers in (wanted, wanted - wanted % threads))
+    at = np.where(in_order[same_lane] == wanted, same_lane, any_lane)
     if (in_order[at] // threads != wanted // threads).any():
         raise LanemapError(f"{first} lacks values that {second} takes: see lanemap list findings")
-    source = given[sorter[at]]
+    source = produced[sorter[at]]
     columns = {"tile_row": tile_row, "tile_col": tile_col, "from_tile_row": row // down, "from_tile_col": col // across}
     table = np.empty(len(taken), [(name, "<i4") for name in Transfer._fields])
     for name in Transfer._fields:
@@ -390,50 +389,49 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
 
 
 def operand(reader: Reader, query: Query) -> Fragment:
-    """The one fragment with elements that a query names. Where two majors have one layout, it is that of both.
+    """The one fragment with elements that a query names; if two majors share a layout, it stands for both.
 
     Raises:
-        LanemapError: there is none, it is r of a matrix move, or it comes in two majors, each with a layout of its own,
-            and the query does not say which.
+        LanemapError: there is none, it is r of a matrix move, or it comes in two majors with different layouts and the
+            query does not say which.
     """
     major = query.parameters()["major"]
-    found = operand_with_rows(reader, replace(query, major=None))
-    first = found[0]
+    fragments = operand_with_rows(reader, replace(query, major=None))
+    first = fragments[0]
     if first.role == "r":
         row = instruction(first.instruction)
-        other = "chain products, or load with ldmatrix and store with stmatrix"
-        other = f"name what it {row.moves}s, too, such as m16n8k16 f16 A" if "p" in row.axes else other
-        raise LanemapError(f"{row.name} computes no D and takes no A or B: {other}")
-    found.expect_one("source", "shape", "type")
-    of = {fragment.major or fragment.qualifiers: fragment for fragment in found}
-    if major and major not in of:
-        known = " or ".join(filter(None, of))
-        raise LanemapError(f"{first} has no major {major}" + (f": it has {known}" if known else ""), "major")
-    if major or len(of) == 1:
-        return of[major] if major else first
-    if alike := common_to_majors(found):
-        return alike
+        advice = "chain products, or load with ldmatrix and store with stmatrix"
+        advice = f"also name what it {row.moves}s, such as m16n8k16 f16 A" if "p" in row.axes else advice
+        raise LanemapError(f"{row.name} computes no D and takes no A or B: {advice}")
+    fragments.expect_one("source", "shape", "type")
+    by_major = {fragment.major or fragment.qualifiers: fragment for fragment in fragments}
+    if major and major not in by_major:
+        majors = " or ".join(filter(None, by_major))
+        raise LanemapError(f"{first} has no major {major}" + (f": it has {majors}" if majors else ""), "major")
+    if major or len(by_major) == 1:
+        return by_major[major] if major else first
+    if common := common_to_majors(fragments):
+        return common
     name = first.key._replace(major=None, qualifiers=None)
-    raise LanemapError(f"{name} comes in the majors {' and '.join(filter(None, of))}: name one", "major")
+    raise LanemapError(f"{name} comes in the majors {' and '.join(filter(None, by_major))}: name one", "major")
 
 
-def common_to_majors(found: Sequence[Fragment]) -> Fragment | None:
-    """What fragments of two majors are that have one layout, as those of wmma; None where they have several."""
-    first = found[0]
-    if len(found) == 1:
+def common_to_majors(fragments: Sequence[Fragment]) -> Fragment | None:
+    """One fragment for two majors that share a layout, as those of wmma do; None if their layouts differ."""
+    first = fragments[0]
+    if len(fragments) == 1:
         return first
-    return (
-        replace(first, major=None, qualifiers=None) if all(fragment.same_layout(first) for fragment in found) else None
-    )
+    one_layout = all(fragment.same_layout(first) for fragment in fragments)
+    return replace(first, major=None, qualifiers=None) if one_layout else None
 
 
 def relabelled(plain: Chain) -> Chain | None:
-    """The same without movement, with K renumbered where that is needed; None where no numbering of K avoids it.
+    """The same chain without movement, with K renumbered if needed; None if no numbering of K avoids movement.
 
     A product does not change when the columns of A and the rows of B are renumbered alike. So it is enough that every
-    lane that takes some K of its rows (A) or columns (B) holds some other K of just the same ones. Beside a sparse A
-    that holds for whole chunks of its columns: one that is torn, or in another order, is no longer what metadata says.
-    Blocks of K that have scales keep their elements, the smallest if that can be.
+    lane that needs some K of its rows (A) or columns (B) holds another K of exactly these. For a sparse A whole chunks
+    of columns are renumbered: a chunk that is torn, or in another order, would contradict the metadata. Blocks of K
+    with scales keep their elements, the smallest blocks if possible.
     """
     if not plain.moves_values or plain.second.role == "C":
         return None if plain.moves_values else plain
@@ -458,7 +456,7 @@ def relabelled(plain: Chain) -> Chain | None:
     blocks = {count: (cols if plain.second.role == "A" else rows) // count for count in counts}
     for block in (*blocks.values(), size):
         order = [at * width + k for at in _renumbered(held, wanted, block // width) for k in range(width)]
-        torn = [count for count, its in blocks.items() if any(k // its != at // its for at, k in enumerate(order))]
+        torn = [count for count, size in blocks.items() if any(k // size != at // size for at, k in enumerate(order))]
         if all(k // block == at // block for at, k in enumerate(order)):
             break
     if torn == counts and all(form.block_scales for form in forms) and forms:
@@ -470,41 +468,40 @@ def relabelled(plain: Chain) -> Chain | None:
 
 
 def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes], block: int) -> list[int]:
-    """Which of those that are held each one wanted is, one in the same block if there is one."""
+    """For each wanted item the index of an equal one that is held, in the same block if there is one."""
     free = grouped(range(len(held)), held.__getitem__)
     order = []
-    for at, each in enumerate(wanted):
-        alike = free[each]
-        order.append(next((other for other in alike if other // block == at // block), alike[0]))
-        alike.remove(order[-1])
+    for at, lanes in enumerate(wanted):
+        candidates = free[lanes]
+        order.append(next((index for index in candidates if index // block == at // block), candidates[0]))
+        candidates.remove(order[-1])
     return order
 
 
 def through_movmatrix(moved: Chain) -> list[Transposed] | None:
-    """How movmatrix makes each register that a chain takes of one register of D; None where it cannot.
+    """How movmatrix makes each register of a chain from one register of D; None if it cannot.
 
-    What comes out of movmatrix is the transpose of what it is given (9.7.14.5.17). A D of 32 bits is packed first, see
-    ``as_half_pairs``.
+    movmatrix returns the transpose of its operand (9.7.14.5.17). A D of 32 bits is packed first, see ``as_half_pairs``.
     """
-    given, taken = moved.movmatrix or (None, None)
-    if given is None or taken is None or instruction(given.instruction).vendor is not moved.vendor:
+    before, after = moved.movmatrix or (None, None)
+    if before is None or after is None or instruction(before.instruction).vendor is not moved.vendor:
         return None
-    place = {(element.row, element.col): (element.lane, element.slot) for element in given.records()}
-    origin = {(element.lane, element.slot): place[element.col, element.row] for element in taken.records()}
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    place = {(element.row, element.col): (element.lane, element.slot) for element in before.records()}
+    origin = {(element.lane, element.slot): place[element.col, element.row] for element in after.records()}
+    registers: dict[tuple[int, ...], tuple[int, ...]] = {}
     for transfer in chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
-        group, lane = divmod(transfer.lane, given.threads)
+        group, lane = divmod(transfer.lane, before.threads)
         from_lane, from_slot = origin.get((lane, transfer.slot), (-1, -1))
-        if (transfer.from_lane, transfer.from_slot) != (group * given.threads + from_lane, from_slot):
+        if (transfer.from_lane, transfer.from_slot) != (group * before.threads + from_lane, from_slot):
             return None
         source = transfer.from_tile_row, transfer.from_tile_col, transfer.from_reg
-        if found.setdefault((transfer.tile_row, transfer.tile_col, transfer.reg), source) != source:
+        if registers.setdefault((transfer.tile_row, transfer.tile_col, transfer.reg), source) != source:
             return None
-    return [Transposed(*to, *source) for to, source in sorted(found.items())]
+    return [Transposed(*to, *source) for to, source in sorted(registers.items())]
 
 
 def as_half_pairs(operand: Fragment) -> Fragment | None:
-    """An operand of 32 bits as it is once its elements are converted to 16 bits, two to a register; None for others."""
+    """An operand of 32 bits after converting its elements to 16 bits, two to a register; None for other operands."""
     if operand.slot_bits != 32 or operand.registers % 2 or operand.elements is None:
         return None
     columns: dict[str, Any] = {name: operand.elements[name] for name in operand.elements.dtype.names or ()}
@@ -513,7 +510,7 @@ def as_half_pairs(operand: Fragment) -> Fragment | None:
 
 
 def _elements(end: Fragment) -> Array:
-    """The elements of an operand that can be at either end of a chain."""
+    """The elements of an operand that can be at an end of a chain."""
     if end.role not in ("D", "A", "B", "C"):
         raise LanemapError(f"{end} is neither a D nor an A, B or C: a chain goes from a D to an A, B or C")
     if (end.table["col"] < end.table["col_last"]).any():

@@ -22,8 +22,8 @@ from ..store.reader import Reader, Rows, Tabular
 class Metadata(Tabular):
     """Words of metadata, and the columns of A that they choose.
 
-    ``words`` has one for each thread, ``columns`` one for each element of ``a``. ``others`` are further sources that
-    have both operands.
+    ``words`` has a word for each thread, ``columns`` a column for each element of ``a``. ``others`` are further sources
+    that have both operands.
     """
 
     a: Fragment
@@ -33,7 +33,7 @@ class Metadata(Tabular):
     others: Sequence[str] = ()
 
     def columns_by_slot(self) -> Rows:
-        """The column of each element of A, with the row that it is in."""
+        """The row and column of each element of A."""
         table = self.a.table[[*PLACE, "row"]].tolist()
         return Rows((*PLACE, "row", "col"), [(*at, int(col)) for at, col in zip(table, self.columns, strict=True)])
 
@@ -48,7 +48,7 @@ def from_words(words: Sequence[int], a: Fragment, e: Fragment, others: Sequence[
     """The columns that words choose: one word for each thread, or one for all.
 
     Raises:
-        LanemapError: there are not so many words, or a contributing vector of metadata is not valid.
+        LanemapError: there are too few or too many words, or a vector of metadata in use is not valid.
     """
     if len(words) not in (1, a.threads):
         raise LanemapError(f"{len(words)} words of metadata: give {a.threads}, one for each lane, or one for all")
@@ -65,7 +65,7 @@ def from_columns(
     """The words that choose a column for each lane, reg and slot of A.
 
     Raises:
-        LanemapError: a slot has no column, or a choice is one that no metadata can express.
+        LanemapError: a slot has no column, or no metadata can express a choice.
     """
     places = [tuple(place) for place in a.table[list(PLACE)].tolist()]
     if missing := [place for place in places if place not in chosen]:
@@ -78,14 +78,14 @@ def from_columns(
 
 
 def operands(reader: Reader, query: Query) -> tuple[Fragment, Fragment, list[str]]:
-    """A and E of a sparse instruction from the first source ``by_trust`` that has both, and the others that have.
+    """A and E of a sparse instruction from the most trusted source that has both, and the other sources that do.
 
     Args:
         reader: the database.
         query: shape and type of A, and selector and source where they matter.
 
     Raises:
-        LanemapError: the selector must be said, or no source has the elements of both.
+        LanemapError: the selector is missing, or no source has the elements of both.
     """
     every = read_fragments(reader, replace(query, role="E", selector=None))
     metadata = [fragment for fragment in every if instruction(fragment.instruction).sparse]
@@ -98,15 +98,15 @@ def operands(reader: Reader, query: Query) -> tuple[Fragment, Fragment, list[str
         raise LanemapError(f"{name} has selector {valid}, not {selector}", "selector")
     of_a = replace(query, role="A", instruction=first.instruction, selector=None)
     stored = {fragment.source: fragment for fragment in read_fragments(reader, of_a) if fragment.has_rows}
-    found = {
+    pairs = {
         str(fragment.source): (stored[fragment.source], fragment)
         for fragment in metadata
         if fragment.has_rows and fragment.source in stored and selector in (None, fragment.selector)
     }
-    if not found:
+    if not pairs:
         raise LanemapError(f"no source has the elements of {name}: only a capture can have them")
-    best, *others = filter(found.__contains__, by_trust(reader))
-    return (*found[best], others)
+    best, *others = filter(pairs.__contains__, by_trust(reader))
+    return (*pairs[best], others)
 
 
 def pack_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
@@ -118,16 +118,16 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     """Absolute columns of the elements of A that metadata ``words`` (..., 32 lanes) select, as (..., elements of A).
 
     ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
-    wider, does as well. Raises LanemapError where a contributing vector of metadata is not valid.
+    wider, will do. Raises LanemapError if a vector of metadata in use is not valid.
     """
     rule, fields, words = _rule(a), e.table, np.asarray(words)
     if words.shape[-1:] != (a.threads,):
         raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {a.threads}, one for each lane")
     vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
-    known = np.full((rule.fields, 16), -1)
+    selected = np.full((rule.fields, 16), -1)
     for value, indices in rule.indices.items():
-        known[:, value] = indices
-    index = known[fields["slot"] % rule.fields, vector]
+        selected[:, value] = indices
+    index = selected[fields["slot"] % rule.fields, vector]
     if (index < 0).any():
         at = tuple(np.argwhere(index < 0)[0])
         valid = ", ".join(f"0x{value:X}" for value in rule.indices)
@@ -145,9 +145,9 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
 
 
 def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
-    """Metadata words (32 lanes) that select ``columns``, one for each element of ``a``; bits that nobody reads are 0.
+    """Metadata words (32 lanes) that select ``columns``, one for each element of ``a``; unused bits are 0.
 
-    Raises LanemapError where a choice is outside of its chunk, does not ascend, or breaks a pair (4-bit types).
+    Raises LanemapError if a choice is outside its chunk, does not ascend, or breaks a pair (4-bit types).
     """
     rule, order, fields = _rule(a), _storage_order(a), e.table
     columns = np.asarray(columns)
@@ -159,9 +159,9 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     first = fields["col"] // rule.width * rule.width
     index = (runs[:, 0] - first) // rule.group
     inside = (runs[:, 0] >= first) & (index < rule.width // rule.group)
-    _require(inside, runs, slots, "is outside of the chunk of columns {0} to {1}", first, first + rule.width - 1)
-    whole = (runs == first[:, None] + index[:, None] * rule.group + np.arange(rule.group)).all(axis=1)
-    _require(whole, runs, slots, "must be followed by its neighbour: 4-bit types are stored in pairs of columns")
+    _require(inside, runs, slots, "is outside the chunk of columns {0} to {1}", first, first + rule.width - 1)
+    complete = (runs == first[:, None] + index[:, None] * rule.group + np.arange(rule.group)).all(axis=1)
+    _require(complete, runs, slots, "must be followed by its neighbour: 4-bit types are stored in pairs of columns")
     vectors = list(map(tuple, index.reshape(-1, rule.fields).tolist()))
     codes = {indices: value for value, indices in rule.indices.items()}
     valid = np.repeat([vector in codes for vector in vectors], rule.fields)

@@ -1,8 +1,8 @@
-"""Recipes: an operand is loaded from shared memory with ldmatrix, or stored there with stmatrix.
+"""Recipes for loading an operand from shared memory with ldmatrix, or storing it there with stmatrix.
 
-ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes give (9.7.14.5.15, 9.7.14.5.16). Which
-bits of which row are in which bits of which register is known from their fragments, as it is for the operand. So the
-addresses follow, or the first two that contradict each other show that the move cannot do it.
+ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes pass (9.7.14.5.15, 9.7.14.5.16). Their
+fragments say which bits of which row are in which bits of which register, and so does that of the operand. From these
+the addresses follow, or two of them contradict each other and the move cannot do it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,23 +23,23 @@ from ..store.columns import Told
 from ..store.reader import Reader, Rows
 from .chain import as_half_pairs, common_to_majors
 
-#: What memory lays out one after the other: the elements of a row of the operand's matrix, or those of a column.
+#: The lines that memory holds contiguously, by major: rows or columns of the operand's matrix.
 _LINES = {"row": "row", "col": "column"}
 MAJORS = tuple(_LINES)
 
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
 
-#: The most operands that are moved together.
+#: How many operands can be moved together.
 _MOST = 16
 
 
 class Address(NamedTuple):
     """The address that one lane passes to one move.
 
-    ``line`` and ``byte`` count in the tile in memory, whose lines are the rows of the matrix where it is row-major and
-    else its columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand, and then
-    those of its neighbours: it is the first one that the matrix is in, ``Recipe.registers`` has all.
+    ``line`` and ``byte`` are in the tile in memory, whose lines are the rows of the matrix if it is row-major, else its
+    columns. ``matrix`` counts the matrices of the move from 1, ``reg`` the registers of the operand, then those of its
+    neighbours: it is the first register of the matrix, ``Recipe.registers`` has all.
     """
 
     step: int
@@ -62,9 +62,9 @@ class Pair(NamedTuple):
 class Recipe(Told):
     """The moves that bring an operand from memory to registers, or back.
 
-    Every lane passes an address to every move. Those of which the move takes no notice are repeated ones. ``packed``
-    says that the lanes first convert the elements to 16 bits and put each two into one register. ``count`` operands
-    are moved together, see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them.
+    Every lane passes an address to every move; those that the move ignores repeat others. ``packed`` says that the
+    lanes first convert the elements to 16 bits and put two into each register. ``count`` operands are moved together,
+    see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them.
     """
 
     operand: Fragment
@@ -81,20 +81,20 @@ class Recipe(Told):
         rows, columns = self.operand.dimensions
         down, across = _apart(self.operand)
         columns = columns // 2 if self.operand.windowed else columns
-        more = self.count - 1
-        lines, places = _in_memory(rows + more * down, columns + more * across, self.major)
+        extra = self.count - 1
+        lines, places = _in_memory(rows + extra * down, columns + extra * across, self.major)
         return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
 
     @property
     def shift(self) -> int:
         """By how many bits each register must be shifted left after the moves.
 
-        What is widened comes out in the lowest bits of each slot, and e2m1 has the central ones (9.7.14.5.14).
+        Widening leaves elements in the lowest bits of each slot, but e2m1 occupies the central ones (9.7.14.5.14).
         """
         return self.operand.occupied_bits.start if _widened(self.moves[0], self.operand) else 0
 
     def rows(self) -> Rows:
-        """Every address as a row, with how the tile lies in memory, and by how many bits each register is shifted."""
+        """Every address as a row, with the major of the tile, and by how many bits each register is shifted."""
         shift = self.shift
         rows = [(self.major, *address, shift) for address in self.addresses]
         return Rows(("major", *Address._fields, "shift"), rows)
@@ -102,7 +102,7 @@ class Recipe(Told):
     def parts(self) -> Iterator[str | Rows]:
         """Each move with its addresses and registers, then a table of the matrices."""
         operand, (lines, width), line = self.operand, self.tile, _LINES[self.major]
-        named = f"what is kept of {operand}" if operand.windowed else str(operand)
+        named = f"the stored half of {operand}" if operand.windowed else str(operand)
         way = "from" if _loads(self.moves[0]) else "to"
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
         yield f"source:  {', '.join(dict.fromkeys(str(fragment.source) for fragment in (operand, *self.moves)))}"
@@ -122,8 +122,8 @@ class Recipe(Told):
             move = self.moves[step]
             regs = self.registers[first : first + move.registers]
             first += move.registers
-            several = f"register{'s' * (len(regs) > 1)} {_in_order(regs)}"
-            taken = f"packed {several}" if self.packed else f"{several} of {operand.role}"
+            numbers = f"register{'s' * (len(regs) > 1)} {_in_order(regs)}"
+            taken = f"packed {numbers}" if self.packed else f"{numbers} of {operand.role}"
             spelled = mnemonic(move, operand)
             yield f"move {step}:  {spelled}, {taken}"
             if spelled in newer:
@@ -132,11 +132,11 @@ class Recipe(Told):
             yield f"byte:    {formula(addresses, 'byte')}"
             length = move.dimensions[1] * move.slot_bits // 8
             parts = move.registers // move.computations
-            for matrix, held in grouped(addresses, lambda address: address.matrix).items():
-                starts = {address.byte for address in held}
+            for matrix, passed in grouped(addresses, lambda address: address.matrix).items():
+                starts = {address.byte for address in passed}
                 bytes_ = spans(start + byte for start in starts for byte in range(length))
                 into = regs[matrix - 1] if parts == 1 else _in_order(regs[(matrix - 1) * parts : matrix * parts])
-                matrices.append((step, matrix, into, spans(address.line for address in held), bytes_))
+                matrices.append((step, matrix, into, spans(address.line for address in passed), bytes_))
         if self.shift:
             yield (
                 f"then:    shift each register left by {self.shift}: {operand.type} has bits {spans(occupied)} of each "
@@ -146,10 +146,10 @@ class Recipe(Told):
 
 
 class Recipes(list[Recipe], Told):
-    """The recipes of an operand for tiles of both majors; ``failed`` says why there is none for one of them."""
+    """The recipes of an operand for tiles of both majors; ``failed`` says why one of them has none."""
 
-    def __init__(self, found: Iterable[Recipe], failed: Iterable[LanemapError] = ()) -> None:
-        super().__init__(found)
+    def __init__(self, listed: Iterable[Recipe], failed: Iterable[LanemapError] = ()) -> None:
+        super().__init__(listed)
         self.failed = list(map(str, failed))
 
     #: No value moves to another lane.
@@ -171,82 +171,82 @@ class Recipes(list[Recipe], Told):
         return str(next(self[0].parts()))
 
     def rows(self) -> Rows:
-        """Every address of each as a row."""
-        return replace(self[0].rows(), rows=[row for each in self for row in each.rows().rows])
+        """Every address of every recipe as a row."""
+        return replace(self[0].rows(), rows=[row for entry in self for row in entry.rows().rows])
 
     def parts(self) -> Iterator[str | Rows]:
-        """What each says, then what fails."""
-        for each in self:
-            yield from each.parts()
+        """The recipes, then the reasons of those that failed."""
+        for entry in self:
+            yield from entry.parts()
         yield from self.failed
 
 
 def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
-    """The recipes for tiles of several majors. Raises the first error where there is none for any of them."""
-    given = lookup.operand_with_rows(reader, operand, "source", "shape", "type")
-    moves, common = pairs(reader, move), common_to_majors(given)
-    found, failed = [], []
+    """The recipes for tiles of several majors. Raises the first error if there is no recipe at all."""
+    fragments = lookup.operand_with_rows(reader, operand, "source", "shape", "type")
+    moves, common = pairs(reader, move), common_to_majors(fragments)
+    listed, failed = [], []
     for major in majors:
-        # Where two majors have layouts of their own, it is that of the tile.
-        same = [fragment for fragment in given if major in (fragment.major, fragment.qualifiers)]
+        # If two majors have different layouts, take that of the tile.
+        same = [fragment for fragment in fragments if major in (fragment.major, fragment.qualifiers)]
         try:
-            found.append(recipe(moves, common or [*same, *given][0], major, count))
+            listed.append(recipe(moves, common or [*same, *fragments][0], major, count))
         except LanemapError as error:
             failed.append(error)
-    if not found:
+    if not listed:
         raise failed[0]
-    made = Recipes(found, failed)
-    made.remarks = lookup.Fragments(operand, made.ends).remarks
-    return made
+    shown = Recipes(listed, failed)
+    shown.remarks = lookup.Fragments(operand, shown.ends).remarks
+    return shown
 
 
 def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
     """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
 
-    Those of m8n8 come first where the query names no shape. Each is of the source that ``every_operand`` takes it from.
+    Those of m8n8 come first if the query names no shape. Sources are chosen as by ``every_operand``.
 
     Raises:
         LanemapError: no source has them.
     """
     every = lookup.every_operand(reader, replace(query, role=None))
     addresses = {fragment.key._replace(role="r"): fragment for fragment in every if fragment.role == "p"}
-    found = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
-    if not found:
+    usable = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
+    if not usable:
         raise LanemapError(f"no source has the addresses of {query.title}: name ldmatrix or stmatrix m8n8")
-    return sorted(found, key=lambda pair: (pair.r.shape != "m8n8", -pair.r.computations, str(pair.r.qualifiers)))
+    return sorted(usable, key=lambda pair: (pair.r.shape != "m8n8", -pair.r.computations, str(pair.r.qualifiers)))
 
 
-def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
+def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
     """The moves of an operand from a tile in memory, or to it.
 
     Args:
-        known: the moves that there are, see ``pairs``.
+        available: the available moves, see ``pairs``.
         operand: what they load or store.
-        major: ``row`` or ``col``, how the tile lies in memory.
-        count: how many neighbours to move together, so that one move has the registers of several. Where a matrix
-            fills registers of more, it is the next multiple of these.
+        major: ``row`` or ``col``, the order of the tile in memory.
+        count: how many neighbours to move together, so that one move has the registers of several. If a matrix
+            fills registers of more, it is rounded up to a multiple of them.
 
     Raises:
-        LanemapError: no such move can do it; says why.
+        LanemapError: none of the moves can do it; the message says why.
     """
     if major not in MAJORS:
         raise LanemapError(f"invalid major {major!r}: a tile in memory is row or col")
     if not 1 <= count <= _MOST:
         raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
-    _expect_movable(known[0].r, operand)
-    fitting = [pair for pair in known if pair.r.type != "b8x16" or _widened(pair.r, operand)]
+    _expect_movable(available[0].r, operand)
+    fitting = [pair for pair in available if pair.r.type != "b8x16" or _widened(pair.r, operand)]
     if not fitting:
         key = operand.key._replace(major=None, selector=None)
-        raise LanemapError(f"{_name(known[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {key}")
-    dense = kept(operand) if operand.windowed else operand
-    whole = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
-    if _loads(known[0].r):
-        del whole[1:]
+        raise LanemapError(f"{_name(available[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {key}")
+    dense = compressed(operand) if operand.windowed else operand
+    versions = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
+    if _loads(available[0].r):
+        del versions[1:]
     failed: dict[str, str] = {}
     for name, same in grouped(fitting, lambda pair: _name(pair.r)).items():
         ways = grouped(same, lambda pair: _transposes(pair.r))
         reasons: dict[bool, str] = {}
-        for fragment, transposing in product(whole, sorted(ways)):
+        for fragment, transposing in product(versions, sorted(ways)):
             try:
                 used, addresses, registers, number = _addresses(ways[transposing], fragment, major, count)
             except _ReasonError as error:
@@ -256,7 +256,7 @@ def recipe(known: Sequence[Pair], operand: Fragment, major: str, count: int = 1)
         if not failed or same[0].r.slot_bits == operand.slot_bits:
             failed[name] = "; with .trans, ".join(dict.fromkeys(reasons.values()))
     (move, why), *others = failed.items()
-    move += f" {known[0].r.qualifiers}" if len({pair.r.qualifiers for pair in known}) == 1 else ""
+    move += f" {available[0].r.qualifiers}" if len({pair.r.qualifiers for pair in available}) == 1 else ""
     why = "; ".join([why, *map(": ".join, others)])
     raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
 
@@ -282,9 +282,9 @@ class _ReasonError(Exception):
 
 
 def neighbours(operand: Fragment, count: int) -> Fragment:
-    """Several operands as one, side by side as in a matrix of more columns, or below each other for A.
+    """Several operands as one, side by side as in a matrix with more columns, or for A one below the other.
 
-    The registers of one follow those of the one before.
+    The registers of each follow those of the one before.
     """
     if count == 1:
         return operand
@@ -301,11 +301,11 @@ def _apart(operand: Fragment) -> tuple[int, int]:
     return (rows, 0) if operand.role == "A" else (0, columns)
 
 
-def kept(operand: Fragment) -> Fragment:
-    """A sparse A with the columns that it has in memory, where the half of each chunk that is kept lies together.
+def compressed(operand: Fragment) -> Fragment:
+    """A sparse A with the columns that it has in memory, where the stored halves of its chunks are contiguous.
 
     Raises:
-        LanemapError: a window of columns is not in one chunk, or lanes share what is kept of one.
+        LanemapError: a window of columns is not in one chunk, or lanes share the stored half of one.
     """
     records, width = operand.records(), operand.chunk
     chunks = grouped(records, lambda element: (element.row, element.col // width))
@@ -327,50 +327,50 @@ def kept(operand: Fragment) -> Fragment:
 
 
 def _addresses(
-    known: Sequence[Pair], operand: Fragment, major: str, count: int
+    available: Sequence[Pair], operand: Fragment, major: str, count: int
 ) -> tuple[list[Fragment], list[Address], Sequence[int], int]:
-    """The moves in turn, what each lane passes to them, the registers that they take, and of how many operands.
+    """The moves in order, the addresses passed to them, their registers in order, and of how many operands these are.
 
-    These are taken one after the other. Where a matrix fills several, they may be those of as many neighbours.
+    A matrix that fills several registers may fill one of each of as many neighbours.
     """
-    mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (known[0].r, operand))
+    mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (available[0].r, operand))
     if user and not any(form.supports(to.target) or to.supports(form.target) for form, to in product(mover, user)):
         raise _ReasonError(f"it is for {mover[0].targets}, and {user[0].name} for {user[0].targets}")
     together = neighbours(operand, count)
-    held, words = _held(together, major, known[0].r), together.registers * together.register_bits // _WORD
-    parts = known[0].r.registers // known[0].r.computations
+    held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
+    parts = available[0].r.registers // available[0].r.computations
     try:
-        return *_in_turn(known, held, together, range(words)), count
+        return *_in_turn(available, held, together, range(words)), count
     except _ReasonError:
         if parts == 1:
             raise
     if count % parts:
-        return _addresses(known, operand, major, -(-count // parts) * parts)
+        return _addresses(available, operand, major, -(-count // parts) * parts)
     alternating = np.arange(words).reshape(-1, parts, words // count).swapaxes(1, 2).ravel().tolist()
-    return *_in_turn(known, held, together, alternating), count
+    return *_in_turn(available, held, together, alternating), count
 
 
 def _in_turn(
-    known: Sequence[Pair], held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, registers: Sequence[int]
+    pairs: Sequence[Pair], held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, registers: Sequence[int]
 ) -> tuple[list[Fragment], list[Address], Sequence[int]]:
-    """The same for registers in this order: each move is the widest that has no more than are left."""
+    """The same for registers in this order: each move is the widest that fits the remaining ones."""
     used: list[Fragment] = []
-    found: list[Address] = []
+    addresses: list[Address] = []
     first = 0
-    for pair in known:
+    for pair in pairs:
         while first + pair.r.registers <= len(registers):
-            found += _step(pair, held, operand, len(used), registers[first : first + pair.r.registers])
+            addresses += _step(pair, held, operand, len(used), registers[first : first + pair.r.registers])
             used.append(pair.r)
             first += pair.r.registers
     if first < len(registers):
         raise _ReasonError(f"it moves {pair.r.registers} registers at once, and there are {len(registers)}")
-    return used, found, registers
+    return used, addresses, registers
 
 
 def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, int], tuple[int, int]]:
-    """Where in memory each part of a lane's registers is from: its line, and its first bit in the line.
+    """Where in memory each part of a lane's registers comes from: its line, and its first bit in the line.
 
-    A part is what the move takes as one element. It may hold several elements, or be a part of one.
+    A part is what the move treats as one element. It may hold several elements of the operand, or a part of one.
     """
     width, bits, register = operand.slot_bits, move.slot_bits, operand.register_bits
     held: dict[tuple[int, int], tuple[int, int]] = {}
@@ -390,7 +390,7 @@ def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, i
 def _step(
     pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, regs: Sequence[int]
 ) -> list[Address]:
-    """What each lane passes to one move of these registers of the operand."""
+    """The addresses that the lanes pass to one move of these registers of the operand."""
     r, p = pair
     row_bits = r.dimensions[1] * r.slot_bits
     starts: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -403,8 +403,8 @@ def _step(
             line, bit = held[place]
             start = line, bit - element.col * r.slot_bits
             registers.setdefault(element.computation, regs[element.reg])
-            known = starts.setdefault((group, element.computation, element.row), start)
-            if known != start or start[1] % row_bits:
+            expected = starts.setdefault((group, element.computation, element.row), start)
+            if expected != start or start[1] % row_bits:
                 width = operand.slot_bits
                 if width > _WORD:
                     raise _ReasonError(f"a lane has {_WORD} bits of each row of memory, and an element has {width}")
@@ -415,13 +415,13 @@ def _step(
                     "side in memory"
                 )
     passing = {element.lane: element for element in p.records()}
-    found = []
+    addresses = []
     for lane in range(operand.threads):
-        each = passing[lane % r.threads % len(passing)]
-        line, bit = starts[lane // r.threads, each.computation, each.row]
-        reg = registers[each.computation]
-        found.append(Address(step, str(r.qualifiers), each.computation, reg, lane, line, bit // 8))
-    return found
+        passed = passing[lane % r.threads % len(passing)]
+        line, bit = starts[lane // r.threads, passed.computation, passed.row]
+        reg = registers[passed.computation]
+        addresses.append(Address(step, str(r.qualifiers), passed.computation, reg, lane, line, bit // 8))
+    return addresses
 
 
 def _in_order(registers: Sequence[int]) -> str:
@@ -447,7 +447,7 @@ def _name(move: Fragment) -> str:
 
 
 def mnemonic(move: Fragment, operand: Fragment) -> str:
-    """A move of an operand as PTX spells it."""
+    """A move of an operand as PTX writes it."""
     spelled = move_form(move.instruction, move.shape, move.type, move.role, "", qualifiers=move.qualifiers).mnemonic
     widening = _widened(move, operand)
     return f"{spelled}.{widening[0]}" if widening else spelled

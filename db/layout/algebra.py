@@ -2,8 +2,8 @@
 
 A digit of an index is ``index // step % size``. A coordinate is a constant plus, for each axis of the table (lane and
 element, or row and column), weighted digits of the index along that axis. That is what CuTe calls a layout (sizes are
-its shape, weights its stride) and what PTX, MLIR, C++ and Python write with shifts, quotients and remainders. Where
-bits add by XOR instead, as in Triton's linear layouts, each bit of an index has a basis vector.
+its shape, weights its stride) and what PTX, MLIR, C++ and Python write with shifts, quotients and remainders. If bits
+are combined by XOR, as in Triton's linear layouts, each bit of an index has a basis vector.
 """
 
 import json
@@ -39,7 +39,7 @@ class NotASumError(Exception):
 
 
 class NoLayoutError(LanemapError):
-    """What a library calls a layout is not one."""
+    """Something that a library calls a layout is not one."""
 
 
 class Digit(NamedTuple):
@@ -88,10 +88,10 @@ class Sum:
 def strided(shape: IntTuple, stride: IntTuple | None = None) -> Sum:
     """The layout of a shape and a stride of equal nesting; without a stride the compact one, leftmost fastest.
 
-    Each mode is an axis. What is nested in a mode makes its digits, however deep.
+    Each mode is an axis, and everything nested in it, however deep, makes its digits.
 
     Raises:
-        NoLayoutError: shape and stride are not nested alike, or an extent is not positive, or a stride negative.
+        NoLayoutError: shape and stride are not nested alike, an extent is not positive, or a stride is negative.
         LanemapError: it is larger than any operand of an instruction.
 
     >>> print(strided((4, (2, 2))))
@@ -119,19 +119,19 @@ def strided(shape: IntTuple, stride: IntTuple | None = None) -> Sum:
             digits.append(Digit(step, size, reached if weight is None else weight))
             step, reached = step * size, reached * size
         axes.append(tuple(digits))
-    made = Sum(0, tuple(axes))
+    layout = Sum(0, tuple(axes))
     if any(digit.size < 1 or not 0 <= digit.weight <= LANE_BITS for axis in axes for digit in axis):
-        raise NoLayoutError(f"{made} has an extent below 1, or a stride outside 0..{LANE_BITS}: no layout")
+        raise NoLayoutError(f"{layout} has an extent below 1, or a stride outside 0..{LANE_BITS}: no layout")
     if reached > MAX_SIZE:
-        raise LanemapError(f"{made} has more than {MAX_SIZE} coordinates: no operand of an instruction is so large")
-    return made
+        raise LanemapError(f"{layout} has more than {MAX_SIZE} coordinates: no operand of an instruction is so large")
+    return layout
 
 
 def parse_strided(text: str) -> Sum:
-    """The layout that a text such as ``((4,8),2):((16,1),8)`` is.
+    """The layout that a text such as ``((4,8),2):((16,1),8)`` describes.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it describes none.
         LanemapError: see ``strided``.
     """
 
@@ -148,91 +148,90 @@ def parse_strided(text: str) -> Sum:
 
 
 def _text(nested: Any) -> str:
-    """Nested numbers as CuTe writes them. In a list, and not in a tuple, a single one stands by itself."""
+    """Nested numbers as CuTe writes them. A single one in a list, but not in a tuple, has no brackets."""
     if isinstance(nested, list) and len(nested) == 1:
         return _text(nested[0])
     return f"({','.join(map(_text, nested))})" if isinstance(nested, list | tuple) else str(nested)
 
 
 def as_sum(table: Array) -> Sum:
-    """The sum of digits that a table of any dimension is, with as few digits as can be.
+    """A table of any dimension as a sum of digits, with as few digits as possible.
 
     >>> as_sum(np.array([0, 1, 16, 17, 8, 9, 24, 25])).axes[0]
     (Digit(step=1, size=2, weight=1), Digit(step=2, size=2, weight=16), Digit(step=4, size=2, weight=8))
 
     Raises:
-        NotASumError: it is none.
+        NotASumError: it is not one.
     """
     lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
-    found = Sum(int(table.flat[0]), tuple(_digits((line - line[0]).tolist()) for line in lines))
-    expected = found(*np.indices(table.shape, sparse=True))
+    total = Sum(int(table.flat[0]), tuple(_digits((line - line[0]).tolist()) for line in lines))
+    expected = total(*np.indices(table.shape, sparse=True))
     if wrong := np.argwhere(expected != table).tolist():
         index = tuple(wrong[0])
         raise NotASumError(index, int(table[index]), int(expected[index]))
-    return found
+    return total
 
 
 class Case(NamedTuple):
-    """A sum, and the part of each axis that it holds for."""
+    """A sum, and the part of each axis for which it holds."""
 
     total: Sum
     parts: tuple[range, ...]
 
 
 def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
-    """The sums of digits that the halves of a table are, or the halves of these; one, if the whole table is a sum.
+    """A table as sums of digits of its halves, or of their halves; as one, if the whole table is a sum.
 
-    Halving goes along one axis after another, in the order of axes that takes the fewest cases. The length of a part
-    divides its start, so that digits of an index within the part are digits of the whole index. Cases are in the order
-    of their parts.
+    Axes are halved one after another, in the order that takes the fewest cases. The length of a part divides its start,
+    so that digits of an index within the part are digits of the whole index. Cases are in the order of their parts.
 
     Raises:
-        NotASumError: it takes more than ``most`` cases; names the first place that one sum does not explain.
+        NotASumError: it takes more than ``most`` cases; names the first place where one sum fails.
     """
     try:
         return [Case(as_sum(table), tuple(map(range, table.shape)))]
     except NotASumError:
         ways = [_halved(table, order, most) for order in permutations(range(table.ndim))]
-        if found := min(filter(None, ways), key=len, default=None):
-            return found
+        if cases := min(filter(None, ways), key=len, default=None):
+            return cases
         raise
 
 
 def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | None:
-    """The cases that halving leads to, each time along the first axis of ``order`` with halves; None if too many."""
-    found: list[Case] = []
+    """The cases from halving, each time along the first axis of ``order`` with an even length; None if too many."""
+    cases: list[Case] = []
     open_ = [tuple(map(range, table.shape))]
     while open_:
         parts = open_.pop()
         try:
-            found.append(Case(as_sum(table[tuple(slice(part.start, part.stop) for part in parts)]), parts))
+            cases.append(Case(as_sum(table[tuple(slice(part.start, part.stop) for part in parts)]), parts))
         except NotASumError:
             axis = next((axis for axis in order if len(parts[axis]) % 2 == 0), None)
-            if axis is None or len(found) + len(open_) + 2 > most:
+            if axis is None or len(cases) + len(open_) + 2 > most:
                 return None
-            whole = parts[axis]
-            middle = whole.start + len(whole) // 2
-            halves = range(middle, whole.stop), range(whole.start, middle)
+            part = parts[axis]
+            middle = part.start + len(part) // 2
+            halves = range(middle, part.stop), range(part.start, middle)
             open_ += [(*parts[:axis], half, *parts[axis + 1 :]) for half in halves]
-    return found
+    return cases
 
 
 def _digits(line: list[int]) -> tuple[Digit, ...]:
-    """The only digits that a line which starts at 0 can be the sum of; it need not be."""
-    found = []
+    """The only digits whose sum can be this line, which starts at 0. Their sum may differ."""
+    digits = []
     step = 1
     while step < len(line):
         rest = len(line) // step
         weight = line[step]
         run = next(size for size in count(2) if size >= rest or line[step * size] != weight * size)
         size = max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
-        found.append(Digit(step, size, weight))
+        digits.append(Digit(step, size, weight))
         step *= size
-    return tuple(found)
+    return tuple(digits)
 
 
 def span(bases: Iterable[Sequence[int]], dimensions: int = 2) -> NDArray[np.int64]:
-    """The sums without carry of the vectors for the bits that are set in an index: an array (indices, dimensions).
+    """For every index the XOR of the vectors of its bits that are set: an array (indices, dimensions).
 
     >>> span([(0, 1), (0, 2), (4, 1)]).tolist()
     [[0, 0], [0, 1], [0, 2], [0, 3], [4, 1], [4, 0], [4, 3], [4, 2]]
@@ -244,7 +243,7 @@ def span(bases: Iterable[Sequence[int]], dimensions: int = 2) -> NDArray[np.int6
 
 
 def quotients(total: Sum, names: Sequence[str]) -> str:
-    """The sum with the index of each axis under its name, in quotients and remainders.
+    """A sum as text with quotients and remainders; ``names`` are the indices of its axes.
 
     >>> quotients(Sum(0, ((Digit(1, 4, 0), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8)))), ("lane", "value"))
     'lane // 4 + value // 2 * 8'
@@ -264,34 +263,34 @@ def _quotient(digit: Digit, name: str, length: int, sign: str) -> str:
     return name + quotient + remainder
 
 
-def bits(case: Case, names: Sequence[str], known: Mapping[tuple[str, int, int], str] | None = None) -> str:
-    """The sum of a case with the index of each axis under its name, in bit fields.
+def bits(case: Case, names: Sequence[str], words: Mapping[tuple[str, int, int], str] | None = None) -> str:
+    """The sum of a case as text with bit fields; ``names`` are the indices of its axes.
 
-    ``known`` has words for fields of whole axes, by name, step and size.
+    ``words`` has terms for fields of whole axes, by name, step and size.
 
     >>> total = Sum(1, ((Digit(1, 4, 2), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8))))
     >>> bits(Case(total, (range(32), range(4))), ("lane", "i"))
     '(lane & 0x3) * 2 + (lane >> 2) + (i >> 1) * 8 + 1'
     """
     fields = [
-        _field(name, digit, part, known or {})
+        _field(name, digit, part, words or {})
         for name, digits, part in zip(names, case.total.axes, case.parts, strict=True)
         for digit in digits
         if digit.weight
     ]
     if len(fields) == 1 and fields[0][1] == 1 and not case.total.constant:
-        return re.sub(r"^\(([^()]*)\)$", r"\1", fields[0][0])  # one pair of brackets around all of it
+        return re.sub(r"^\(([^()]*)\)$", r"\1", fields[0][0])  # without brackets around all of it
     return _added([field + _factor(weight) for field, weight in fields], case.total.constant)
 
 
-def _field(name: str, digit: Digit, part: range, known: Mapping[tuple[str, int, int], str]) -> tuple[str, int]:
-    """The field of an index that runs over ``part``, in brackets where a sum needs them, and the weight that is left.
+def _field(name: str, digit: Digit, part: range, words: Mapping[tuple[str, int, int], str]) -> tuple[str, int]:
+    """The field of an index that runs over ``part``, in brackets if a sum needs them, and its remaining weight.
 
-    No weight is left where the bits already stand where they count.
+    The weight is 1 if the bits are already where they count.
     """
     top = digit.step * digit.size >= part.stop
-    if part.start == 0 and (name, digit.step, digit.size) in known:
-        return known[name, digit.step, digit.size], digit.weight
+    if part.start == 0 and (name, digit.step, digit.size) in words:
+        return words[name, digit.step, digit.size], digit.weight
     if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
         return f"({_quotient(digit, name, part.stop, '/')})", digit.weight
     if digit.weight == digit.step > 1 and _power_of_two(digit.size):

@@ -4,8 +4,8 @@ A formula is a list of definitions. Each has one or more cases; a case is a valu
 elements (``for a0 and a1``, ``for ai where i < 4``), some lanes (``if %laneid < 16``), both, or what the cases before
 it leave (``otherwise``). Operators have C's precedence; ``=`` in a condition compares; ``0 <= i < 2`` is a chain.
 
-Arithmetic is that of whole numbers as PTX's 32-bit registers hold them. A value outside that range, a negative
-dividend or an impossible shift is an error: no layout needs one, and languages disagree on its meaning.
+Arithmetic is that of integers in PTX's 32-bit registers. A value outside that range, a negative dividend or an
+impossible shift is an error: no layout needs one, and languages disagree on its meaning.
 """
 
 import operator
@@ -22,24 +22,24 @@ from ..errors import LanemapError
 from ..isa.listing import spans
 from .algebra import Array
 
-#: Documents are untrusted: a longer formula, or one nested deeper, is refused.
+#: Documents are untrusted: a longer formula, or one nested more deeply, is refused.
 MAX_LENGTH = 10_000
 MAX_DEPTH = 60
 _LONGEST_EXCERPT = 200
 _LARGEST = 2**31
 _MAX_SET = 10_000
-#: Levels of expressions in definitions that are being evaluated: each takes up to four of Python's calls.
+#: Levels of expressions in definitions under evaluation: each takes up to four Python calls.
 _MAX_OPEN = 2 * MAX_DEPTH
-#: Operations for each lane and element. The longest formula of PTX takes 31.
+#: The most operations for each lane and element. The longest formula of PTX takes 31.
 _MAX_STEPS = 500
 
 
 class FormulaError(LanemapError):
-    """A formula that cannot be read, or that does not say where every element goes."""
+    """A formula that cannot be parsed, or that does not say where every element goes."""
 
 
 class Clause(NamedTuple):
-    """One value of a definition and the elements and lanes that it holds for."""
+    """One value of a definition, and the elements and lanes for which it holds."""
 
     value: Tree[Token]
     elements: Tree[Token] | None
@@ -53,21 +53,21 @@ Formula = Mapping[str, tuple[Clause, ...]]
 
 
 def parse(text: str) -> Formula:
-    """The definitions of a formula by name, in the order in which they are written.
+    """The definitions of a formula by name, in the order of the text.
 
     Raises:
-        FormulaError: names the line, the column and the text that no rule of the notation allows.
+        FormulaError: a syntax error; names the line, the column and the text.
     """
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"a formula of {len(text)} characters is longer than the limit of {MAX_LENGTH}")
-    # White space means nothing outside comments: a formula is parsed once, however it is laid out.
+    # White space means nothing outside comments, so a formula is parsed only once whatever its line breaks.
     plain = text if "//" in text else " ".join(text.split())
     try:
         return _definitions(plain)
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken) and error.token.type == "$END":
             raise FormulaError(f"the formula ends in the middle: {text.strip()[-60:]!r}") from None
-        # Where it is in the text that was given, which differs from what was parsed in white space alone.
+        # The place in the original text, which differs from the parsed text only in white space.
         before = len("".join(plain[: error.pos_in_stream].split()))
         at = next(islice((at for at, sign in enumerate(text) if not sign.isspace()), before, None))
         begin = text.rfind("\n", 0, at) + 1
@@ -105,20 +105,20 @@ def _case(tree: Tree[Token], text: str) -> Clause:
         raise FormulaError(f"nested deeper than {MAX_DEPTH} levels")
     excerpt = " ".join(text[tree.meta.start_pos : tree.meta.end_pos].split())
     value, *clauses = tree.children
-    found: dict[str, Tree[Token]] = {}
+    by_kind: dict[str, Tree[Token]] = {}
     for clause in clauses:
         assert isinstance(clause, Tree)
         kind = {"element_test": "elements", "lane_test": "lanes"}.get(clause.data, str(clause.data))
-        if kind in found:
+        if kind in by_kind:
             raise FormulaError(f"two conditions of one kind in {excerpt!r}")
-        found[kind] = clause
+        by_kind[kind] = clause
     assert isinstance(value, Tree)
-    otherwise = "otherwise" in found
-    return Clause(value, found.get("elements"), found.get("lanes"), otherwise, depth, excerpt)
+    otherwise = "otherwise" in by_kind
+    return Clause(value, by_kind.get("elements"), by_kind.get("lanes"), otherwise, depth, excerpt)
 
 
 class Cells(NamedTuple):
-    """Where each element sits: arrays of the same shape; ``col_last`` is the end of a sparse window."""
+    """The cell of each element: arrays of the same shape; ``col_last`` is the end of a sparse window."""
 
     row: Array
     col: Array
@@ -130,13 +130,13 @@ def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> C
 
     Args:
         formula: what to evaluate.
-        letter: what the formula calls the elements of the operand.
+        letter: the name of the operand's elements in the formula.
         lane: ``%laneid`` of each point.
         element: ``i`` of each point.
 
     Raises:
-        FormulaError: a name is missing or circular, the arithmetic leaves 32 bits, an element is covered by no case
-            or by two that disagree. The message names the definition, the elements and the lanes.
+        FormulaError: a definition is missing or circular, the arithmetic leaves 32 bits, or no case covers an element,
+            or two that disagree. The message names the definition, the elements and the lanes.
     """
     row = value_at(formula, "row", letter, lane, element)
     col, col_last = _Evaluation(formula, letter, lane).definition("col", lane, element)
@@ -146,14 +146,14 @@ def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> C
 
 
 def value_at(formula: Formula, name: str, letter: str, lane: Array, element: Array) -> Array:
-    """The value of any definition, which must not be a window, at some points.
+    """The value of a definition that is not a window, at some points.
 
     Raises:
         FormulaError: as for ``evaluate_at``.
     """
     first, last = _Evaluation(formula, letter, lane).definition(name, lane, element)
     if not np.array_equal(first, last):
-        raise FormulaError(f"{name} is a window and not a value")
+        raise FormulaError(f"{name} is a window, not a value")
     return first
 
 
@@ -169,9 +169,9 @@ def coverage(formula: Formula, name: str, letter: str, count: int, lanes: int = 
 
 
 class _Evaluation:
-    """A definition is a function of (lane, element), applied to just the points where a case asks for it.
+    """Evaluates a definition as a function of (lane, element), only at the points where a case needs it.
 
-    So ``(i - 2) % 4 for ai where i >= 2`` is never asked about a0.
+    So ``(i - 2) % 4 for ai where i >= 2`` is never evaluated for a0.
     """
 
     def __init__(self, formula: Formula, letter: str, lanes: Array) -> None:
@@ -179,7 +179,7 @@ class _Evaluation:
         self.letter = letter
         self.lanes = lanes
         self.open: dict[str, int] = {}
-        # Steps are counted on points; one on few or none costs a tenth of one on all.
+        # A step counts its points; one on few or none counts as a tenth of all.
         self.budget = _MAX_STEPS * lanes.size
 
     def definition(self, name: str, lane: Array, element: Array) -> tuple[Array, Array]:
@@ -197,9 +197,9 @@ class _Evaluation:
         covered = np.zeros(points.lane.shape, bool)
         for case, holds in zip(cases, points.parts(cases), strict=True):
             low, high = _Points(self, points.lane[holds], points.element[holds]).window(case.value)
-            again = covered[holds] & ((first[holds] != low) | (last[holds] != high))
-            if again.any():
-                where = points.name(np.flatnonzero(holds)[again])
+            conflict = covered[holds] & ((first[holds] != low) | (last[holds] != high))
+            if conflict.any():
+                where = points.name(np.flatnonzero(holds)[conflict])
                 raise FormulaError(f"two cases of {name} disagree for {where}, the second is {case.text!r}")
             first[holds], last[holds] = low, high
             covered |= holds
@@ -225,7 +225,7 @@ class _Points(NamedTuple):
         return f"{self.evaluation.letter}{spans(self.element[indices].tolist())}{at}"
 
     def parts(self, cases: Iterable[Clause]) -> Iterator[Array]:
-        """Where each case holds, one after the other."""
+        """The mask of each case, in order."""
         covered = np.zeros(self.lane.shape, bool)
         for case in cases:
             holds = self.holds(case) & ~covered if case.otherwise else self.holds(case)
@@ -251,7 +251,7 @@ class _Points(NamedTuple):
         return holds
 
     def window(self, tree: Tree[Token]) -> tuple[Array, Array]:
-        """First and last value of the value of a case."""
+        """First and last of the value of a case."""
         if tree.data == "window":
             low, _, high = tree.children
             return self.value(low), self.value(high)
@@ -276,7 +276,7 @@ class _Points(NamedTuple):
             case "name":
                 first, last = self.window(tree)
                 if not np.array_equal(first, last):
-                    raise FormulaError(f"{tree.children[0]} is a window and cannot be calculated with")
+                    raise FormulaError(f"{tree.children[0]} is a window and cannot be used in arithmetic")
                 return first
             case "member":
                 number, sign, members = tree.children
@@ -297,7 +297,7 @@ class _Points(NamedTuple):
 
 
 def _numbers(items: list[str]) -> list[int]:
-    """The members of a set as written: ``0 .. 7`` runs on by the step before the dots, or by 1.
+    """The members of a set as written: ``0 .. 7`` continues with the step before the dots, or with 1.
 
     >>> _numbers(["0", "2", "..", "6"])
     [0, 2, 4, 6]
@@ -335,8 +335,8 @@ def _in_range(value: Array) -> Array:
 
 def _calculated(sign: str, left: Array, right: Array) -> Array:
     if sign in "/%" and ((right <= 0).any() or (left < 0).any()):
-        what = "quotient" if sign == "/" else "remainder"
-        raise FormulaError(f"a {what} of a negative number or by one that is not positive")
+        operation = "quotient" if sign == "/" else "remainder"
+        raise FormulaError(f"a {operation} of a negative number, or by a number that is not positive")
     if sign in ("<<", ">>") and ((right < 0).any() or (right > 31).any() or (left < 0).any()):
         raise FormulaError("a shift of a negative number, or by less than 0 or more than 31")
     if sign in ("&&", "||"):

@@ -1,4 +1,4 @@
-"""Fragments: what every source delivers, and what everything else works on."""
+"""Fragments: what every source provides, and everything else works on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.:]+")
 
 
 class Element(NamedTuple):
-    """One element: where it sits, and which cell of the matrix it holds.
+    """One element: its place, and the cell of the matrix that it holds.
 
     ``col_last`` equals ``col`` unless the source names only a window of columns (sparse A and E). ``computation``
     counts products or matrices of one instruction, from 1.
@@ -43,10 +43,10 @@ class Element(NamedTuple):
     computation: int
 
 
-#: The fields that say where an element sits, and those that say what it holds.
+#: The fields for the place of an element, and those for its cell.
 PLACE, CELL = Element._fields[:3], Element._fields[3:]
 
-#: What ``Fragment.packed`` has, as the numbers of one element after the other.
+#: Iterates over ``Fragment.packed``: the numbers of one element after the other.
 unpacked = struct.Struct(f"<{len(Element._fields)}h").iter_unpack
 _LARGEST = (1 << 15) - 1
 
@@ -60,7 +60,7 @@ def element_type() -> np.dtype[Any]:
 
 
 class Packed:
-    """Elements that are read when somebody asks for them."""
+    """Elements that are read on demand."""
 
     def __init__(self, digest: str, read: Callable[[], bytes]) -> None:
         self.digest = digest
@@ -80,7 +80,7 @@ class Packed:
 
 
 class _Elements:
-    """The attribute ``elements``: an array or None, or Packed, which becomes an array when it is asked for."""
+    """The attribute ``elements``: an array or None, or Packed, which becomes an array on demand."""
 
     def __get__(self, fragment: Fragment | None, _: type | None = None) -> Array | None:
         if fragment is None:
@@ -93,12 +93,12 @@ class _Elements:
 
 
 class Citation(NamedTuple):
-    """What a source says of a layout beside its elements. Most of it only documents say.
+    """What a source says about a layout besides its elements. Only documents have most of it.
 
     ``section`` and ``anchor`` are where it is documented, ``same_as`` the section that this one refers to, ``also``
     others that say the same. ``figures`` have their number and anchor. ``formula`` is in the notation of the document,
-    ``mended`` how it differs from what is printed. ``erratum`` is why it was corrected, with its ``evidence``.
-    ``origin`` is where an import found the layout.
+    ``mended`` says how it differs from the printed one. ``erratum`` is the reason for a correction, with its
+    ``evidence``. ``origin`` is where an import found the layout.
     """
 
     section: str | None = None
@@ -114,7 +114,7 @@ class Citation(NamedTuple):
 
     @property
     def slip(self) -> bool:
-        """Whether the formula was mended to be read. One that the document has in words is no slip of it."""
+        """Whether the formula had to be mended. A formula that the document states in words is not a slip."""
         return self.mended is not None and not self.mended.startswith("put into a formula")
 
 
@@ -125,11 +125,11 @@ NOT_CITED = Citation()
 class Fragment:
     """All elements of one operand, as one source has them: a layout.
 
-    ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None where the source names the
-    fragment without giving its elements (``status`` says why, for example ``figure-only``). The type of role E is the
-    type of the A whose columns it selects. ``threads`` hold it: by default those of the instruction, or where that is
-    unknown, as many groups of its vendor's as have its lanes. ``first_bit`` is the lowest bit of its slot that an
-    element has: 0 where it fills the slot, and None where it does not and the source claims none.
+    ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None if the source names the fragment
+    without its elements (``status`` says why, for example ``figure-only``). The type of role E is the type of the A
+    whose columns it selects. ``threads`` hold it: by default those of the instruction, or if that is unknown, as many
+    groups as its lanes need. ``first_bit`` is the lowest bit of its slot that an element occupies: 0 if it fills the
+    slot, and None if it does not and the source claims none.
     """
 
     instruction: str
@@ -149,12 +149,12 @@ class Fragment:
     first_bit: int | None = None
     register_bits: int = 0
 
-    #: Its ``Picture``, and that in a notebook. The package attaches them: a layout does not know how it is drawn.
+    #: Return its ``Picture``, also for a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
     _repr_html_: ClassVar[Callable[[Fragment], str | None]]
 
     def __post_init__(self) -> None:
-        """Tell the threads and the width of a register where nobody says them, and an element that fills its slot.
+        """Fill in the threads and the width of a register if not given, and recognise elements that fill their slots.
 
         Raises:
             LanemapError: an element does not fit its slot from its first bit on.
@@ -180,7 +180,7 @@ class Fragment:
     def of(
         cls, key: Key, elements: Array | Packed | None, status: str, citation: Citation = NOT_CITED, **sizes: Any
     ) -> Fragment:
-        """The fragment that a key names. ``registers`` and ``slots`` are those of the operand, if they are not given.
+        """The fragment that a key names. ``sizes`` are ``registers`` and ``slots``, by default those of the operand.
 
         ``first_bit`` and ``register_bits`` may be given, too.
         """
@@ -191,7 +191,7 @@ class Fragment:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What the citation says, under its old name for one more version."""
+            """A field of the citation, under its old name for one more version."""
             if name not in Citation._fields:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             warn(f"write fragment.citation.{name} instead of fragment.{name}", DeprecationWarning, stacklevel=2)
@@ -199,7 +199,7 @@ class Fragment:
 
     @cached_property
     def key(self) -> Key:
-        """What names the fragment within its source."""
+        """The key, which names the fragment within its source."""
         return Key._make(attrgetter(*Key._fields)(self))
 
     @property
@@ -209,7 +209,7 @@ class Fragment:
 
     @property
     def ranges(self) -> dict[str, range]:
-        """What each field of an element can be."""
+        """The range of each field of an element."""
         rows, cols = self.dimensions
         counts = (self.threads, self.registers, self.slots, rows, cols, cols)
         computations = range(1, self.computations + 1)
@@ -217,7 +217,7 @@ class Fragment:
 
     @cached_property
     def computations(self) -> int:
-        """How many products or matrices one execution of the instruction handles; of an unknown one, as it has."""
+        """How many products or matrices the instruction handles at once; for an unknown one, how many elements name."""
         if not instructions.instruction(self.instruction).known and self.elements is not None:
             return int(self.elements["computation"].max(initial=1))
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
@@ -239,7 +239,7 @@ class Fragment:
 
     @property
     def occupied_bits(self) -> range:
-        """The bits of its slot that an element has, mostly all: as claimed, or else as the instruction reads them."""
+        """The bits of its slot that an element occupies, usually all: as claimed, or else as the instruction does."""
         if self.first_bit is None:
             return instructions.occupied_bits(self.instruction, self.type, self.slot_bits)
         width = instructions.element_width(self.type, self.role, self.slot_bits) or self.slot_bits - self.first_bit
@@ -266,12 +266,12 @@ class Fragment:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the source gives its elements. They are not read to tell."""
+        """Whether the source gives its elements. Does not read them."""
         return self.__dict__["_stored"] is not None
 
     @cached_property
     def digest(self) -> str | None:
-        """Fingerprint of the elements: equal digests are equal layouts."""
+        """The digest of the elements: equal digests are equal layouts."""
         stored = self.__dict__["_stored"]
         if stored is None:
             return None
@@ -291,7 +291,7 @@ class Fragment:
 
     @property
     def packed(self) -> bytes:
-        """The elements as they are stored, alike for equal layouts; empty where the source does not give them."""
+        """The elements as they are stored, equal for equal layouts; empty if the source does not give them."""
         stored = self.__dict__["_stored"]
         if stored is None:
             return b""
@@ -312,32 +312,32 @@ class Fragment:
         return str(self.source).lower() != asked.lower() and not of_others
 
     def displaced(self, other: Fragment) -> bool:
-        """Whether elements have other bits of their slots in another fragment, as both claim."""
+        """Whether both fragments claim the bits of slots, and claim different ones."""
         return None not in (self.first_bit, other.first_bit) and self.first_bit != other.first_bit
 
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
-        """The cell that a place holds; of arrays, which broadcast, the cells of all.
+        """The cell that a place holds; for arrays, which broadcast, the cells of all places.
 
-        ``at(5, 1, 1)`` of A of m16n8k16 with f16 is ``MatrixCell(row=9, col=3, col_last=3, computation=1)``. Where a
-        place holds nothing, each is None, in arrays masked.
+        ``at(5, 1, 1)`` of A of m16n8k16 with f16 is ``MatrixCell(row=9, col=3, col_last=3, computation=1)``. If a place
+        holds nothing, its fields are None, or masked in arrays.
 
         Raises:
             OutsideError: a coordinate is outside the fragment; names its range.
-            LanemapError: a coordinate is no integer, or the source does not give the elements.
+            LanemapError: a coordinate is not an integer, or the source does not give the elements.
         """
         return self._index.at(lane, reg, slot)
 
     def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
-        """The place of a cell; of arrays, which broadcast, the places of all.
+        """The place of a cell; for arrays, which broadcast, the places of all cells.
 
-        ``find(9, 3)`` of A of m16n8k16 with f16 is ``RegisterPlace(lane=5, reg=1, slot=1)``. Where cells of the
-        fragment may be in several places, these have an axis of their own, the last: copies, windows of sparse A and E
-        that a column is in, and all computations where none is named. It is as long as for the cell that is in most;
-        others are masked. A cell that is nowhere is None, in arrays masked.
+        ``find(9, 3)`` of A of m16n8k16 with f16 is ``RegisterPlace(lane=5, reg=1, slot=1)``. If cells of the fragment
+        may be in several places (copies, windows of sparse A and E that contain a column, computations if none is
+        named), the places are along another axis, the last. It is as long as the cell with most places needs, and
+        masked for others. The fields of a cell that is nowhere are None, or masked in arrays.
 
         Raises:
             OutsideError: a coordinate is outside the fragment; names its range.
-            LanemapError: a coordinate is no integer, or the source does not give the elements.
+            LanemapError: a coordinate is not an integer, or the source does not give the elements.
         """
         return self._index.find(row, col, computation)
 
@@ -363,7 +363,7 @@ class Source:
 
     @property
     def with_rows(self) -> list[Fragment]:
-        """The fragments that it gives the elements of."""
+        """The fragments whose elements it gives."""
         return [fragment for fragment in self.fragments if fragment.has_rows]
 
 
@@ -377,9 +377,9 @@ def merge(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[tuple[Fra
     first: dict[Key, Fragment] = {}
     repeated = []
     for fragment in fragments:
-        known = first.setdefault(fragment.key, fragment)
-        if known is not fragment:
-            repeated.append((known, fragment))
+        earlier = first.setdefault(fragment.key, fragment)
+        if earlier is not fragment:
+            repeated.append((earlier, fragment))
     return list(first.values()), repeated
 
 
@@ -412,7 +412,7 @@ def by_rule(slots: int, row: Array, col: Array, col_last: Array | None = None, c
 
 
 def address_lanes(registers: Fragment, addresses: Fragment) -> Array:
-    """Of each element in the registers ``r`` of a move, the lane whose address ``p`` is that of its row."""
+    """For each element in the registers ``r`` of a move, the lane whose address ``p`` is that of its row."""
     import numpy as np
 
     r, p = registers.table, addresses.table
@@ -432,9 +432,9 @@ def elements(columns: Mapping[str, Array]) -> Array:
     import numpy as np
 
     table = np.empty(len(columns["lane"]), element_type())
-    given = {"col_last": columns["col"], "computation": 1, **columns}
+    complete = {"col_last": columns["col"], "computation": 1, **columns}
     for name in Element._fields:
-        values = np.asarray(given[name])
+        values = np.asarray(complete[name])
         if (outside := np.abs(values) > _LARGEST).any():
             raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values
@@ -442,41 +442,41 @@ def elements(columns: Mapping[str, Array]) -> Array:
 
 
 def place_numbers(table: Array) -> Array:
-    """A number for the place of each element: in the order of lane, reg and slot."""
+    """A number for the place of each element, in the order of lane, reg and slot."""
     lane, reg, slot = (table[name].astype("i8") for name in PLACE)
     numbers: Array = (lane << 32) + (reg << 16) + slot
     return numbers
 
 
-#: Characters of the name or title of a source.
+#: The most characters in the name or title of a source.
 _LONGEST = 300
 
 
-def check_name(name: object, what: str = "source name") -> None:
-    """Refuse a name that no request could spell, or that would break what is written around it.
+def check_name(name: object, kind: str = "source name") -> None:
+    """Refuse a name that no request could contain, or that would break the output around it.
 
     Raises:
         LanemapError: it is not one line of printable characters, or a spreadsheet would take it for a formula.
     """
     if not isinstance(name, str) or not name.isprintable() or name != name.strip() or name[:1] in ("", *"=+-@"):
         raise LanemapError(
-            f"invalid {what} {name!r}: it must be one line of printable characters, such as 'mine', and must not begin "
+            f"invalid {kind} {name!r}: it must be one line of printable characters, such as 'mine', and must not begin "
             "with = + - @",
             "name",
         )
     if len(name) > _LONGEST:
         raise LanemapError(
-            f"invalid {what} {name[:40]}...: it has {len(name)} characters, and {_LONGEST} at most", "name"
+            f"invalid {kind} {name[:40]}...: it has {len(name)} characters, more than {_LONGEST}", "name"
         )
     if name.lower() == "all":  # as in ``isa.names.EVERY_SOURCE``
-        raise LanemapError(f"invalid {what} {name!r}: it stands for every source", "name")
+        raise LanemapError(f"invalid {kind} {name!r}: it stands for every source", "name")
 
 
 def check_names(source: Source) -> None:
-    """Refuse a source whose names no request could spell, or no export could hold.
+    """Refuse a source whose names no request could contain, or no export could hold.
 
     Raises:
-        LanemapError: a name is invalid; says which.
+        LanemapError: a name is invalid; the message says which.
     """
     if not isinstance(source, Source):
         raise LanemapError(f"{source!r} is not a source: read_file and import_layouts return sources")
@@ -487,7 +487,7 @@ def check_names(source: Source) -> None:
             word = getattr(fragment, name)
             optional = word is None and name in ("major", "qualifiers")
             if not optional and not (isinstance(word, str) and _WORD.fullmatch(word)):
-                raise LanemapError(f"{source.name}: invalid {name} {word!r}: use letters, digits and _ . : only")
+                raise LanemapError(f"{source.name}: invalid {name} {word!r}: use only letters, digits and _ . :")
         if fragment.selector is not None and fragment.selector not in range(4):
             raise LanemapError(f"{source.name}: invalid selector {fragment.selector!r}: it is 0 to 3")
         if not isinstance(fragment.shape, str):

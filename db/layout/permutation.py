@@ -1,4 +1,4 @@
-"""Permutations of rows, columns or depth: found from pairs that must go together, and told in few words.
+"""Permutations of rows, columns or depth: found from pairs that belong together, and described in a few words.
 
 A permutation is a tuple: index i becomes ``permutation[i]``.
 """
@@ -21,8 +21,8 @@ def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
         if left_last - left != right_last - right:
             return None
         for step in range(left_last - left + 1):
-            one, other = left + step, right + step
-            if forward.setdefault(one, other) != other or backward.setdefault(other, one) != one:
+            source, target = left + step, right + step
+            if forward.setdefault(source, target) != target or backward.setdefault(target, source) != source:
                 return None
     if max(forward, default=0) >= size or max(backward, default=0) >= size:
         return None
@@ -31,13 +31,13 @@ def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
 
 
 def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]]) -> str | None:
-    """Whether the windows of one side, renumbered, lie in those of the other, each in order: ``left``, ``right``.
+    """The side whose windows, renumbered, lie within those of the other in order: ``left`` or ``right``.
 
-    It is the side whose windows are narrower. None: neither does.
+    None: neither side's do.
     """
     inverse = tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
     listed = list(pairs)
-    if all(_within(permutation, mine, theirs) for mine, theirs in listed):
+    if all(_within(permutation, ours, theirs) for ours, theirs in listed):
         return "left"
     return "right" if all(_within(inverse, theirs, mine) for mine, theirs in listed) else None
 
@@ -54,7 +54,7 @@ def is_identity(permutation: Permutation) -> bool:
 
 
 def describe(permutation: Permutation, first: int = 0) -> str:
-    """A permutation in words: by the bits of the index where it has such a form, else by its cycles.
+    """A permutation in words: by the bits of the index if possible, else by its cycles.
 
     ``first`` is the number of the first index.
 
@@ -74,7 +74,7 @@ def describe(permutation: Permutation, first: int = 0) -> str:
 
 
 def _in_bits(permutation: Permutation) -> str | None:
-    """Bits of the index exchanged, flipped, or both; None where it is not of that form."""
+    """A permutation that exchanges bits of the index, flips them, or both, in words; None for any other."""
     flipped = permutation[0]
     width = len(permutation).bit_length() - 1
     moved = [permutation[1 << bit] ^ flipped for bit in range(width)]

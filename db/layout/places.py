@@ -1,4 +1,4 @@
-"""What each place holds and where each cell is, for as many of them at once as there are numbers in arrays."""
+"""What each place holds and where each cell is, for whole arrays of them at once."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Numbers = NDArray[np.int64]
 
 
 class MatrixCell(NamedTuple):
-    """What places hold: integers or arrays. ``col_last`` is ``col`` but for windows, ``computation`` counts from 1."""
+    """What places hold: integers or arrays. ``col_last`` is ``col`` except in windows; ``computation`` is from 1."""
 
     row: Any
     col: Any
@@ -33,14 +33,14 @@ class RegisterPlace(NamedTuple):
 class Index:
     """The elements of a fragment by place and by cell.
 
-    Elements outside ``ranges``, which are those of their fields by name, are in none. Of two elements in one place it
-    has the first.
+    ``ranges`` has the range of each field by name; elements outside it are left out. Of two elements in one place only
+    the first is found by place.
     """
 
     def __init__(self, elements: NDArray[Any], ranges: Mapping[str, range], fragment: object) -> None:
         self.ranges, self.fragment = ranges, fragment
         inside = np.all([(elements[name] >= at.start) & (elements[name] < at.stop) for name, at in ranges.items()], 0)
-        # Number -1 is that of an element which is not there.
+        # The number -1 stands for a missing element.
         self.columns: dict[str, Numbers] = {
             name: np.append(elements[name][inside].astype(np.int64), 0) for name in ranges
         }
@@ -48,19 +48,19 @@ class Index:
 
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
         """See ``Fragment.at``."""
-        given, lacking = self._checked(lane=lane, reg=reg, slot=slot)
-        return MatrixCell(*self._answer(self._by_place[given], lacking, MatrixCell._fields))
+        coordinates, masked = self._checked(lane=lane, reg=reg, slot=slot)
+        return MatrixCell(*self._answer(self._by_place[coordinates], masked, MatrixCell._fields))
 
     def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
         """See ``Fragment.find``."""
-        asked = {"row": row, "col": col} | ({} if computation is None else {"computation": computation})
-        given, lacking = self._checked(**asked)
-        table = self._grouped(*asked)
+        named = {"row": row, "col": col} | ({} if computation is None else {"computation": computation})
+        coordinates, masked = self._checked(**named)
+        table = self._grouped(*named)
         if table.shape[-1] == 1:
             table = table[..., 0]
-        elif lacking is not None:
-            lacking = lacking[..., None]
-        return RegisterPlace(*self._answer(table[given], lacking, RegisterPlace._fields))
+        elif masked is not None:
+            masked = masked[..., None]
+        return RegisterPlace(*self._answer(table[coordinates], masked, RegisterPlace._fields))
 
     @cached_property
     def _by_place(self) -> Numbers:
@@ -86,34 +86,34 @@ class Index:
         table[cell[order], nth] = number[order]
         return table.reshape(*sizes, -1)
 
-    def _checked(self, **given: ArrayLike) -> tuple[tuple[Numbers, ...], NDArray[np.bool_] | None]:
-        """Coordinates as arrays of one shape, and which of them are masked; these have whatever number is there."""
+    def _checked(self, **coordinates: ArrayLike) -> tuple[tuple[Numbers, ...], NDArray[np.bool_] | None]:
+        """Coordinates as arrays of one shape, and which of them are masked; masked ones hold any number."""
         try:
-            arrays = [np.asarray(values) for values in given.values()]
+            arrays = [np.asarray(values) for values in coordinates.values()]
             np.broadcast(*arrays)
         except ValueError:
-            names = ", ".join(given)
-            raise LanemapError(f"give integers for {names}, or arrays of them whose shapes numpy broadcasts") from None
-        lacking: NDArray[np.bool_] | None = None
-        for place, (name, values) in enumerate(given.items()):
-            known, array = self.ranges[name], arrays[place]
+            names = ", ".join(coordinates)
+            raise LanemapError(f"give integers for {names}, or arrays of them whose shapes broadcast") from None
+        masked: NDArray[np.bool_] | None = None
+        for place, (name, values) in enumerate(coordinates.items()):
+            valid, array = self.ranges[name], arrays[place]
             array = array if array.size else array.astype(np.int64)
             if array.dtype.kind not in "iu":
                 raise LanemapError(f"{name} must be an integer or an array of them, not {array.dtype}")
             if isinstance(values, np.ma.MaskedArray):
                 mask = np.ma.getmaskarray(values)
-                array = np.where(mask, known.start, array)
-                lacking = mask if lacking is None else lacking | mask
-            if array.size and (array.min() < known.start or array.max() >= known.stop):
-                first = array[(array < known.start) | (array >= known.stop)].flat[0]
-                raise OutsideError(name, first, known, self.fragment)
+                array = np.where(mask, valid.start, array)
+                masked = mask if masked is None else masked | mask
+            if array.size and (array.min() < valid.start or array.max() >= valid.stop):
+                first = array[(array < valid.start) | (array >= valid.stop)].flat[0]
+                raise OutsideError(name, first, valid, self.fragment)
             arrays[place] = array
-        return tuple(np.broadcast_arrays(*arrays)), lacking
+        return tuple(np.broadcast_arrays(*arrays)), masked
 
     def _answer(self, number: Numbers, lacking: NDArray[np.bool_] | None, fields: tuple[str, ...]) -> list[Any]:
-        """The columns of numbered elements: integers for one, masked or None where there is none."""
+        """The columns of numbered elements: integers for one, masked or None if it is missing."""
         missing = number < 0 if lacking is None else (number < 0) | lacking
         if number.ndim == 0:
             return [None if missing else int(self.columns[field][number]) for field in fields]
-        found = [self.columns[field][number] for field in fields]
-        return [np.ma.MaskedArray(each, missing) for each in found] if missing.any() else found
+        columns = [self.columns[field][number] for field in fields]
+        return [np.ma.MaskedArray(values, missing) for values in columns] if missing.any() else columns

@@ -97,14 +97,14 @@ def test_metadata_that_is_not_valid_is_refused(complete, of_type, shape, word, s
     [
         ("f16", "m16n8k16", [2, 1], "column 2 of lane 0, reg 0, slot 0 must be less than the next column of its chunk"),
         ("f16", "m16n8k16", [1, 1], "must be less than the next"),
-        ("f16", "m16n8k16", [0, 4], "column 4 of lane 0, reg 0, slot 1 is outside of the chunk of columns 0 to 3"),
-        ("tf32", "m16n8k8", [2], "outside of the chunk of columns 0 to 1"),
-        ("tf32", "m16n8k8", [-1], "outside of the chunk of columns 0 to 1"),
+        ("f16", "m16n8k16", [0, 4], "column 4 of lane 0, reg 0, slot 1 is outside the chunk of columns 0 to 3"),
+        ("tf32", "m16n8k8", [2], "outside the chunk of columns 0 to 1"),
+        ("tf32", "m16n8k8", [-1], "outside the chunk of columns 0 to 1"),
         (
             "f16",
             "m16n8k16",
             [0, 1, 0, 1, 3, 5],
-            "column 3 of lane 1, .* is outside of the chunk of columns 4 to 7",
+            "column 3 of lane 1, .* is outside the chunk of columns 4 to 7",
         ),
         ("u4", "m16n8k64", [0, 1, 4, 6], "column 4 of lane 0, reg 0, slot 2 must be followed by its neighbour"),
         ("u4", "m16n8k64", [0, 1, 3, 4], "must be followed by its neighbour"),

@@ -116,7 +116,7 @@ def test_a_name_is_for_one_source(refused, run, file, mine):
 
 
 def test_a_name_has_300_characters_at_most(refused, run, file, mine):
-    refused("import", "table", mine, "--name", "x" * 301, db=file, words=("it has 301 characters, and 300 at most",))
+    refused("import", "table", mine, "--name", "x" * 301, db=file, words=("it has 301 characters, more than 300",))
     assert run("import", "table", mine, "--name", "x" * 300, db=file).code == 0
 
 

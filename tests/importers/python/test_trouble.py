@@ -192,7 +192,7 @@ def test_all_entries_together_have_a_limit_of_time(imported, limits):
     limits(message_seconds=5, seconds=2.5)
     (found,) = imported(GOOD, entry("hangs"), entry("holes"))
     assert [each.reason for each in found.skipped] == [
-        "its process was ended when all had taken 2.5 s",
+        "its process was ended after 2.5 s in all",
         "not asked: all entries together may take 2.5 s",
     ]
 
