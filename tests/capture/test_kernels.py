@@ -5,7 +5,6 @@ from itertools import chain, pairwise
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from lanemap.capture.kernels import kernels, text
 from lanemap.capture.run import _modules
@@ -23,44 +22,42 @@ def places(done, begins):
     return [at for at, each in enumerate(done) if each.startswith(begins)]
 
 
-@pytest.mark.parametrize(
-    "form", [each for each in warpgroup() if each.dimensions[1] in (24, each.dimensions[2])], ids=str
-)
-def test_a_warpgroup_reads_what_was_written_and_writes_what_was_computed(form):
+def test_a_warpgroup_reads_what_was_written_and_writes_what_was_computed():
     """9.7.15.4: the asynchronous proxy sees generic writes after its fence, registers after wgmma.fence."""
-    (kernel,) = kernels(form)
-    done = operations(kernel)
-    steps = [
-        "st.shared", "fence.proxy.async", "bar.sync", "wgmma.fence.sync.aligned", form.mnemonic,
-        "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned", "st.global",
-    ]  # fmt: skip
-    found = [places(done, step) for step in steps]
-    assert all(found)
-    assert all(before[-1] < after[0] for before, after in pairwise(found))
-    assert "wgmma.wait_group.sync.aligned 0;" in kernel.body
-    assert done.index(form.mnemonic) > max(places(done, "or.b64"))
+    for form in (each for each in warpgroup() if each.dimensions[1] in (24, each.dimensions[2])):
+        (kernel,) = kernels(form)
+        done = operations(kernel)
+        steps = [
+            "st.shared", "fence.proxy.async", "bar.sync", "wgmma.fence.sync.aligned", form.mnemonic,
+            "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned", "st.global",
+        ]  # fmt: skip
+        found = [places(done, step) for step in steps]
+        assert all(found)
+        assert all(before[-1] < after[0] for before, after in pairwise(found))
+        assert "wgmma.wait_group.sync.aligned 0;" in kernel.body
+        assert done.index(form.mnemonic) > max(places(done, "or.b64"))
 
 
-@pytest.mark.parametrize("form", moves(), ids=str)
-def test_a_barrier_stands_between_a_move_and_what_others_do_with_its_memory(form):
-    (kernel,) = kernels(form)
-    done = operations(kernel)
-    (move,) = places(done, form.mnemonic)
-    first = min(places(done, "ldmatrix")) if form.name == "movmatrix" else move
-    barriers = places(done, "bar.sync")
-    assert any(max(places(done[:first], "st.shared")) < at < first for at in barriers)
-    if form.stores:
-        assert any(move < at < min(places(done, "ld.shared")) for at in barriers)
+def test_a_barrier_stands_between_a_move_and_what_others_do_with_its_memory():
+    for form in moves():
+        (kernel,) = kernels(form)
+        done = operations(kernel)
+        (move,) = places(done, form.mnemonic)
+        first = min(places(done, "ldmatrix")) if form.name == "movmatrix" else move
+        barriers = places(done, "bar.sync")
+        assert any(max(places(done[:first], "st.shared")) < at < first for at in barriers)
+        if form.stores:
+            assert any(move < at < min(places(done, "ld.shared")) for at in barriers)
 
 
-@pytest.mark.parametrize("form", SCALED, ids=str)
-def test_block_scales_are_all_one(form):
+def test_block_scales_are_all_one():
     """So that a product is what it would be without them, whatever bytes and lanes they are taken from."""
-    one = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}[form.types["SFA"]]
-    for kernel in kernels(form):
-        (word,) = re.findall(r"mov\.b32 %scale, (0x\w+);", kernel.body)
-        assert (np.array([int(word, 16)], "<u4").view(one).astype(float) == 1).all()
-        assert kernel.body.endswith(", %scale, {0, 0}, %scale, {0, 0};")
+    for form in SCALED:
+        one = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}[form.types["SFA"]]
+        for kernel in kernels(form):
+            (word,) = re.findall(r"mov\.b32 %scale, (0x\w+);", kernel.body)
+            assert (np.array([int(word, 16)], "<u4").view(one).astype(float) == 1).all()
+            assert kernel.body.endswith(", %scale, {0, 0}, %scale, {0, 0};")
     assert len(SCALED) > len([each for each in NARROW_FORMS if each.scale is not None])
 
 
@@ -71,13 +68,13 @@ def test_kernels_that_are_loaded_together_ask_for_one_version():
     assert all(len({form.version for form in forms}) == 1 for forms in together)
 
 
-@pytest.mark.parametrize("form", [each for each in warpgroup() if each.dimensions[1] == 8], ids=str)
-def test_the_first_product_of_a_warpgroup_starts_its_sum(form):
+def test_the_first_product_of_a_warpgroup_starts_its_sum():
     """What is in the registers of D before does not count (9.7.15.5, scale-d): the others add to it."""
-    (kernel,) = kernels(form)
-    products = [line for line in kernel.body.splitlines() if line.strip().startswith(form.mnemonic)]
-    adds = [re.findall(r"%starts|%adds", line) for line in products]
-    assert adds == [["%starts"], *[["%adds"]] * (len(products) - 1)]
-    assert len(products) > 1
-    assert "setp.ne.u32 %starts, 0, 0;" in kernel.body
-    assert "setp.eq.u32 %adds, 0, 0;" in kernel.body
+    for form in (each for each in warpgroup() if each.dimensions[1] == 8):
+        (kernel,) = kernels(form)
+        products = [line for line in kernel.body.splitlines() if line.strip().startswith(form.mnemonic)]
+        adds = [re.findall(r"%starts|%adds", line) for line in products]
+        assert adds == [["%starts"], *[["%adds"]] * (len(products) - 1)]
+        assert len(products) > 1
+        assert "setp.ne.u32 %starts, 0, 0;" in kernel.body
+        assert "setp.eq.u32 %adds, 0, 0;" in kernel.body

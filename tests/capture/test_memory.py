@@ -28,49 +28,49 @@ def packed(form, type_, lines):
 
 
 @pytest.mark.parametrize("role", "AB")
-@pytest.mark.parametrize("form", WARPGROUP, ids=str)
-def test_an_operand_of_a_warpgroup_is_where_its_descriptor_says(form, role):
+def test_an_operand_of_a_warpgroup_is_where_its_descriptor_says(role):
     """Without swizzle and with K innermost, 8 rows by 16 bytes follow each other (9.7.15.5.1.2)."""
-    lines = numbers(form, form.a, role)
-    data, expected = values.write_memory(form, role, lines), packed(form, form.a, lines)
-    offsets = values.descriptor_offsets(form, role)
-    along, across = (offsets >> shift & 0x3FFF for shift in (16, 32))
-    for line, byte in product(*map(range, expected.shape[1:])):
-        address = line // 8 * 16 * across + line % 8 * 16 + byte // 16 * 16 * along + byte % 16
-        assert (data[:, address] == expected[:, line, byte]).all()
-    assert data.shape[1] == expected[0].size == values.memory_size(form, role)
-    assert np.array_equal(values.read_memory(form, role, data), lines)
+    for form in WARPGROUP:
+        lines = numbers(form, form.a, role)
+        data, expected = values.write_memory(form, role, lines), packed(form, form.a, lines)
+        offsets = values.descriptor_offsets(form, role)
+        along, across = (offsets >> shift & 0x3FFF for shift in (16, 32))
+        for line, byte in product(*map(range, expected.shape[1:])):
+            address = line // 8 * 16 * across + line % 8 * 16 + byte // 16 * 16 * along + byte % 16
+            assert (data[:, address] == expected[:, line, byte]).all()
+        assert data.shape[1] == expected[0].size == values.memory_size(form, role)
+        assert np.array_equal(values.read_memory(form, role, data), lines)
 
 
-@pytest.mark.parametrize("form", WMMA, ids=str)
-def test_a_matrix_of_wmma_lies_as_its_layout_and_stride_say(form):
-    m, n, k = map(int, re.findall(r"\d+", form.shape))
-    rows, columns = {"A": (m, k), "B": (k, n)}.get(form.role, (m, n))
-    assert values.extents(form, form.role)[1] == (columns if form.layout == "row" else rows)
-    lines = numbers(form, form.a, form.role)
-    data = values.write_memory(form, form.role, lines)
-    matrix = lines if form.layout == "row" else lines.swapaxes(1, 2)
-    assert matrix.shape[1:] == (rows, columns)
-    codes = values.encode(form.a, values.memory_bits(form), matrix)
-    held = values.from_bytes(data, values.memory_bits(form))
-    for row, column in product(range(rows), range(columns)):
-        line, place = (row, column) if form.layout == "row" else (column, row)
-        assert (held[:, line * values.extents(form, form.role)[1] + place] == codes[:, row, column]).all()
-    assert np.array_equal(values.read_memory(form, form.role, data), lines)
+def test_a_matrix_of_wmma_lies_as_its_layout_and_stride_say():
+    for form in WMMA:
+        m, n, k = map(int, re.findall(r"\d+", form.shape))
+        rows, columns = {"A": (m, k), "B": (k, n)}.get(form.role, (m, n))
+        assert values.extents(form, form.role)[1] == (columns if form.layout == "row" else rows)
+        lines = numbers(form, form.a, form.role)
+        data = values.write_memory(form, form.role, lines)
+        matrix = lines if form.layout == "row" else lines.swapaxes(1, 2)
+        assert matrix.shape[1:] == (rows, columns)
+        codes = values.encode(form.a, values.memory_bits(form), matrix)
+        held = values.from_bytes(data, values.memory_bits(form))
+        for row, column in product(range(rows), range(columns)):
+            line, place = (row, column) if form.layout == "row" else (column, row)
+            assert (held[:, line * values.extents(form, form.role)[1] + place] == codes[:, row, column]).all()
+        assert np.array_equal(values.read_memory(form, form.role, data), lines)
 
 
-@pytest.mark.parametrize("form", {each.a: each for each in WARPGROUP if each.sparse}.values(), ids=str)
-def test_what_is_stored_of_a_row_has_the_window_that_metadata_chooses_from(form):
-    rule = form.sparsity
-    stored = values.stored_a(form).records()
-    assert len(stored) == 64 * form.dimensions[2] // 2
-    for each in stored:
-        chunk, place = divmod(each.reg, rule.fields * rule.group)
-        field, member = divmod(place, rule.group)
-        choices = [chunk * rule.width + index[field] * rule.group + member for index in rule.indices.values()]
-        least, most = chunk * rule.width, (chunk + 1) * rule.width - 1
-        assert least <= each.col <= min(choices) <= max(choices) <= each.col_last <= most
-        assert (each.lane, each.slot) == (each.row, 0)
+def test_what_is_stored_of_a_row_has_the_window_that_metadata_chooses_from():
+    for form in {each.a: each for each in WARPGROUP if each.sparse}.values():
+        rule = form.sparsity
+        stored = values.stored_a(form).records()
+        assert len(stored) == 64 * form.dimensions[2] // 2
+        for each in stored:
+            chunk, place = divmod(each.reg, rule.fields * rule.group)
+            field, member = divmod(place, rule.group)
+            choices = [chunk * rule.width + index[field] * rule.group + member for index in rule.indices.values()]
+            least, most = chunk * rule.width, (chunk + 1) * rule.width - 1
+            assert least <= each.col <= min(choices) <= max(choices) <= each.col_last <= most
+            assert (each.lane, each.slot) == (each.row, 0)
 
 
 def test_a_dense_a_in_memory_has_no_windows():

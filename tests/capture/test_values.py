@@ -30,24 +30,24 @@ def test_one_is_written_as_the_type_writes_it(of_type, bits, one):
     assert values.encode(of_type, bits, np.array([1])) == one
 
 
-@pytest.mark.parametrize("operand", OPERANDS.values(), ids=lambda operand: f"{operand.type}-{operand.slots}")
-def test_small_integers_survive_registers(operand):
-    low, high = values.integers(operand.type)
-    held = np.random.default_rng(0).integers(low, high, (5, operand.size), endpoint=True)
-    words = values.write_registers(operand, held)
-    assert words.shape == (5, operand.registers, 32)
-    assert words.dtype.itemsize * 8 == operand.register_bits
-    assert (values.read_registers(operand, words) == held).all()
+def test_small_integers_survive_registers():
+    for operand in OPERANDS.values():
+        low, high = values.integers(operand.type)
+        held = np.random.default_rng(0).integers(low, high, (5, operand.size), endpoint=True)
+        words = values.write_registers(operand, held)
+        assert words.shape == (5, operand.registers, 32)
+        assert words.dtype.itemsize * 8 == operand.register_bits
+        assert (values.read_registers(operand, words) == held).all()
 
 
-@pytest.mark.parametrize("operand", OPERANDS.values(), ids=lambda operand: f"{operand.type}-{operand.slots}")
-def test_a_slot_is_in_the_lane_and_the_bits_of_a_register_that_its_number_says(operand):
-    slot = np.arange(operand.size)
-    words = values.write_registers(operand, np.eye(operand.size, dtype=np.int8))
-    lane, reg, place = values.coordinates(operand, slot)
-    assert [each.tolist() for each in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
-    one = int(values.encode(operand.type, operand.slot_bits, np.array([1]))[0])
-    assert words[slot, reg, lane].tolist() == [one << int(each) * operand.slot_bits for each in place]
+def test_a_slot_is_in_the_lane_and_the_bits_of_a_register_that_its_number_says():
+    for operand in OPERANDS.values():
+        slot = np.arange(operand.size)
+        words = values.write_registers(operand, np.eye(operand.size, dtype=np.int8))
+        lane, reg, place = values.coordinates(operand, slot)
+        assert [each.tolist() for each in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
+        one = int(values.encode(operand.type, operand.slot_bits, np.array([1]))[0])
+        assert words[slot, reg, lane].tolist() == [one << int(each) * operand.slot_bits for each in place]
 
 
 def test_negative_numbers_and_fractions():

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,34 +121,34 @@ def test_what_is_not_one_to_one_is_no_exchange(order, doubled):
     assert "exchanged" not in difference(replace(fragment, elements=table), fragment).words
 
 
-@pytest.mark.parametrize("fragment", {each.digest: each for each in DENSE}.values(), ids=str)
-def test_what_is_done_to_the_whole_matrix_is_recognised(fragment):
-    table, (rows, cols) = fragment.elements, fragment.dimensions
+def test_what_is_done_to_the_whole_matrix_is_recognised():
+    for fragment in {each.digest: each for each in DENSE}.values():
+        table, (rows, cols) = fragment.elements, fragment.dimensions
 
-    def words(row, col):
-        return difference(changed(fragment, row=row, col=col, col_last=col), fragment).words
+        def words(row, col, fragment=fragment):
+            return difference(changed(fragment, row=row, col=col, col_last=col), fragment).words
 
-    assert words(table["col"], table["row"]) == "transposed: rows and columns are exchanged"
-    assert words(table["row"] + 1, table["col"]) == "rows are counted from 1"
-    assert words(table["row"], table["col"] + 1) == "cols are counted from 1"
-    assert words(table["row"] + 1, table["col"] + 1) == "rows and cols are counted from 1"
-    by = rows // 2 - 1
-    if by > 0:
-        assert words((table["row"] + by) % rows, table["col"]) == f"row is {by} too high, and wraps around"
-    shifts = [(name, by) for name, by, size in (("row", 1, rows), ("col", cols - 1, cols)) if size > 1]
-    assert words((table["row"] + 1) % rows, (table["col"] + cols - 1) % cols) == "; ".join(
-        f"{name} is {by} too high, and wraps around" for name, by in shifts
-    )
-    assert words(table["row"], table["col"] + 2).endswith("everywhere: col is 2 too high")
+        assert words(table["col"], table["row"]) == "transposed: rows and columns are exchanged"
+        assert words(table["row"] + 1, table["col"]) == "rows are counted from 1"
+        assert words(table["row"], table["col"] + 1) == "cols are counted from 1"
+        assert words(table["row"] + 1, table["col"] + 1) == "rows and cols are counted from 1"
+        by = rows // 2 - 1
+        if by > 0:
+            assert words((table["row"] + by) % rows, table["col"]) == f"row is {by} too high, and wraps around"
+        shifts = [(name, by) for name, by, size in (("row", 1, rows), ("col", cols - 1, cols)) if size > 1]
+        assert words((table["row"] + 1) % rows, (table["col"] + cols - 1) % cols) == "; ".join(
+            f"{name} is {by} too high, and wraps around" for name, by in shifts
+        )
+        assert words(table["row"], table["col"] + 2).endswith("everywhere: col is 2 too high")
 
 
-@pytest.mark.parametrize("fragment", [each for each in corrected() if each.windowed], ids=str)
-def test_windows_shifted_as_a_whole(fragment):
-    table, cols = fragment.elements, fragment.dimensions[1]
-    width = fragment.chunk * (1 + int((table["col_last"] - table["col"]).max()) // fragment.chunk)
-    if width < cols:
-        left = changed(fragment, col=(table["col"] + width) % cols, col_last=(table["col_last"] + width) % cols)
-        assert difference(left, fragment).words == f"col is {width} too high, and wraps around"
+def test_windows_shifted_as_a_whole():
+    for fragment in (each for each in corrected() if each.windowed):
+        table, cols = fragment.elements, fragment.dimensions[1]
+        width = fragment.chunk * (1 + int((table["col_last"] - table["col"]).max()) // fragment.chunk)
+        if width < cols:
+            left = changed(fragment, col=(table["col"] + width) % cols, col_last=(table["col_last"] + width) % cols)
+            assert difference(left, fragment).words == f"col is {width} too high, and wraps around"
 
 
 def test_what_is_out_of_range_is_said_with_its_place():

@@ -216,21 +216,22 @@ def test_a_shape_that_has_other_types_names_them(reader):
         lookup.fragments(reader, Query.parse(["m16n8k8", "s4"]))
 
 
-@pytest.mark.parametrize("named", dict.fromkeys((form.name, form.shape, form.a) for form in FORMS), ids=" ".join)
-def test_a_summary_has_every_form_every_operand_and_every_source(reader, everything, named):
-    summary = instruction_summary(reader, Query.parse(named))
-    forms = [form for form in FORMS if (form.name, form.shape, form.a) == named]
-    assert summary.forms == tuple(forms)
-    expected = {(role, type_) for form in forms for role, type_ in form.types.items()}
-    assert {(each.fragment.role, each.fragment.type) for each in summary.operands} == expected
-    for each in summary.operands:
-        shown = each.fragment
-        theirs = {source: there[shown.key] for source, there in everything.items() if shown.key in there}
-        assert each.verdicts.keys() == theirs.keys()
-        assert shown.has_rows or not any(other.has_rows for other in theirs.values())
-        for source, other in theirs.items():
-            differs = {"rows"} if source == shown.source else {"identical"} if other.digest == shown.digest else _DIFFER
-            assert each.verdicts[source] in (differs if other.has_rows else {other.status})
+def test_a_summary_has_every_form_every_operand_and_every_source(reader, everything):
+    for named in dict.fromkeys((form.name, form.shape, form.a) for form in FORMS):
+        summary = instruction_summary(reader, Query.parse(named))
+        forms = [form for form in FORMS if (form.name, form.shape, form.a) == named]
+        assert summary.forms == tuple(forms)
+        operands = {(role, type_) for form in forms for role, type_ in form.types.items()}
+        assert {(each.fragment.role, each.fragment.type) for each in summary.operands} == operands
+        for each in summary.operands:
+            shown = each.fragment
+            theirs = {source: there[shown.key] for source, there in everything.items() if shown.key in there}
+            assert each.verdicts.keys() == theirs.keys()
+            assert shown.has_rows or not any(other.has_rows for other in theirs.values())
+            for source, other in theirs.items():
+                agrees = {"identical"} if other.digest == shown.digest else _DIFFER
+                expected = {"rows"} if source == shown.source else agrees
+                assert each.verdicts[source] in (expected if other.has_rows else {other.status})
 
 
 _DIFFER = {"refined", "different"}

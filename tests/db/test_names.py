@@ -62,20 +62,20 @@ def test_every_mnemonic_is_read_as_its_form_wherever_it_stands(data):
     assert forms(text) == (form,)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_each_operand_of_a_form_is_asked_for_as_its_key(form):
-    assert forms(form.mnemonic) == (form,)
-    for role in form.types:
-        asked = Query.parse([form.mnemonic, role]).parameters()
-        key = form.key(role)
-        assert (asked["instruction"], asked["shape"], asked["type"], asked["role"]) == key[:4]
-        assert asked["major"] == (key.major if key.several_majors else None)
-        if form.scale is None:
-            assert Query(form.mnemonic).includes(key)
-        elif role in ("SFA", "SFB"):
-            chosen = {count: f"scale_vec::{count}X.byte_id::0.thread_id::1" for count in (1, 2, 4)}
-            fit = [n for n, each in chosen.items() if Query(form.mnemonic).includes(key._replace(qualifiers=each))]
-            assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
+def test_each_operand_of_a_form_is_asked_for_as_its_key():
+    for form in FORMS:
+        assert forms(form.mnemonic) == (form,)
+        for role in form.types:
+            asked = Query.parse([form.mnemonic, role]).parameters()
+            key = form.key(role)
+            assert (asked["instruction"], asked["shape"], asked["type"], asked["role"]) == key[:4]
+            assert asked["major"] == (key.major if key.several_majors else None)
+            if form.scale is None:
+                assert Query(form.mnemonic).includes(key)
+            elif role in ("SFA", "SFB"):
+                chosen = {count: f"scale_vec::{count}X.byte_id::0.thread_id::1" for count in (1, 2, 4)}
+                fit = [n for n, each in chosen.items() if Query(form.mnemonic).includes(key._replace(qualifiers=each))]
+                assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
 
 
 EVERY = (*every(), *mixed_warpgroup(), *later_moves())
@@ -257,16 +257,18 @@ def test_a_product_without_block_scales_has_none():
         assert not Query(other).includes(key)
 
 
-@pytest.mark.parametrize("form", [each for each in NARROW_FORMS if each.scale is not None], ids=str)
-def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has(form):
+def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has():
     """All kinds but .kind::mxf4nvf4 may leave it out."""
-    said = form.kind.split(".")[-1]
-    short = form.mnemonic.replace(f".{said}", "")
-    for mnemonic in [form.mnemonic] if "mxf4nvf4" in form.kind else [form.mnemonic, short]:
-        for count in (1, 2, 4):
-            scales = f"scale_vec::{count}X"
-            key = Key(form.name, form.shape, form.types["SFA"], "SFA", qualifiers=f"{scales}.byte_id::0.thread_id::0")
-            assert Query(mnemonic).includes(key) == (scales == said)
+    for form in (each for each in NARROW_FORMS if each.scale is not None):
+        said = form.kind.split(".")[-1]
+        short = form.mnemonic.replace(f".{said}", "")
+        for mnemonic in [form.mnemonic] if "mxf4nvf4" in form.kind else [form.mnemonic, short]:
+            for count in (1, 2, 4):
+                scales = f"scale_vec::{count}X"
+                key = Key(
+                    form.name, form.shape, form.types["SFA"], "SFA", qualifiers=f"{scales}.byte_id::0.thread_id::0"
+                )
+                assert Query(mnemonic).includes(key) == (scales == said)
 
 
 @pytest.mark.parametrize(
@@ -331,21 +333,21 @@ def test_c_and_d_are_found_by_the_type_of_a(reader, shape, a, type_, role):
     assert {each.type for each in lookup.fragments(reader, Query("m16n8k16", "f16", role))} == {"f16"}
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_the_accumulators_of_a_form_are_in_order(form):
-    assert form.d in accumulators(form.name, form.shape, form.a)
-    assert list(accumulators(form.name, form.shape, form.a)) in (["f64"], ["s32"], ["f32"], ["f32", "f16"])
+def test_the_accumulators_of_a_form_are_in_order():
+    for form in FORMS:
+        assert form.d in accumulators(form.name, form.shape, form.a)
+        assert list(accumulators(form.name, form.shape, form.a)) in (["f64"], ["s32"], ["f32"], ["f32", "f16"])
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_a_whole_instruction_is_its_operands(reader, form):
+def test_a_whole_instruction_is_its_operands(reader):
     """The capture has every operand of every instruction that it could run; the document lists them all."""
-    found = lookup.fragments(reader, Query(form.mnemonic))
-    assert {(each.role, each.type) for each in found} <= set(form.types.items())
-    if form.supports("sm_90a"):
-        measured = [each for each in found if each.source == "h200-sm_90a"]
-        assert {(each.role, each.type) for each in measured} == set(form.types.items())
-        assert {each.major for each in measured if each.role in "AB"} == set(form.majors)
+    for form in FORMS:
+        found = lookup.fragments(reader, Query(form.mnemonic))
+        assert {(each.role, each.type) for each in found} <= set(form.types.items())
+        if form.supports("sm_90a"):
+            measured = [each for each in found if each.source == "h200-sm_90a"]
+            assert {(each.role, each.type) for each in measured} == set(form.types.items())
+            assert {each.major for each in measured if each.role in "AB"} == set(form.majors)
 
 
 @pytest.mark.parametrize(
