@@ -1,5 +1,6 @@
 """The pages in a browser: what a mouse, a finger and a keyboard do, and what a phone and a screen reader get."""
 
+import shutil
 from pathlib import Path
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -19,9 +20,7 @@ def address(database):
         yield address
 
 
-_CHROMIUM = next(
-    filter(Path.exists, map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"))), None
-)
+_CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _QUIET = """--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync
 --no-first-run"""
 
@@ -32,7 +31,7 @@ def chromium():
         pytest.skip("there is no Chromium: the pages are not tried in a browser")
     api = pytest.importorskip("playwright.sync_api", reason="needs lanemap[test-browser]")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=_QUIET.split())
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_QUIET.split())
         yield browser
         browser.close()
 
