@@ -20,7 +20,7 @@ from ..db.errors import LanemapError
 from ..db.isa import instructions
 from ..db.isa.forms import Form
 from ..db.isa.instructions import INSTRUCTIONS, WARP, Key, computations, dimensions, operand
-from ..db.isa.parse import parse
+from ..db.isa.parse import parse, uncovered
 from ..db.isa.spelling import candidates, exact
 from ..db.layout.algebra import LANE_BITS, Sum
 from ..db.layout.fragment import Citation, Fragment, by_rule, elements
@@ -170,11 +170,12 @@ def move_fragments(
         LanemapError: the layouts are not those of the instruction.
     """
     sides = thread_value(source), thread_value(target)
-    if key.instruction == "movmatrix":
+    moves = INSTRUCTIONS[key.instruction].moves
+    if moves == "transpose":
         for role, bits in zip("AD", sides, strict=True):
             yield _held(key._replace(role=role), bits, origin)
         return
-    held, memory = reversed(sides) if key.instruction == "ldmatrix" else sides
+    held, memory = reversed(sides) if moves == "load" else sides
     if byte_order:
         held = held.reshape(len(held), -1, 8)[:, np.argsort(byte_order)].reshape(held.shape)
     yield _held(key, held, origin, memory)
@@ -284,6 +285,11 @@ def named_move(mnemonic: str) -> Key | None:
     moved = {"shape", "type"} <= {*words.values()}
     form = next((form for form in candidates(words) if form.instruction.moves), None) if moved else None
     return None if form is None else Key(form.name, form.shape, form.a, "r", qualifiers=form.qualifiers)
+
+
+def why_none(mnemonic: str) -> str:
+    """Why an instruction that is neither has no fragments."""
+    return uncovered(mnemonic) or f"{mnemonic} is not an instruction that Lanemap knows"
 
 
 def _words(mnemonic: str) -> dict[str, str]:

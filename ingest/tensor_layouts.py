@@ -18,11 +18,10 @@ from ..db.isa import instructions as table
 from ..db.isa.forms import Form
 from ..db.layout.algebra import Sum, strided
 from ..db.layout.fragment import Fragment, Source
-from .atom import AtomLayout, atom_operand, move_fragments, named_form, named_move
+from .atom import AtomLayout, atom_operand, move_fragments, named_form, named_move, why_none
 from .importing import Imported, Skipped, claim_sets
 
 _TYPES = re.compile(r"_([FS]\d+)((?:BF|TF|F|S|U)\d+|E\dM\d)((?:BF|TF|F|S|U)\d+|E\dM\d)_[SR]S")
-_FAMILY = re.compile(r"^(?:v_[a-z]+|\w+)")
 _NOTE = re.compile(r"\((.*)\)$")
 
 
@@ -64,8 +63,7 @@ def _operands(atom: Any, origin: str) -> Iterator[Fragment | Skipped]:
     try:
         if type(atom).__name__ == "CopyAtom":
             if (key := named_move(atom.ptx)) is None:
-                why = "is not a move of matrices between memory and the registers of a warp"
-                yield Skipped(atom.name, f"{[*_FAMILY.findall(atom.ptx), atom.ptx][0]!r} {why}")
+                yield Skipped(atom.name, why_none(atom.ptx))
                 return
             yield from move_fragments(key, _layout(atom.src_layout_bits), _layout(atom.dst_layout_bits), origin)
             return
@@ -88,22 +86,19 @@ def _instruction(atom: Any) -> Form:
     if known is None and written:
         # Some mnemonics end before the types, which the name of the atom has.
         known = named_form(f"{atom.ptx}.{'.'.join(written.groups()).lower()}")
-    if known is None and atom.ptx.startswith("tcgen05.mma"):
-        raise LanemapError("'tcgen05' keeps its operands in Tensor Memory and shared memory: no thread holds any")
     if known is None:
-        why = "is not an instruction of NVIDIA's tensor cores that threads hold parts of"
-        raise LanemapError(f"{[*_FAMILY.findall(atom.ptx), atom.ptx][0]!r} {why}")
+        raise LanemapError(why_none(atom.ptx))
     note = _NOTE.search(atom.ptx)
     if note and note[1] != "sparse":
         raise LanemapError(f"it is not one mma: {note[1]}")
     shape = "m{}n{}k{}".format(*atom.shape_mnk)
     if shape != known.shape:
         raise LanemapError(f"its shape_mnk is {shape} and its mma is {known.shape}")
-    return replace(known, name="mma.sp") if note else known
+    return replace(known, name=f"{known.name}.sp") if note else known
 
 
 def _operand(atom: Any, known: Form, role: str) -> AtomLayout:
-    if role == "A" and known.name == "mma.sp":
+    if role == "A" and known.sparse:
         raise LanemapError("it covers every column of a sparse A, and does not say which of them a register keeps")
     if role in known.instruction.absent or (role == "A" and "_SS" in atom.name):
         raise LanemapError("it is in shared memory, and no thread holds any of it")

@@ -20,7 +20,16 @@ from ...db.isa.forms import Form
 from ...db.isa.instructions import INSTRUCTIONS, WARP, dimensions, sparsity
 from ...db.layout.algebra import NoLayoutError, Sum
 from ...db.layout.fragment import Fragment, Source
-from ..atom import AtomLayout, atom_operand, block_scales, move_fragments, named_form, named_move, tensor_memory
+from ..atom import (
+    AtomLayout,
+    atom_operand,
+    block_scales,
+    move_fragments,
+    named_form,
+    named_move,
+    tensor_memory,
+    why_none,
+)
 from ..importing import Imported, Skipped, claim_sets, wrong
 from .header import Header, Struct, TypeName, parse_header, parse_type
 from .traits import Library, Traits, written
@@ -37,17 +46,6 @@ _BYTE = re.compile(r"(\d+)_?\.([xyzw])")
 _SELECTOR = re.compile(r"0x([0-3])")
 _PTX = re.compile(r"([a-z][a-z0-9_]+[.][\w:]+)(?:[.][\w:]+)*")
 _NO_INSTRUCTION = re.compile(r"setp|mov[.]|bar|elect")
-#: Why an operation has no fragments: it has no instruction, one of tcgen05, or another one.
-_NO_PRODUCT = (
-    "it has no mma of its own in its assembly",
-    "tcgen05.mma keeps its operands in Tensor Memory and shared memory: no thread holds any",
-    "{} is not an instruction for tensor cores: a thread does it by itself",
-)
-_NO_COPY = (
-    "it has no instruction of its own in its assembly",
-    "{} copies from shared memory to Tensor Memory: no thread holds any of it",
-    "{} is not a move of matrices between memory and the registers of a warp",
-)
 
 
 def load(path: str | Path) -> list[Imported]:
@@ -189,7 +187,7 @@ def atom(library: Library, name: TypeName, operation: Struct, called: str) -> It
 def _product(library: Library, traits: Traits, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
     every = [*filter(None, map(named_form, operation.strings))]
     if not every:
-        raise LanemapError(_why_none(operation, _NO_PRODUCT))
+        raise LanemapError(_reason(operation))
     known = every[0]
     threads = _layout_of(library, traits, "ThrID")
     shape = library.member(traits, "Shape_MNK")
@@ -223,7 +221,7 @@ def _product(library: Library, traits: Traits, operation: Struct, called: str) -
 def _copy(library: Library, traits: Traits, operation: Struct, called: str) -> Iterator[Fragment]:
     key = next(filter(None, map(named_move, operation.strings)), None)
     if key is None:
-        raise LanemapError(_why_none(operation, _NO_COPY))
+        raise LanemapError(_reason(operation))
     origin = f"{traits.struct.where} {called}"
     if library.has(traits, "ValID"):  # of Tensor Memory
         held = "DstLayout" if INSTRUCTIONS[key.instruction].moves == "load" else "SrcLayout"
@@ -248,11 +246,10 @@ def _byte_order(operation: Struct) -> list[int]:
     return order
 
 
-def _why_none(operation: Struct, reasons: tuple[str, str, str]) -> str:
+def _reason(operation: Struct) -> str:
     found = filter(None, map(_PTX.search, operation.strings))
     family = next((match[1] for match in found if not _NO_INSTRUCTION.match(match[0])), None)
-    none, memory, other = reasons
-    return none if family is None else (memory if family.startswith("tcgen05.") else other).format(family)
+    return "it has no instruction of its own in its assembly" if family is None else why_none(family)
 
 
 def _layout_of(library: Library, traits: Traits, member: str) -> Sum:

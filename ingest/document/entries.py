@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from ...db.isa.instructions import WARP, dimensions
+from ...db.isa.instructions import WARP, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
 from .. import catalogue
@@ -74,7 +74,7 @@ class FragmentSection:
         referred = {
             role for operand in found if operand.reference for role in (operand.reference.roles or operand.roles)
         }
-        expected = "ABCDE" if self.subject.instruction == "mma.sp" else "ABCD"
+        expected = "ABCDE" if instruction(self.subject.instruction).sparse else "ABCD"
         known = referred.union(*(operand.roles for operand in found))
         if found and (missing := [role for role in expected if role not in known]):
             self._untitled(f"nothing is said of {' and '.join(missing)}")
@@ -172,7 +172,7 @@ class FragmentSection:
         # Elements in each lane that fill the matrix; then as in "two .b32 registers, each holding four .s8 elements".
         role = operand.roles[0]
         rows, cols = dimensions(self.subject.shape, role)
-        stored = 2 if role == "A" and self.subject.instruction == "mma.sp" else 1
+        stored = 2 if role == "A" and instruction(self.subject.instruction).sparse else 1
         expected = rows * cols * max(1, len(self.computations)) // stored // WARP or None
         counted = _REGISTERS.search(row.prose)
         registers = number(counted["number"]) if counted else 0

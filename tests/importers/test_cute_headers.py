@@ -286,8 +286,8 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
     [
         (traits("Gone"), "Gone", "its operation, a struct of this name, is not there"),
         (operation("Alone"), "OpAlone", "there are no traits for it"),
-        (operation("X", "dp4a.s32 ") + traits("OpX"), "OpX", "dp4a.s32 is not an instruction for tensor cores"),
-        (operation("X", "") + traits("OpX"), "OpX", "no mma of its own"),
+        (operation("X", "dp4a.s32 ") + traits("OpX"), "OpX", "dp4a.s32 is not covered: each thread has values"),
+        (operation("X", "") + traits("OpX"), "OpX", "no instruction of its own"),
         (
             operation("X") + traits("OpX", ThrID="Layout<_128>"),
             "OpX A",
