@@ -12,7 +12,7 @@ from .. import lookup
 from ..errors import AbsentError
 from ..isa import forms
 from ..isa.forms import Form
-from ..isa.instructions import INSTRUCTIONS, Key, instruction
+from ..isa.instructions import INSTRUCTIONS, PRODUCT_ROLES, ROLES, Key, instruction
 from ..isa.listing import grouped, naturally
 from ..isa.names import Query, types_named
 from ..isa.names import scaled as has_scales
@@ -109,19 +109,17 @@ class Survey:
         covered = {operand for operands in keys.values() for operand in operands}
         for operand in self.operands.keys() - covered:
             keys.setdefault(Product(*operand[:3]), {})[operand] = None
-        roles = list(dict.fromkeys(role for name in ("mma.sp", *INSTRUCTIONS) for role in INSTRUCTIONS[name].axes))
         names = [*INSTRUCTIONS, *(product.instruction for product in keys)]
         order = sorted(
             keys, key=lambda product: (names.index(product.instruction), naturally(product.shape), product.type)
         )
-        return {product: sorted(keys[product], key=lambda key: (roles.index(key.role), key.type)) for product in order}
+        return {product: sorted(keys[product], key=lambda key: (ROLES.index(key.role), key.type)) for product in order}
 
     def roles(self, products: Sequence[Product]) -> list[str]:
         """The roles of products of one instruction, in columns that all products of a kind share."""
-        every = INSTRUCTIONS["mma.sp"].axes
-        axes = INSTRUCTIONS.get(products[0].instruction, INSTRUCTIONS["mma.sp"]).axes
+        axes = instruction(products[0].instruction).axes
         more = (operand.role for each in products for operand in self.products[each])
-        return list(dict.fromkeys([*(every if axes.keys() <= every.keys() else axes), *more]))
+        return list(dict.fromkeys([*(PRODUCT_ROLES if axes.keys() <= {*PRODUCT_ROLES} else axes), *more]))
 
     def said(self, product: Product) -> dict[Key, dict[str, Said]]:
         """The verdict on what each source has of each fragment of an instruction."""

@@ -96,6 +96,9 @@ _PRODUCT = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
 _SPARSE = {**_PRODUCT, "E": "mk"}
 _BLOCK_SCALES = {"SFA": "ms", "SFB": "sn"}
 
+#: The roles of products.
+PRODUCT_ROLES = (*_SPARSE, *_BLOCK_SCALES)
+
 #: Operands that only some lanes supply, in some of their slots.
 PARTIAL_ROLES = ("E", "p", *_BLOCK_SCALES)
 
@@ -170,6 +173,9 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
         _move("tcgen05.st", {"r": "lc"}, _PLAIN, moves="store", fixed="lc", opcode="STTM", atom="TMEM_STORE"),
     )
 }
+
+#: Every role, those of products first.
+ROLES = tuple(dict.fromkeys((*PRODUCT_ROLES, *(role for row in INSTRUCTIONS.values() for role in row.axes))))
 
 
 @lru_cache(1 << 10)

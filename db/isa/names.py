@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
-from .instructions import INSTRUCTIONS, Key, instruction, majors
+from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
 from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
 from .types import scaled as scaled
 from .types import types_named as types_named
@@ -32,7 +32,7 @@ EVERY_SOURCE = "all"
 _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
 _FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
-_ROLES = {role.lower(): role for row in INSTRUCTIONS.values() for role in row.axes}
+_ROLES = {role.lower(): role for role in ROLES}
 
 _EXAMPLES = {
     "shape": "m16n8k16",
@@ -398,8 +398,8 @@ def is_role(word: object) -> bool:
     return isinstance(word, str) and word.lower() in _ROLES
 
 
-#: The moves between an operand and shared memory: ldmatrix stands before what it loads, stmatrix after what it stores.
-_MOVES = ("ldmatrix", "stmatrix")
+#: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.
+_MOVES = [name for name, row in INSTRUCTIONS.items() if "p" in row.axes]
 
 
 def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
@@ -416,10 +416,9 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     place = roles.index("r")
     move, other = (first, second) if place == 0 else (second, first)
     named = move.word("instruction") or _MOVES[place]
-    if named not in _MOVES:
-        raise LanemapError(f"{named} is not for shared memory: write ldmatrix before an operand, or stmatrix after it")
     if named != _MOVES[place]:
-        raise LanemapError("write ldmatrix before what it loads, and stmatrix after what it stores")
+        why = "" if named in _MOVES else f"{named} is not for shared memory: "
+        raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
     return replace(move, instruction=named), other
 
 
