@@ -22,7 +22,7 @@ _NEEDS = "a capture needs an NVIDIA GPU and its driver"
 
 
 def target(compute_capability: tuple[int, int]) -> str:
-    """PTX target of a compute capability, with the features of the architecture where it has any: (9, 0) is sm_90a."""
+    """The PTX target of a compute capability, with features of the architecture if it has any: (9, 0) is sm_90a."""
     major, minor = compute_capability
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
@@ -30,7 +30,7 @@ def target(compute_capability: tuple[int, int]) -> str:
 class Gpu:
     """GPU ``number`` of this machine, with a context of its own until ``close``. Use it in a ``with`` statement.
 
-    Raises LanemapError where there is no PyCUDA, no driver, no such GPU, or one without tensor cores.
+    Raises LanemapError if there is no PyCUDA, no driver or no such GPU, or if it has no tensor cores.
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -66,14 +66,14 @@ class Gpu:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What an interrupted launch still holds on the GPU must go before its context does.
+        # What an interrupted launch still holds on the GPU must be released before its context.
         traceback.clear_frames(trace)
         self.close()
 
     def describe(self) -> Description:
-        """Name, compute capability, versions of the driver and of the CUDA that it speaks, and PTX target."""
+        """Name, compute capability, versions of the driver and of the CUDA that it supports, and PTX target."""
         cuda, version = self._driver.get_driver_version(), None
-        with contextlib.suppress(OSError):  # CUDA has no call that tells the version of the kernel's driver
+        with contextlib.suppress(OSError):  # CUDA has no call for the version of the kernel's driver
             text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
             version = re.search(r"Kernel Module.*?\s(\d+\.\d[\d.]*)\s", text)
         return Description(
@@ -90,23 +90,23 @@ class Gpu:
         if not kernels:
             return
         try:
-            # Less optimizing: the kernels run for microseconds, and the driver compiles them for seconds.
+            # Little optimization: the kernels run for microseconds, but the driver compiles them for seconds.
             options = [(self._driver.jit_option.OPTIMIZATION_LEVEL, 1)]
             text = module_text(kernels, target(self._capability)).encode() + b"\0"
             module = self._driver.module_from_buffer(text, options)
-            found = {
+            functions = {
                 kernel.entry: module.get_function(kernel.entry).prepare("P" * (len(kernel.inputs) + 2))
                 for kernel in kernels
             }
         except self._driver.Error as error:
             raise NotLoaded(f"the driver cannot load it: {in_one_line(error)}") from None
         self._modules.append(module)
-        self._functions |= found
+        self._functions |= functions
 
     def run(self, kernel: Kernel, probes: Probes) -> Output:
-        """Runs each probe in a block of its own. After a failed launch the context is a new one.
+        """Runs each probe in a block of its own. After a failed launch there is a new context.
 
-        Some errors, such as a bad address, stay with a context: the next kernel must not meet them.
+        Some errors, such as a bad address, persist in a context: they must not affect the next kernel.
         """
         self._open()
         if kernel.entry not in self._functions:
@@ -136,7 +136,7 @@ class Gpu:
                 raise LaunchFailed(f"cannot create a context on the GPU: {in_one_line(error)}") from None
 
     def _launch(self, kernel: Kernel, probes: Probes) -> Output:
-        """Copies inputs and probes behind each other, all patterns as long as the kernel reads, and then the output."""
+        """Runs a kernel on inputs and probes in one block of memory, with patterns padded to what it reads."""
         driver, count, output = self._driver, len(probes.picks), kernel.output
         inputs = [(probes.patterns[port.name], port.size(kernel.threads)) for port in kernel.inputs]
         inputs.append((probes.picks.astype(np.uint32), 4 * len(inputs)))
@@ -146,20 +146,20 @@ class Gpu:
         for (rows, size), start in zip(inputs, starts, strict=False):
             data = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
             packed[start : start + len(rows) * size].reshape(len(rows), size)[:, : data.shape[1]] = data
-        found: Any = np.empty((count, output.size(kernel.threads)), np.uint8)
-        if len(packed) + found.nbytes > self._size:
-            self._memory, self._size = None, 2 * (len(packed) + found.nbytes)
+        results: Any = np.empty((count, output.size(kernel.threads)), np.uint8)
+        if len(packed) + results.nbytes > self._size:
+            self._memory, self._size = None, 2 * (len(packed) + results.nbytes)
             self._memory = driver.mem_alloc(self._size)
         addresses = [int(self._memory) + start for start in starts]
         driver.memcpy_htod(self._memory, packed)
-        driver.memset_d32(addresses[-1], POISON, found.nbytes // 4)
+        driver.memset_d32(addresses[-1], POISON, results.nbytes // 4)
         wait = self._functions[kernel.entry].prepared_timed_call((count, 1), (kernel.threads, 1, 1), *addresses)
         seconds = wait()
-        driver.memcpy_dtoh(found, addresses[-1])
+        driver.memcpy_dtoh(results, addresses[-1])
         if not output.bytes:
-            by_thread = found.view(f"u{output.bits // 8}").reshape(count, -1, kernel.threads, output.together)
-            found = by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
-        return Output(found, seconds)
+            by_thread = results.view(f"u{output.bits // 8}").reshape(count, -1, kernel.threads, output.together)
+            results = by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
+        return Output(results, seconds)
 
 
 def _pycuda_driver() -> Any:

@@ -1,4 +1,4 @@
-"""What runs kernels, the protocol that a GPU and the simulated group implement, and a bench that runs probes on it."""
+"""The protocol for running kernels, which a GPU and the simulated group implement, and a bench that runs probes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from .values import coordinates, read_memory, read_registers, write_registers
 
 
 class NotLoaded(LanemapError):  # noqa: N818
-    """The driver or the target does not take the instruction."""
+    """The driver or the target does not accept the instruction."""
 
 
 class Contradiction(LanemapError):  # noqa: N818
-    """What was measured is not a matrix product, or not the one that its anchor says."""
+    """The measurement is not a matrix product, or not the one of its anchor."""
 
 
 class LaunchFailed(LanemapError):  # noqa: N818
@@ -41,7 +41,7 @@ class Description:
 class Probes(NamedTuple):
     """Inputs of one launch: patterns of each input by the name of its port, and which of them each group takes.
 
-    Those of registers are arrays (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
+    Patterns of registers are arrays (patterns, registers, threads), those of shared memory bytes (patterns, bytes).
     ``picks`` (probes, inputs) has pattern numbers.
     """
 
@@ -50,7 +50,7 @@ class Probes(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The output after one launch, an array like a pattern for each probe, and what the GPU took for it."""
+    """The output of one launch, an array like a pattern for each probe, and the time of the GPU."""
 
     data: Array
     gpu_seconds: float
@@ -60,20 +60,20 @@ class Device(Protocol):
     """Runs a kernel once in each of many groups of threads."""
 
     def describe(self) -> Description:
-        """What the device is."""
+        """The description of the device."""
 
     def load(self, kernels: Sequence[Kernel]) -> None:
-        """Makes kernels ready to run, in the place of earlier ones. Raises NotLoaded where one of them is refused."""
+        """Makes kernels ready to run, instead of earlier ones. Raises NotLoaded if one of them is refused."""
 
     def run(self, kernel: Kernel, probes: Probes) -> Output:
         """Runs each probe in a group of its own. A kernel that was not loaded is loaded alone.
 
-        Raises NotLoaded where the device does not take the instruction and LaunchFailed where it does not finish.
+        Raises NotLoaded if the device does not accept the instruction, and LaunchFailed if it does not finish.
         """
 
 
 class Bench:
-    """Runs the kernels of ``form`` on ``device``, and adds up probes and the time of the GPU."""
+    """Runs the kernels of ``form`` on ``device``, and counts probes and the time of the GPU."""
 
     def __init__(self, device: Device, form: Form) -> None:
         self.device = device
@@ -84,23 +84,23 @@ class Bench:
 
     @property
     def output(self) -> Operand:
-        """The operand that comes out."""
+        """The operand that is the output."""
         return operand(self.form.key(self.form.role or "D"))
 
     def values(self, patterns: Mapping[str, Array], selector: int | None = None, *, in_turn: bool = False) -> Array:
-        """Values of the output (probes, slots or places in memory). Raises Contradiction where a register is unwritten.
+        """Values of the output (probes, slots or places in memory). Raises Contradiction if a register is unwritten.
 
-        The probes are all combinations of the patterns of the inputs, the last running fastest, or ``in_turn`` the
-        first of all, the second of all, and so on. Inputs without patterns are zero, and those that are none are left
-        out.
+        The probes are all combinations of the patterns of the inputs, the last varying fastest, or ``in_turn`` the
+        first of all, the second of all, and so on. Inputs without patterns are zero; patterns without an input are
+        ignored.
         """
         kernel = self.kernels[selector]
-        given = {port.name: patterns.get(port.name, port.zeros(kernel.threads)) for port in kernel.inputs}
-        counts = [len(values) for values in given.values()]
+        chosen = {port.name: patterns.get(port.name, port.zeros(kernel.threads)) for port in kernel.inputs}
+        counts = [len(values) for values in chosen.values()]
         picks = np.indices(counts).reshape(len(counts), -1)
         if in_turn:
             picks = np.tile(np.arange(counts[0]), (len(counts), 1))
-        output = self.device.run(kernel, Probes(given, picks.T.astype(np.uint32)))
+        output = self.device.run(kernel, Probes(chosen, picks.T.astype(np.uint32)))
         data = output.data
         self.probes += len(data)
         self.gpu_seconds += output.gpu_seconds
@@ -115,25 +115,25 @@ class Bench:
         """A slot of the output, or a place in its memory, in words."""
         return f"element {number} in memory" if self.form.stores else describe_slot(self.output, number)
 
-    def checked(self, what: str, found: Array) -> Array:
+    def checked(self, subject: str, outputs: Array) -> Array:
         """``found`` as 0 and 1. Raises Contradiction naming the first other value."""
-        one = found == 1
-        if not (one | (found == 0)).all():
-            probe, slot = np.argwhere(~one & (found != 0))[0]
+        ones = outputs == 1
+        if not (ones | (outputs == 0)).all():
+            probe, slot = np.argwhere(~ones & (outputs != 0))[0]
             place = self.place(slot)
-            raise Contradiction(f"probe {probe} of the {what} gives {found[probe, slot]:g} in {place}: not 0 or 1")
-        return np.asarray(one)
+            raise Contradiction(f"probe {probe} of the {subject} gives {outputs[probe, slot]:g} in {place}: not 0 or 1")
+        return np.asarray(ones)
 
 
 def captured(
     key: Key, slot: Array, row: Array, column: Array, last: Array | None = None, computation: Array | int = 1
 ) -> Fragment:
-    """A fragment from what was measured of its slots, which are numbered as in its elements."""
+    """A fragment from measurements of its slots, which are numbered as in its elements."""
     held = operand(key)
     lane, reg, place = coordinates(held, slot)
     columns = {"lane": lane, "reg": reg, "slot": place, "row": row, "col": column}
     columns |= {"col_last": column if last is None else last, "computation": np.broadcast_to(computation, lane.shape)}
-    # Probes write numbers into these bits, and read their products: out of any others there would come other ones.
+    # Probes write numbers into these bits and read products from them: with other bits the products would be wrong.
     first_bit = occupied_bits(key.instruction, key.type, held.slot_bits).start
     return Fragment.of(key, elements(columns), "captured", first_bit=first_bit)
 
@@ -145,7 +145,7 @@ def describe_slot(operand: Operand, slot: Any) -> str:
 
 
 class Side(NamedTuple):
-    """One side of a relation: how many things there are, and what to call one."""
+    """One side of a relation: how many items it has, and a function that names one."""
 
     size: int
     name: Callable[[int], str]
@@ -157,21 +157,21 @@ def side(operand: Operand) -> Side:
 
 
 def expect_all(held: Array, operand: Operand, where: str) -> None:
-    """Refuse numbers that are not those of every slot of an operand, each once."""
+    """Refuse numbers that are not those of all slots of an operand, each once."""
     if not np.array_equal(np.sort(held), np.arange(operand.size)):
         missing = np.setdiff1d(np.arange(operand.size), held)
-        what = describe_slot(operand, missing[0]) if len(missing) else f"a slot of {operand.role}"
-        raise Contradiction(f"{what} does not come out in {where} once")
+        missed = describe_slot(operand, missing[0]) if len(missing) else f"a slot of {operand.role}"
+        raise Contradiction(f"{missed} does not appear in {where} exactly once")
 
 
 def index_patterns(count: int) -> Array:
-    """None of them, all of them, then the bits of the numbers 0 to ``count`` - 1, as rows."""
+    """As rows: all zeros, all ones, then the bits of the numbers 0 to ``count`` - 1."""
     bits = np.arange(count) >> np.arange((count - 1).bit_length())[:, None] & 1
     return np.concatenate([np.zeros((1, count), int), np.ones((1, count), int), bits]).astype(bool)
 
 
 def index_registers(operand: Operand) -> Array:
-    """Registers of the patterns of ``index_patterns``, for the slots of an operand."""
+    """The patterns of ``index_patterns`` for the slots of an operand, as registers."""
     return write_registers(operand, index_patterns(operand.size))
 
 
@@ -180,12 +180,12 @@ def decode_index(bits: Array) -> Array:
     return np.asarray(np.tensordot(1 << np.arange(len(bits)), bits, axes=1))
 
 
-def which(found: Array) -> Array:
-    """What all of them, then the bits of their numbers, brought: the number, -1 where nothing came."""
-    return np.where(found[0], decode_index(found[1:]), -1)
+def which(bits: Array) -> Array:
+    """The numbers in outputs for all ones and then the bits of numbers; -1 where there was no output."""
+    return np.where(bits[0], decode_index(bits[1:]), -1)
 
 
 def uniform_metadata(form: Form) -> Array:
-    """Registers of E that hold one vector everywhere, a pattern for each that is valid."""
+    """Registers of E that hold one vector everywhere, a pattern for each valid vector."""
     words = 0x11111111 * np.array(list(form.sparsity.indices), np.uint32)
     return np.tile(words[:, None, None], form.threads)

@@ -4,12 +4,12 @@ wgmma takes B, and for D also A, from memory. D: a column of ones in A, and a ro
 bits of row numbers in A, or of column numbers in B, make each slot of D read its own row or column. A in registers:
 times an identity, D shows A itself, in which slots hold their own numbers. For a sparse A that is repeated with each
 valid vector of metadata, and again with the numbers of the vectors themselves. A and its metadata do not depend on N,
-so they are measured where B can be an identity, and verified for each other N.
+so they are measured where B can be an identity, and verified for every other N.
 
-A move is given memory that holds the numbers of its own places, in binary, a digit to a pattern, since narrow elements
-hold no more. What a load brings into a slot is the number of a place in memory. A store is given the numbers of slots,
-and memory then says which came where. A row of an 8 x 8 matrix is what one address names, and lane 8 i + j names row j
-of matrix i + 1 (9.7.14.5.15), of which the lanes that matter are measured.
+A move runs on memory that holds the numbers of its own places, in binary, one digit per pattern, since narrow elements
+hold no more. A load brings the number of a place in memory into each slot. A store runs on slots that hold their
+numbers, and memory then shows where each went. One address names a row of an 8 x 8 matrix, and lane 8 i + j names row j
+of matrix i + 1 (9.7.14.5.15); which lanes matter is measured.
 """
 
 from collections.abc import MutableMapping
@@ -28,27 +28,27 @@ from .kernels import in_registers
 from .product import governing_fields, metadata
 from .values import LINE, extents, write_memory
 
-#: Rows of a matrix that is moved.
+#: Rows of a matrix that a move handles.
 _ROWS = 8
 
 
 def measure_warpgroup(bench: Bench, form: Form, known: MutableMapping[Key, Fragment]) -> tuple[list[Fragment], str]:
-    """The fragments of a form, and in words what their labels are from.
+    """The fragments of a form, and in words where their labels come from.
 
-    ``known`` has what was measured before, and gets A and its metadata where they are measured first.
+    ``known`` has the fragments measured so far; A and its metadata are added to it if they are measured here.
     """
     square = replace(form, shape=f"m64n{form.dimensions[2]}k{form.dimensions[2]}")
     if square.dimensions[1] > 256:
         raise Contradiction(f"K is {square.dimensions[1]}: no B of {form.name} is an identity")
-    found = [square.key("A"), *(square.key("E", selector) for selector in form.selectors if selector is not None)]
-    if found[0] not in known:
-        other = bench if square == form else Bench(bench.device, square)
-        measured = _registers(other, square)
-        bench.probes += 0 if other is bench else other.probes
-        bench.gpu_seconds += 0 if other is bench else other.gpu_seconds
+    keys = [square.key("A"), *(square.key("E", selector) for selector in form.selectors if selector is not None)]
+    if keys[0] not in known:
+        squares = bench if square == form else Bench(bench.device, square)
+        measured = _registers(squares, square)
+        bench.probes += 0 if squares is bench else squares.probes
+        bench.gpu_seconds += 0 if squares is bench else squares.gpu_seconds
         known.update({fragment.key: fragment for fragment in measured})
     row, column = _accumulator(bench, form)
-    shared = [replace(known[key], shape=form.shape) for key in found]
+    shared = [replace(known[key], shape=form.shape) for key in keys]
     words = "rows and columns are those of A and B in memory"
     if square != form:
         words += f"; A as measured with {square.shape}, and verified"
@@ -63,17 +63,17 @@ def _accumulator(bench: Bench, form: Form) -> tuple[Array, Array]:
         lines = np.zeros((2 + (count - 1).bit_length(), *extents(form, role)))
         lines[:, :, 0] = device.index_patterns(count)
         numbered[f"shared_{role}"] = write_memory(form, role, lines)[1:]
-    found = []
-    for name, other in (("shared_A", "shared_B"), ("shared_B", "shared_A")):
-        patterns = {name: numbered[name], other: numbered[other][:1], "E": device.uniform_metadata(form)[:1]}
-        found.append(device.which(bench.checked("rows and columns of D", bench.values(patterns))))
-    row, column = found
+    indices = []
+    for varied, constant in (("shared_A", "shared_B"), ("shared_B", "shared_A")):
+        patterns = {varied: numbered[varied], constant: numbered[constant][:1], "E": device.uniform_metadata(form)[:1]}
+        indices.append(device.which(bench.checked("rows and columns of D", bench.values(patterns))))
+    row, column = indices
     if (row < 0).any():
         raise Contradiction(f"nothing comes out in {bench.place(np.argmin(row))}")
     held = np.bincount(row * n + column, minlength=m * n)
     if (held != 1).any() or (row >= m).any() or (column >= n).any():
         odd = int(np.argmax(held != 1))
-        raise Contradiction(f"row {odd // n}, column {odd % n} of D comes out {held[odd]} times")
+        raise Contradiction(f"row {odd // n}, column {odd % n} of D is in {held[odd]} slots, not in one")
     return row, column
 
 
@@ -87,12 +87,12 @@ def _registers(bench: Bench, form: Form) -> list[Fragment]:
 
     def shown(name: str, taken: Array, words: Array) -> Array:
         """D as cells, row * K + column: (patterns of metadata, patterns of A, cells)."""
-        found = bench.values({"shared_B": identity, name: taken, "E": words[:, None]})
-        return bench.checked("slots of A", found)[:, order].reshape(len(taken), -1, len(order)).swapaxes(0, 1)
+        outputs = bench.values({"shared_B": identity, name: taken, "E": words[:, None]})
+        return bench.checked("slots of A", outputs)[:, order].reshape(len(taken), -1, len(order)).swapaxes(0, 1)
 
     for name, selector in in_registers(form).items():
-        found = shown(name, numbered, device.uniform_metadata(form)[:, 0])
-        stored = device.which(found.swapaxes(0, 1))
+        outputs = shown(name, numbered, device.uniform_metadata(form)[:, 0])
+        stored = device.which(outputs.swapaxes(0, 1))
         for held in stored:
             device.expect_all(held[held >= 0], a, "D")
         where = np.argsort(stored, axis=1, kind="stable")[:, -a.size :]
@@ -108,14 +108,14 @@ def _registers(bench: Bench, form: Form) -> list[Fragment]:
     of_row, of_column = cells[0] // depth, cells % depth
     first, last = of_column.min(axis=0), of_column.max(axis=0)
     fragments = [captured(form.key("A"), np.arange(a.size), of_row, first, last)]
-    fragments += [metadata(form.key("E", each), field, of_row, first, last) for each, field in governing.items()]
+    fragments += [metadata(form.key("E", key), field, of_row, first, last) for key, field in governing.items()]
     return fragments
 
 
 def measure_move(bench: Bench, form: Form) -> tuple[list[Fragment], str]:
-    """The fragments of a move, and in words what their labels are from.
+    """The fragments of a move, and in words where their labels come from.
 
-    Raises Contradiction where what comes out is not a copy of what went in.
+    Raises Contradiction if the output is not a copy of the input.
     """
     lines, length = extents(form, form.role)
     numbered = write_memory(form, form.role, device.index_patterns(lines * length).reshape(-1, lines, length))
@@ -131,33 +131,33 @@ def measure_move(bench: Bench, form: Form) -> tuple[list[Fragment], str]:
         return [captured(key, np.arange(len(row)), row, column)], "rows and columns are those of the matrix in memory"
     lanes = np.unique(line)
     if len(lanes) != _ROWS * computations(*key[:3], key.qualifiers):
-        raise Contradiction(f"{len(lanes)} lanes give addresses of rows")
-    given = captured(form.key("p"), lanes, lanes % _ROWS, 0 * lanes, computation=lanes // _ROWS + 1)
+        raise Contradiction(f"{len(lanes)} lanes pass addresses of rows")
+    addresses = captured(form.key("p"), lanes, lanes % _ROWS, 0 * lanes, computation=lanes // _ROWS + 1)
     words = "rows are those that addresses name, lane 8 i + j that of row j of matrix i + 1"
     held = captured(key, np.arange(len(line)), line % _ROWS, place, computation=line // _ROWS + 1)
-    return [held, given], words
+    return [held, addresses], words
 
 
-#: The addresses of rows, which follow each other.
+#: The addresses of consecutive rows.
 _ADDRESSES = (np.arange(WARP, dtype=np.uint32) * LINE).reshape(1, 1, WARP)
 
 
 def _loaded(bench: Bench, numbered: Array) -> Array:
     """The place in memory that each slot holds."""
-    found = bench.checked("load", bench.values({"memory": numbered, "p": _ADDRESSES}))
-    if (wrong := found[0] | ~found[1]).any():
+    outputs = bench.checked("load", bench.values({"memory": numbered, "p": _ADDRESSES}))
+    if (wrong := outputs[0] | ~outputs[1]).any():
         raise Contradiction(f"{bench.place(np.argmax(wrong))} does not hold what is in memory")
-    return device.decode_index(found[2:])
+    return device.decode_index(outputs[2:])
 
 
 def _stored(bench: Bench, form: Form) -> Array:
     """The place in memory where each slot comes out."""
     held = form.operand(form.role)
-    found = bench.values({"r": device.index_registers(held), "p": _ADDRESSES})
-    written = np.flatnonzero((found[0] == 0) & (found[1] == 1))
-    found = found[:, written]
-    if not ((found == 0) | (found == 1)).all():
+    outputs = bench.values({"r": device.index_registers(held), "p": _ADDRESSES})
+    written = np.flatnonzero((outputs[0] == 0) & (outputs[1] == 1))
+    outputs = outputs[:, written]
+    if not ((outputs == 0) | (outputs == 1)).all():
         raise Contradiction("memory holds other numbers than the registers")
-    slots = device.decode_index(found[2:] == 1)
+    slots = device.decode_index(outputs[2:] == 1)
     device.expect_all(slots, held, "memory")
     return np.asarray(written[np.argsort(slots)])

@@ -1,7 +1,7 @@
 """Kernels that run one instruction once in each of many groups of threads, in PTX.
 
-A kernel knows nothing of layouts. Each block of threads is a group, a warp or a warpgroup, and runs one probe: it loads
-the patterns of its inputs into registers or shared memory, runs the instruction, and stores the output.
+A kernel knows nothing about layouts. Each block of threads is a group, a warp or a warpgroup, and runs one probe: it
+loads the patterns of its inputs into registers or shared memory, runs the instruction, and stores the output.
 """
 
 import re
@@ -21,7 +21,7 @@ from ..db.layout.algebra import Array
 from ..db.store.files import atomically, make_folder
 from .values import descriptor_offsets, extents, memory_size
 
-#: What the output holds before the instruction, in each 32 bits. No probe yields it.
+#: The output holds this in every 32 bits before the instruction runs. No probe yields it.
 POISON = 0xDEADBEEF
 
 #: Bytes that a thread copies to or from shared memory at once.
@@ -30,11 +30,11 @@ _WORDS = "{%word0, %word1, %word2, %word3}"
 
 
 class Port(NamedTuple):
-    """An input or the output of a kernel: registers of each thread, or bytes in memory that the group shares.
+    """An input or the output of a kernel: registers of each thread, or bytes in shared memory of the group.
 
     A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array
     [register // together][thread][register % together]. In the kernel, ``%name0`` is the first register, and ``%name``
-    the address of shared memory.
+    the address in shared memory.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Port(NamedTuple):
 
     @property
     def together(self) -> int:
-        """Registers that a thread stores at once, up to 16 bytes."""
+        """How many registers a thread stores at once, up to 16 bytes."""
         return next(count for count in (4, 2, 1) if self.registers % count == 0 and count * self.bits <= 8 * _CHUNK)
 
     @property
@@ -53,7 +53,7 @@ class Port(NamedTuple):
         return "{" + ", ".join(f"%{self.name}{number}" for number in range(self.registers)) + "}"
 
     def size(self, threads: int) -> int:
-        """Bytes of one pattern. Shared memory is filled up to what all threads copy at once."""
+        """Bytes of one pattern, for shared memory rounded up to what all threads copy at once."""
         if self.bytes:
             return ceil(self.bytes / (_CHUNK * threads)) * _CHUNK * threads
         return self.registers * self.bits // 8 * threads
@@ -65,14 +65,14 @@ class Port(NamedTuple):
         return np.zeros((1, self.registers, threads), f"u{self.bits // 8}")
 
 
-def port(operand: Operand, name: str | None = None) -> Port:
-    """The registers of an operand as a port, which has the name of the role if it is not given one."""
+def operand_port(operand: Operand, name: str | None = None) -> Port:
+    """The registers of an operand as a port, by default with the name of the role."""
     return Port(name or operand.role, operand.registers, operand.register_bits)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel: ``body`` is the PTX between the loads and the stores, ``form`` what it is for."""
+    """A kernel for ``form``: ``body`` is the PTX between the loads and the stores."""
 
     form: Form
     inputs: tuple[Port, ...]
@@ -103,7 +103,7 @@ def module_text(kernels: Iterable[Kernel], target: str) -> str:
 
 
 def ptx_version(forms: Iterable[Form]) -> str:
-    """The lowest PTX ISA version that has all forms, at least that of most forms.
+    """The lowest PTX ISA version that has all the forms, but at least ``VERSION``.
 
     A driver refuses a module of a later version than its own.
     """
@@ -112,14 +112,14 @@ def ptx_version(forms: Iterable[Form]) -> str:
 
 
 def text(kernel: Kernel) -> str:
-    """One kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
+    """The text of a kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
     lines = [".reg .b32 %lane, %probe, %pick, %place, %word<4>;", ".reg .b64 %address, %row;"]
-    for each in (*kernel.inputs, kernel.output):
-        if each.bytes:
-            lines.append(f".shared .align 128 .b8 memory_{each.name}[{each.size(kernel.threads)}];")
-            lines.append(f".reg .b32 %{each.name};")
+    for port in (*kernel.inputs, kernel.output):
+        if port.bytes:
+            lines.append(f".shared .align 128 .b8 memory_{port.name}[{port.size(kernel.threads)}];")
+            lines.append(f".reg .b32 %{port.name};")
         else:
-            lines.append(f".reg .b{each.bits} %{each.name}<{each.registers}>;")
+            lines.append(f".reg .b{port.bits} %{port.name}<{port.registers}>;")
     lines += [
         "mov.u32 %lane, %tid.x;",
         "mov.u32 %probe, %ctaid.x;",
@@ -127,68 +127,68 @@ def text(kernel: Kernel) -> str:
         f"mad.wide.u32 %row, %probe, {4 * len(kernel.inputs)}, %row;",
         *_loads(kernel),
     ]
-    if kernel.output.bytes:  # so that what the instruction leaves out shows
+    if kernel.output.bytes:  # so that bytes that the instruction does not write are noticed
         lines += [*_place(kernel.output), f"mov.u32 %pick, 0x{POISON:x};"]
         poison = "{%pick, %pick, %pick, %pick}"
         lines += [f"st.shared.v4.b32 [%place + {at}], {poison};" for at in _chunks(kernel, kernel.output)]
-    named = (*(f"of_{each.name}" for each in kernel.inputs), "probes", "output")
+    named = (*(f"of_{port.name}" for port in kernel.inputs), "probes", "output")
     parameters = ", ".join(f".param .u64 {name}" for name in named)
     body = indent("\n".join([*lines, kernel.body, *_stores(kernel), "ret;"]), " " * 4)
     return f".visible .entry {kernel.entry}({parameters})\n{{\n{body}\n}}\n"
 
 
 def _loads(kernel: Kernel) -> Iterator[str]:
-    for number, each in enumerate(kernel.inputs):
-        width = each.bits // 8
+    for number, port in enumerate(kernel.inputs):
+        width = port.bits // 8
         yield f"ld.global.u32 %pick, [%row + {4 * number}];"
-        yield from _address(kernel, each, f"of_{each.name}", "%pick", width)
-        for at in _chunks(kernel, each):
+        yield from _address(kernel, port, f"of_{port.name}", "%pick", width)
+        for at in _chunks(kernel, port):
             yield f"ld.global.v4.b32 {_WORDS}, [%address + {at}];"
             yield f"st.shared.v4.b32 [%place + {at}], {_WORDS};"
-        for register in range(each.registers):
+        for register in range(port.registers):
             at = register * width * kernel.threads
-            yield f"ld.global.b{each.bits} %{each.name}{register}, [%address + {at}];"
+            yield f"ld.global.b{port.bits} %{port.name}{register}, [%address + {at}];"
 
 
 def _stores(kernel: Kernel) -> Iterator[str]:
-    each = kernel.output
-    if each.bytes:
+    output = kernel.output
+    if output.bytes:
         yield "bar.sync 0;"
-    count = each.together
-    width = count * each.bits // 8
-    yield from _address(kernel, each, "output", "%probe", width)
-    for at in _chunks(kernel, each):
+    count = output.together
+    width = count * output.bits // 8
+    yield from _address(kernel, output, "output", "%probe", width)
+    for at in _chunks(kernel, output):
         yield f"ld.shared.v4.b32 {_WORDS}, [%place + {at}];"
         yield f"st.global.v4.b32 [%address + {at}], {_WORDS};"
-    for first in range(0, each.registers, count):
-        registers = ", ".join(f"%{each.name}{first + place}" for place in range(count))
+    for first in range(0, output.registers, count):
+        registers = ", ".join(f"%{output.name}{first + place}" for place in range(count))
         vector, operand = ("", registers) if count == 1 else (f".v{count}", f"{{{registers}}}")
         at = first // count * width * kernel.threads
-        yield f"st.global{vector}.b{each.bits} [%address + {at}], {operand};"
+        yield f"st.global{vector}.b{output.bits} [%address + {at}], {operand};"
 
 
-def _address(kernel: Kernel, each: Port, parameter: str, number: str, width: int) -> Iterator[str]:
-    """Sets %address to where the thread has its part, of so many bytes, of one pattern of a parameter."""
+def _address(kernel: Kernel, port: Port, parameter: str, number: str, width: int) -> Iterator[str]:
+    """Sets %address to the thread's part, of ``width`` bytes, of one pattern of a parameter."""
     yield f"ld.param.u64 %address, [{parameter}];"
-    yield f"mad.wide.u32 %address, {number}, {each.size(kernel.threads)}, %address;"
-    yield f"mad.wide.u32 %address, %lane, {_CHUNK if each.bytes else width}, %address;"
-    yield from _place(each)
+    yield f"mad.wide.u32 %address, {number}, {port.size(kernel.threads)}, %address;"
+    yield f"mad.wide.u32 %address, %lane, {_CHUNK if port.bytes else width}, %address;"
+    yield from _place(port)
 
 
-def _place(each: Port) -> list[str]:
+def _place(port: Port) -> list[str]:
     """For shared memory, sets %place to the thread's first chunk."""
-    if not each.bytes:
+    if not port.bytes:
         return []
-    return [f"mov.u32 %{each.name}, memory_{each.name};", f"mad.lo.u32 %place, %lane, {_CHUNK}, %{each.name};"]
+    return [f"mov.u32 %{port.name}, memory_{port.name};", f"mad.lo.u32 %place, %lane, {_CHUNK}, %{port.name};"]
 
 
-def _chunks(kernel: Kernel, each: Port) -> range:
-    """Where the chunks of a thread are in shared memory, from its first one."""
-    return range(0, each.size(kernel.threads) if each.bytes else 0, _CHUNK * kernel.threads)
+def _chunks(kernel: Kernel, port: Port) -> range:
+    """The offsets of a thread's chunks in shared memory from its first one."""
+    return range(0, port.size(kernel.threads) if port.bytes else 0, _CHUNK * kernel.threads)
 
 
 def write_kernels(forms: Sequence[Form], folder: Path) -> int:
-    """Write the module of each form to a file of its own, for sm_90a where that has it, and count them."""
+    """Write the module of each form to a file of its own, for sm_90a if that has it; returns their number."""
     make_folder(folder)
     for form in forms:
         target = "sm_90a" if form.supports("sm_90a") else form.target
@@ -199,7 +199,7 @@ def write_kernels(forms: Sequence[Form], folder: Path) -> int:
 
 @cache
 def kernels(form: Form) -> list[Kernel]:
-    """All kernels of a form: a product of a warp has one for each sparsity selector, everything else has one."""
+    """The kernels of a form: one for each sparsity selector of a product of a warp, else just one."""
     if form.role:
         return [_move(form)]
     if form.threads == WARPGROUP:
@@ -208,33 +208,33 @@ def kernels(form: Form) -> list[Kernel]:
 
 
 def _product(form: Form, selector: int | None) -> Kernel:
-    """One product of a warp: A, B, C, and E where A is sparse, are registers. So is D, the output."""
-    inputs = tuple(port(form.operand(role)) for role in ("ABCE" if form.sparse else "ABC"))
-    output = port(form.operand("D"))
+    """One product of a warp: A, B, C, E if A is sparse, and D, the output, are in registers."""
+    inputs = tuple(operand_port(form.operand(role)) for role in ("ABCE" if form.sparse else "ABC"))
+    output = operand_port(form.operand("D"))
     metadata = "" if selector is None else f", %E0, {selector}"
     scales = scale = ""
     if form.scale is not None:
         scales = ", %scale, {0, 0}, %scale, {0, 0}"
         scale = f".reg .b32 %scale;\nmov.b32 %scale, 0x{form.scale:08x};\n"
-    operands = ", ".join(each.vector for each in (output, *inputs[:3]))
+    operands = ", ".join(port.vector for port in (output, *inputs[:3]))
     return Kernel(form, inputs, output, f"{scale}{form.mnemonic} {operands}{metadata}{scales};", selector)
 
 
 def _warpgroup(form: Form) -> Kernel:
     """The sum of products of a warpgroup with one B, which is in shared memory.
 
-    The first A is in shared memory too, and takes its metadata with the first selector. The others are registers: one
-    for each selector where A is measured, elsewhere one for the last. A product of zeros adds nothing, so one kernel
-    serves to measure either kind of A alone.
+    The first A is also in shared memory, and uses the first selector for its metadata. The others are in registers: one
+    for each selector if A is measured with this shape, else one for the last. A product of zeros adds nothing, so one
+    kernel serves to measure either kind of A alone.
     """
     shared = tuple(Port(f"shared_{role}", bytes=memory_size(form, role)) for role in "AB")
     selectors = in_registers(form)
-    registers = tuple(port(form.operand("A"), name) for name in selectors)
-    metadata = (port(form.operand("E")),) if form.sparse else ()
-    output = port(form.operand("D"))
+    registers = tuple(operand_port(form.operand("A"), name) for name in selectors)
+    metadata = (operand_port(form.operand("E")),) if form.sparse else ()
+    output = operand_port(form.operand("D"))
     scales = "" if form.d == "s32" else ", 1, 1"
     turned = ", 0" if form.a in ("f16", "bf16") else ""
-    # The first A is in shared memory, and may be turned as B may. The others add to it.
+    # The first A is in shared memory, and can be transposed like B. The others are added to it.
     sources = [("%descriptor_A", form.selectors[0], "%starts", turned * 2)]
     sources += [(a.vector, selectors[a.name], "%adds", turned) for a in registers]
     products = []
@@ -259,7 +259,7 @@ def _warpgroup(form: Form) -> Kernel:
 
 
 def in_registers(form: Form) -> dict[str, int | None]:
-    """The inputs of a warpgroup's kernel that are A in registers, each with its selector."""
+    """The inputs of a warpgroup's kernel that are an A in registers, with their selectors."""
     _, n, k = form.dimensions
     return {f"A_{selector or 0}_": selector for selector in (form.selectors if n == k else form.selectors[-1:])}
 
@@ -276,9 +276,9 @@ def _descriptor(form: Form, role: str) -> list[str]:
 
 
 def _move(form: Form) -> Kernel:
-    """One move between memory and the registers of a warp; one between registers is given its source by ldmatrix."""
+    """One move between memory and the registers of a warp; for one between registers, ldmatrix loads its source."""
     memory = Port("memory", bytes=memory_size(form, form.role))
-    registers = port(form.operand(form.role), "r")
+    registers = operand_port(form.operand(form.role), "r")
     if form.moves == "transpose":
         lines = [
             "mad.lo.u32 %place, %lane, 16, %memory;",
@@ -287,11 +287,11 @@ def _move(form: Form) -> Kernel:
             f"{form.mnemonic} %r1, %r0;",
         ]
         return Kernel(form, (memory,), Port("r", 2), "\n".join(lines))
-    # What lies in memory with a stride needs one address, anything else the addresses of its rows.
+    # A matrix with a stride in memory needs one address, any other the addresses of its rows.
     stride = f", {extents(form, form.role)[1]}" if form.layout else ""
-    address, given = ("[%memory]", ()) if form.layout else ("[%place]", (Port("p", 1),))
+    address, inputs = ("[%memory]", ()) if form.layout else ("[%place]", (Port("p", 1),))
     operands = f"{address}, {registers.vector}" if form.stores else f"{registers.vector}, {address}"
-    place = "add.u32 %place, %p0, %memory;\n" if given else ""
+    place = "add.u32 %place, %p0, %memory;\n" if inputs else ""
     source, output = (registers, memory) if form.stores else (memory, registers)
     body = f"{place}bar.sync 0;\n{form.mnemonic} {operands}{stride};"
-    return Kernel(form, (source, *given), output, body)
+    return Kernel(form, (source, *inputs), output, body)

@@ -1,16 +1,16 @@
 """Products of a warp, measured: relations between slots that need no layout, then labels as far as hardware can tell.
 
 Every product is of zeros and ones, so every output is exact. Slots are numbered as in a fragment's elements. One slot
-of B is made 1 against an A of ones: the slots of D that answer are its column. Then one slot of every column is made 1
-at a time, and the numbers of A's slots are written into A bit by bit: each slot of D reads the number of the one slot
+of B is set to 1 with an A of ones: the slots of D that become 1 are its column. Then one slot of every column is set to
+1 at a time, and the numbers of A's slots are written into A bit by bit: each slot of D reads the number of the one slot
 of A that met it. For a sparse A that is repeated with each valid vector of metadata everywhere; and the numbers of the
 vectors themselves are written by moving only one index from one valid value to another.
 
-A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. What is
-measured is fixed up to that, and the declared anchor fixes the rest: rows and columns are those of the documented D;
-the order along K is the one that agrees most with the documented B, or where that is only drawn, with the documented
+A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. The
+measurement is unique up to that, and the declared anchor fixes the rest: rows and columns are those of the documented
+D; the order along K is the one that agrees most with the documented B, or if that is only drawn, with the documented
 windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns. A
-document that most of the slots it gives one place contradict orders nothing.
+document is no anchor if most of the slots to which it gives one place contradict it.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,9 +32,9 @@ from .values import write_registers
 class Measurement(NamedTuple):
     """The relations between the slots of one instruction, all as slot numbers.
 
-    ``c_of_d`` (slots of D): the slot of C that comes out there. ``column_of_d``: a number for each column. ``b_of``
+    ``c_of_d`` (slots of D): the slot of C that is added there. ``column_of_d``: a number for each column. ``b_of``
     (depth, slots of D): the slots of B in that column, in some order. ``meets`` (metadata vectors, depth, slots of D):
-    the slot of A that meets ``b_of`` there, -1 where none does. ``governs``, by selector: the metadata field (lane *
+    the slot of A that meets ``b_of`` there, -1 if none does. ``governs``, by selector: the metadata field (lane *
     fields in a register + field) of each slot of A.
     """
 
@@ -45,21 +45,21 @@ class Measurement(NamedTuple):
     governs: Mapping[int, Array]
 
 
-def bits(bench: Bench, what: str, patterns: Mapping[str, Array], selector: int | None) -> Array:
+def bits(bench: Bench, subject: str, patterns: Mapping[str, Array], selector: int | None) -> Array:
     """Products (patterns of A, of B, of E, slots of D), all 0 or 1, of an A and a B of zeros and ones.
 
-    An instruction that counts the bits that differ tells the product by |a and b| = (|a xor 0| + |0 xor b| -
+    For an instruction that counts differing bits, the product follows from |a and b| = (|a xor 0| + |0 xor b| -
     |a xor b|) / 2.
     """
-    found = bench.values(patterns, selector)
+    outputs = bench.values(patterns, selector)
     if bench.form.suffix == ".xor.popc":
         left, right = (bench.values({name: patterns[name]}) for name in "AB")
-        found = (np.repeat(left, len(right), axis=0) + np.tile(right, (len(left), 1)) - found) / 2
-    return bench.checked(what, found).reshape(*(len(patterns[name]) for name in "ABE"), -1)
+        outputs = (np.repeat(left, len(right), axis=0) + np.tile(right, (len(left), 1)) - outputs) / 2
+    return bench.checked(subject, outputs).reshape(*(len(patterns[name]) for name in "ABE"), -1)
 
 
 def measure(bench: Bench, form: Form) -> Measurement:
-    """All relations of a form. Raises Contradiction where outputs fit no matrix product."""
+    """All relations of a form. Raises Contradiction if the outputs fit no matrix product."""
     a, b, c, d = (form.operand(role) for role in "ABCD")
     depth, selector = form.dimensions[2], form.selectors[0]
     numbered, vectors = device.index_registers(a)[1:], device.uniform_metadata(form)
@@ -76,18 +76,18 @@ def measure(bench: Bench, form: Form) -> Measurement:
     rank = np.empty(b.size, np.intp)
     rank[b_by_column] = np.arange(depth)
     one_of_each = write_registers(b, rank == np.arange(depth)[:, None])
-    found = bits(bench, "partners of A and B", {"A": numbered, "B": one_of_each, "E": vectors}, selector)
-    meets = device.which(found.swapaxes(1, 2))
+    outputs = bits(bench, "partners of A and B", {"A": numbered, "B": one_of_each, "E": vectors}, selector)
+    meets = device.which(outputs.swapaxes(1, 2))
 
     def shown(selector: int, words: Array) -> Array:
         patterns = {"A": everything, "B": one_of_each, "E": words[:, None]}
-        found = bits(bench, f"metadata with selector {selector}", patterns, selector)
-        return np.asarray(found[0].swapaxes(0, 1))
+        outputs = bits(bench, f"metadata with selector {selector}", patterns, selector)
+        return np.asarray(outputs[0].swapaxes(0, 1))
 
     governs = {
-        each: governing_fields(form, form.sparsity, each, meets.reshape(len(vectors), -1), partial(shown, each))
-        for each in form.selectors
-        if each is not None
+        number: governing_fields(form, form.sparsity, number, meets.reshape(len(vectors), -1), partial(shown, number))
+        for number in form.selectors
+        if number is not None
     }
     added = bench.values({"C": device.index_registers(c)[1:], "E": vectors[:1]}, selector)
     c_of_d = device.which(bench.checked("accumulator C", added))
@@ -99,10 +99,10 @@ def measure(bench: Bench, form: Form) -> Measurement:
 def governing_fields(form: Form, rule: Sparsity, selector: int, stored: Array, show: Callable[[Array], Array]) -> Array:
     """The metadata field (lane * fields in a register + field) that governs each slot of A.
 
-    It shows in which slots come out elsewhere when one index of a vector of metadata changes. ``stored`` (metadata
-    vectors, places) is the slot of A that comes out in each place, -1 where none does; ``show`` says for patterns of
-    metadata (patterns, threads) in which places (patterns, ...) something comes out. Raises Contradiction where not
-    every slot is governed by one field.
+    The field shows by the slots that move when one index of a vector of metadata changes. ``stored`` (metadata vectors,
+    places) is the slot of A that appears in each place, -1 if none does; ``show`` returns for patterns of metadata
+    (patterns, threads) in which places (patterns, ...) something appears. Raises Contradiction unless one field governs
+    each slot.
     """
     vectors = list(rule.indices)
     field_of_a = np.full(form.operand("A").size, -1)
@@ -113,18 +113,18 @@ def governing_fields(form: Form, rule: Sparsity, selector: int, stored: Array, s
     for field, (before, after) in enumerate(rule.steps):
         numbered = np.where(device.index_patterns(8 * form.threads), after, before)
         patterns = pack_vectors(numbered.reshape(-1, form.threads, 8))
-        found = show(patterns).reshape(len(patterns), -1)
+        outputs = show(patterns).reshape(len(patterns), -1)
         old, new = (stored[vectors.index(vector)] for vector in (before, after))
-        if not ((found[0] == (old >= 0)).all() and (found[1] == (new >= 0)).all()):
+        if not ((outputs[0] == (old >= 0)).all() and (outputs[1] == (new >= 0)).all()):
             raise Contradiction(
                 f"with selector {selector} numbered metadata places slots of A differently from uniform metadata"
             )
         moved = (old < 0) & (new >= 0)
-        slots, vector = new[moved], device.decode_index(found[2:])[moved]
+        slots, vector = new[moved], device.decode_index(outputs[2:])[moved]
         governing = vector // 8 * rule.slots + vector % 8 * rule.fields + field
-        known = field_of_a[slots]
+        earlier = field_of_a[slots]
         field_of_a[slots] = governing
-        odd = (field_of_a[slots] != governing) | (known >= 0)
+        odd = (field_of_a[slots] != governing) | (earlier >= 0)
         if odd.any():
             raise Contradiction(f"two fields of metadata govern {name(slots[np.argmax(odd)])}")
     if (field_of_a < 0).any():
@@ -135,13 +135,13 @@ def governing_fields(form: Form, rule: Sparsity, selector: int, stored: Array, s
 def metadata(
     key: Key, governing: Array, row: Array, first: Array, last: Array, computation: Array | None = None
 ) -> Fragment:
-    """E from the field that governs each slot of A, with the rows and columns of what it governs."""
-    fields, one = np.unique(governing, return_index=True)
+    """E from the field that governs each slot of A, with the rows and columns of these slots."""
+    fields, example = np.unique(governing, return_index=True)
     low, high = np.full(len(fields), 1 << 16), np.zeros(len(fields), np.int64)
     at = np.searchsorted(fields, governing)
     np.minimum.at(low, at, first)
     np.maximum.at(high, at, last)
-    return captured(key, fields, row[one], low, high, 1 if computation is None else computation[one])
+    return captured(key, fields, row[example], low, high, 1 if computation is None else computation[example])
 
 
 class Depth(NamedTuple):
@@ -161,7 +161,7 @@ class Depth(NamedTuple):
 def label(form: Form, measured: Measurement, documented: Mapping[Any, Fragment]) -> tuple[list[Fragment], str]:
     """The measured fragments of an instruction and, in words, the anchor of their labels.
 
-    Raises Contradiction where the measured rows, columns or chunks are not those that the anchor names.
+    Raises Contradiction if the measured rows, columns or chunks are not those of the anchor.
     """
     a, b, c, d = (form.operand(role) for role in "ABCD")
     anchor = _documented(form, "D", documented)
@@ -226,7 +226,7 @@ def _depth(form: Form, measured: Measurement, met: Array) -> Depth:
 def _depth_labels(
     form: Form, depth: Depth, computation_of_b: Array, computation_of_a: Array, documented: Mapping[Any, Fragment]
 ) -> tuple[Array, str]:
-    """The column of A, or row of B, of each class, and where that order is from."""
+    """The column of A, or row of B, of each class, and in words where that order comes from."""
     rule = form.sparsity
     total = len(depth.chunks) // form.computations
     role, classes, column, agrees = _order_of_k(form, depth, documented)
@@ -252,7 +252,7 @@ def _depth_labels(
 
 
 def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) -> tuple[str, Array, Array, Array]:
-    """The operand whose document orders K; of each of its slots the class, the column, and whether the index fits."""
+    """The operand whose document orders K, and for each of its slots class, column, and whether the index fits."""
     rule = form.sparsity
     if (table := _documented(form, "B", documented)) is not None:
         classes, column = depth.class_of_b[_slots(form, "B", table)], table["row"].astype(np.int64)
@@ -271,19 +271,19 @@ def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) ->
 
 
 def _strands_of(labels: Array, role: str, chunks: Array, votes: Array) -> Array:
-    """For each label (chunk of columns, member), the strand with most of the slots that the document gives it.
+    """For each label (chunk of columns, member), the strand with most of the slots to which the document gives it.
 
-    No other order of K agrees with the document as well. A label without such a strand, two labels with the same one,
-    and a chunk that is divided are refused.
+    No other order of K agrees better with the document. A label without such a strand, two labels with the same one,
+    and a divided chunk are refused.
     """
     by_strand = votes[chunks].reshape(chunks.size, *labels.shape)
     most, slots, named = by_strand.argmax(axis=0), by_strand.max(axis=0), by_strand.sum(axis=0)
-    one = "row" if role == "B" else "chunk of columns from"
+    line = "row" if role == "B" else "chunk of columns from"
     few = 2 * slots <= named
     if few.any():
         at = tuple(np.argwhere(few)[0])
         raise Contradiction(
-            f"of {named[at]} slots that the documented {role} gives {one} {labels[at]} along K, "
+            f"of {named[at]} slots that the documented {role} gives {line} {labels[at]} along K, "
             f"no more than {slots[at]} are together as measured: that orders nothing"
         )
     chunk = most // chunks.shape[1]
@@ -310,8 +310,8 @@ def _slots(form: Form, role: str, table: Array) -> Array:
 def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array, Array]:
     """Block numbers of all lefts and rights of a relation where any two lefts meet the same rights or none in common.
 
-    The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, and
-    where something meets nothing.
+    The relation is given as pairs, in any order and with repetitions. Raises Contradiction for any other relation, or
+    if an item meets nothing.
     """
     met = np.zeros((lefts.size, rights.size), bool)
     met[left, right] = True
@@ -325,8 +325,8 @@ def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array,
     if (block[left] == right_block[right]).all() and np.count_nonzero(met) == pairs.sum():
         return block, right_block
     left, right = np.nonzero(met)
-    whole = (block[left] == right_block[right]) & (np.bincount(block[left], minlength=len(names)) == pairs)[block[left]]
-    at = int(np.argmin(whole))
+    complete = np.bincount(block[left], minlength=len(names)) == pairs
+    at = int(np.argmin((block[left] == right_block[right]) & complete[block[left]]))
     raise Contradiction(
         f"{lefts.name(int(left[at]))} meets {rights.name(int(right[at]))} but not all that others which meet it do"
     )
@@ -345,22 +345,21 @@ def strands(left: Array, right: Array, lefts: int, rights: int) -> Array:
         part = joined
 
 
-def common(labels: Array, block: Array, names: Side, what: str) -> Array:
-    """The label of each block, where all of its members have one and no other block has it; else a Contradiction."""
+def common(labels: Array, block: Array, names: Side, axis: str) -> Array:
+    """The label of each block. Raises Contradiction unless all its members have it and no other block does."""
     _, first = np.unique(block, return_index=True)
     of_block = labels[first]
     differs = of_block[block] != labels
     if differs.any():
         odd = int(np.argmax(differs))
         raise Contradiction(
-            f"{names.name(int(first[block[odd]]))} and {names.name(odd)} are in one {what} as measured, "
+            f"{names.name(int(first[block[odd]]))} and {names.name(odd)} are in one {axis} as measured, "
             f"in two by the documented D"
         )
     values, repeats = np.unique(of_block, return_counts=True)
     if (repeats > 1).any():
-        one, other = np.flatnonzero(of_block == values[np.argmax(repeats)])[:2]
+        left, right = first[np.flatnonzero(of_block == values[np.argmax(repeats)])[:2]].tolist()
         raise Contradiction(
-            f"{names.name(int(first[one]))} and {names.name(int(first[other]))} are in two {what}s as measured, "
-            f"in one by the documented D"
+            f"{names.name(left)} and {names.name(right)} are in two {axis}s as measured, in one by the documented D"
         )
     return of_block

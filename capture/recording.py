@@ -1,4 +1,4 @@
-"""Capture files: one Parquet file that stands alone, with the rows of all fragments and the provenance."""
+"""Capture files: one self-contained Parquet file with the rows of all fragments and the provenance."""
 
 import json
 import os
@@ -18,19 +18,19 @@ from ..db.layout.fragment import Element, Fragment, Source, element_type, place_
 from ..db.store import export
 from ..db.store.files import atomically
 
-#: Earlier versions have the header under this key, with a digest in it.
+#: Earlier versions wrote the header, with a digest in it, under this key.
 _EARLIER = b"lanemap.capture"
 
-#: As many elements as all operands of several times the instructions that there are.
+#: The most elements: those of several times all instructions.
 _MOST = 10_000_000
 
-#: No longer than any name, nor more than the registers of any operand and the slots of any register.
+#: Limits beyond every name, and beyond the registers of every operand and the slots of every register.
 _Name = Annotated[str, msgspec.Meta(max_length=256)]
 _Count = Annotated[int, msgspec.Meta(gt=0, le=256)]
 
 
 class _Listed(msgspec.Struct, array_like=True):
-    """What is said of a fragment. Earlier versions claim no first bit. ``layout`` is the number of its elements."""
+    """A fragment; ``layout`` is the number of its layout. Earlier versions wrote no first bit."""
 
     key: tuple[_Name, _Name, _Name, _Name, _Name | None, int | None, _Name | None]
     registers: _Count
@@ -40,7 +40,7 @@ class _Listed(msgspec.Struct, array_like=True):
 
 
 class _Header(msgspec.Struct):
-    """What is said of a capture."""
+    """A capture without its elements."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class _Header(msgspec.Struct):
 
 
 def write(source: Source, path: str | os.PathLike[str]) -> None:
-    """Write a capture as a file that appears whole or not at all."""
+    """Write a capture as a file that appears complete or not at all."""
     table = export.packed_table(source)
     with atomically(Path(path)) as file:
         export.write_parquet(table, file)
@@ -72,10 +72,10 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
     try:
         header = msgspec.json.decode(described, type=_Header)
         earlier = {} if digest else json.loads(described)
-        known = digest or earlier.pop("digest")
+        expected = digest or earlier.pop("digest")
     except (msgspec.MsgspecError, ValueError, KeyError, RecursionError):
         raise LanemapError(f"{path} is not a capture: its provenance is not as lanemap writes it") from None
-    if known != (_earlier_digest(earlier, columns) if earlier else _digest(described, columns)):
+    if expected != (_earlier_digest(earlier, columns) if earlier else _digest(described, columns)):
         raise LanemapError(f"{path} was changed after it was written: its digest does not match")
     try:
         fragments = _fragments(columns, header)
@@ -85,16 +85,16 @@ def read(path: str | os.PathLike[str], name: str | None = None) -> Source:
 
 
 def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array]]:
-    """The header, the digest and the columns of a capture file; no digest where it is in the header."""
+    """The header, the digest and the columns of a capture file; an empty digest if the header contains it."""
     try:
         with Path(path).open("rb") as file:
             parquet = pyarrow.parquet.ParquetFile(file)
             schema, rows_in, metadata = parquet.schema_arrow, parquet.metadata.num_rows, parquet.metadata.metadata or {}
-            # What is not a capture is not read: a small file may hold billions of rows.
+            # Other files are not read: a small one may hold billions of rows.
             fits = schema.remove_metadata().equals(export.PACKED) and rows_in <= _MOST
             table = parquet.read().combine_chunks() if fits else None
     except (pyarrow.ArrowException, UnicodeError, MemoryError) as error:
-        raise LanemapError(f"{path} is not a whole Parquet file: {in_one_line(error)}") from None
+        raise LanemapError(f"{path} is not a complete Parquet file: {in_one_line(error)}") from None
     except OSError as error:
         raise LanemapError(f"{path} cannot be read: {error.strerror or in_one_line(error)}") from None
     described = metadata.get(_EARLIER, metadata.get(export.METADATA_KEY))
@@ -103,12 +103,12 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
     if rows_in > _MOST:
         raise LanemapError(f"{path} has {rows_in} rows: no capture has more than {_MOST}")
     if table is None:
-        found = ", ".join(f"{field.name} {field.type}" for field in schema)
+        present = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise LanemapError(
-            f"{path} has columns {found}: a capture has {', '.join(export.PACKED.names)}, as lanemap writes them"
+            f"{path} has columns {present}: a capture has {', '.join(export.PACKED.names)}, as lanemap writes them"
         )
     if gaps := [name for name in export.PACKED.names if table[name].null_count]:
-        raise LanemapError(f"{path} lacks values of {gaps[0]}: a capture has all")
+        raise LanemapError(f"{path} has empty values of {gaps[0]}: a capture has none")
     digest = "" if _EARLIER in metadata else metadata.get(export.DIGEST_KEY, b"none").decode("ascii", "replace")
     return described, digest, {name: export.numbers(table[name]) for name in export.PACKED.names}
 
@@ -118,10 +118,10 @@ def _digest(header: bytes, columns: dict[str, Array]) -> str:
 
 
 def _earlier_digest(header: dict[str, Any], columns: dict[str, Array]) -> str:
-    found = sha256(json.dumps(header, sort_keys=True).encode())
+    hasher = sha256(json.dumps(header, sort_keys=True).encode())
     for values in columns.values():
-        found.update(np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()
+        hasher.update(np.ascontiguousarray(values).tobytes())
+    return hasher.hexdigest()
 
 
 def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
@@ -132,23 +132,24 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     for name in Element._fields:
         table[name] = columns[name]
     if ((np.diff(place_numbers(table)) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
-        raise LanemapError("elements are not in the order of lanes, registers and slots, each slot once")
+        raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
     bounds = {
-        name: [each.reduceat(table[name], starts[:-1]) for each in (np.minimum, np.maximum)] if len(table) else []
+        name: [bound.reduceat(table[name], starts[:-1]) for bound in (np.minimum, np.maximum)] if len(table) else []
         for name in Element._fields
     }
     fragments = []
-    for said in header.fragments:
-        key, number = Key(*said.key), said.layout
+    for listed in header.fragments:
+        key, number = Key(*listed.key), listed.layout
         if not 0 <= number < len(starts) - 1:
-            raise LanemapError(f"{key} has layout {number}: there are {len(starts) - 1}")
-        found = table[starts[number] : starts[number + 1]]
-        each = Fragment.of(key, found, "captured", registers=said.registers, slots=said.slots, first_bit=said.first_bit)
-        for name, known in each.ranges.items():
+            raise LanemapError(f"{key} has layout {number}, but there are only {len(starts) - 1}")
+        rows = table[starts[number] : starts[number + 1]]
+        sizes: Any = {"registers": listed.registers, "slots": listed.slots, "first_bit": listed.first_bit}
+        fragment = Fragment.of(key, rows, "captured", **sizes)
+        for name, valid in fragment.ranges.items():
             for value in (bound[number] for bound in bounds[name]):
-                if value not in known:
-                    raise LanemapError(f"{name} {value} of {each} is outside {known.start}..{known.stop - 1}")
-        if (found["col_last"] < found["col"]).any():
-            raise LanemapError(f"a window of columns of {each} ends before it begins")
-        fragments.append(each)
+                if value not in valid:
+                    raise LanemapError(f"{name} {value} of {fragment} is outside {valid.start}..{valid.stop - 1}")
+        if (rows["col_last"] < rows["col"]).any():
+            raise LanemapError(f"a window of columns of {fragment} ends before it begins")
+        fragments.append(fragment)
     return fragments

@@ -27,9 +27,9 @@ CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message that says why.
+    """The outcome for one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message with the reason.
 
-    ``documented`` and ``measured`` are the verdicts on random products by the documented and the measured layout.
+    ``documented`` and ``measured`` are the verdicts on random products with the documented and the measured layout.
     """
 
     instruction: str
@@ -46,7 +46,7 @@ class Outcome:
 
 Measured = tuple[Outcome, list[Fragment]]
 
-#: The seconds of loading some forms together, and what was found.
+#: The seconds for loading some forms together, and their outcomes and fragments.
 Module = tuple[float, list[Measured]]
 
 
@@ -59,36 +59,36 @@ def capture(
     version: str = "",
     processes: Processes[Device, Module] | None = None,
 ) -> Source:
-    """Measures forms on a device, and gives all captured fragments as a source.
+    """Measures forms on a device, and returns all captured fragments as a source.
 
-    ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all if they are not given.
-    ``progress`` is called with each outcome. ``processes`` measure a part of these forms. Provenance has ``device``,
-    ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``,
-    ``instructions`` (an Outcome each) and ``disagreements``: in words, each operand of which two forms gave different
-    measurements. The ``ptx_version`` of the device is the latest that a captured form asked for.
+    ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all by default. ``progress`` is called
+    with each outcome. ``processes`` measure some of these forms. Provenance has ``device``, ``time``, ``tool``,
+    ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``, ``instructions`` (an
+    Outcome each) and ``disagreements``: in words, each operand that two forms measured differently. The ``ptx_version``
+    of the device is the latest that a captured form needs.
     """
     started, description = time.perf_counter(), device.describe()
-    asked = list(every() if forms is None else forms)
-    together = _modules(asked)
+    requested = list(every() if forms is None else forms)
+    modules = _modules(requested)
     done: dict[int, Module] = {}
 
-    alone = ((at, _measure_module(documented, together, device, at)) for at in range(len(together)))
+    alone = ((at, _measure_module(documented, modules, device, at)) for at in range(len(modules)))
     for at, done[at] in processes.results(device) if processes else alone:
         for outcome, _ in done[at][1]:
             if progress is not None:
                 progress(outcome)
-    everything = [each for at in sorted(done) for each in done[at][1]]
+    everything = [result for at in sorted(done) for result in done[at][1]]
     results = {outcome.instruction: outcome for outcome, _ in everything}
-    kept, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
+    fragments, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
     form_of = {id(fragment): outcome.instruction for outcome, fragments in everything for fragment in fragments}
     disagreements = []
-    for one, other in repeated:
-        if one.digest != other.digest:
-            differ = difference(one, other)
-            said = f"{differ.count} of {differ.total} elements: {differ.words}"
-            disagreements.append(f"{one} differs between {form_of[id(one)]} and {form_of[id(other)]}: {said}")
+    for first, second in repeated:
+        if first.digest != second.digest:
+            differ = difference(first, second)
+            words = f"{differ.count} of {differ.total} elements: {differ.words}"
+            disagreements.append(f"{first} differs between {form_of[id(first)]} and {form_of[id(second)]}: {words}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    captured = (form for form in asked if results[str(form)].status == CAPTURED)
+    captured = (form for form in requested if results[str(form)].status == CAPTURED)
     provenance = {
         "device": {**asdict(description), "ptx_version": ptx_version(captured)},
         "time": now,
@@ -96,17 +96,17 @@ def capture(
         "seconds": round(time.perf_counter() - started, 6),
         "load_seconds": round(sum(seconds for seconds, _ in done.values()), 6),
         "gpu_seconds": round(sum(result.gpu_seconds for result in results.values()), 6),
-        "instructions": [asdict(results[str(form)]) for form in asked],
+        "instructions": [asdict(results[str(form)]) for form in requested],
         "disagreements": disagreements,
     }
     title = f"{description.name}, measured {now[:10]}"
-    return Source(name or source_name(description.name, description.target), "capture", title, kept, provenance)
+    return Source(name or source_name(description.name, description.target), "capture", title, fragments, provenance)
 
 
 def _modules(forms: Iterable[Form]) -> list[list[Form]]:
-    """The forms whose kernels are loaded together: those of a family; of wgmma, whose kernels are long, by types too.
+    """The forms whose kernels are loaded together: those of a family, and for wgmma, whose kernels are long, of types.
 
-    A driver that is too old for some forms refuses no others with them.
+    Forms of different PTX versions are kept apart, so that an old driver refuses only those that it does not know.
     """
 
     def alike(form: Form) -> tuple[object, ...]:
@@ -122,9 +122,9 @@ def measuring(
     forms: Iterable[Form],
     count: int,
 ) -> Processes[Device, Module]:
-    """So many processes that measure forms, each with a context in which the driver compiles at the same time.
+    """``count`` processes that measure forms, each with a context of its own so that the driver compiles in parallel.
 
-    The largest modules come first, so that nobody still measures one when the others are done. This process must not
+    The largest modules come first, so that none is still being measured when all others are done. This process must not
     have opened a device before.
     """
     together = _modules(forms)
@@ -141,51 +141,51 @@ def _measure_module(
 ) -> Module:
     """Loads the kernels of forms as one module, then measures them."""
     started, target, forms = time.perf_counter(), device.describe().target, together[at]
-    # All at once takes the driver less time. Where it refuses one, each is loaded when it runs, and says so itself.
+    # The driver loads all together faster. If it refuses one, each is loaded when it runs, and fails by itself.
     with suppress(LanemapError):
         device.load([kernel for form in forms if form.supports(target) for kernel in kernels(form)])
-    seconds, known, found = time.perf_counter() - started, dict[Key, Fragment](), []
+    seconds, known, measured = time.perf_counter() - started, dict[Key, Fragment](), []
     for form in forms:
-        found.append(_capture_one(Bench(device, form), documented, target, known))
-        known = {fragment.key: fragment for fragment in found[-1][1]} | known
-    return seconds, found
+        measured.append(_capture_one(Bench(device, form), documented, target, known))
+        known = {fragment.key: fragment for fragment in measured[-1][1]} | known
+    return seconds, measured
 
 
 def _capture_one(
     bench: Bench, documented: Mapping[Key, Fragment], target: str, known: MutableMapping[Key, Fragment]
 ) -> Measured:
-    """Measures, labels and checks one form. What fails is told in the result, with no fragments.
+    """Measures, labels and checks one form. The outcome says what failed; then there are no fragments.
 
-    ``known`` has what was measured before, on which the products of wmma and wgmma build.
+    ``known`` has the fragments measured so far, on which the products of wmma and wgmma build.
     """
     started, form, fragments = time.perf_counter(), bench.form, list[Fragment]()
-    told: dict[str, Any] = {"status": CAPTURED}
+    outcome: dict[str, Any] = {"status": CAPTURED}
     try:
         if not form.supports(target):
-            raise NotLoaded(f"needs {form.target}, and this device is {target}")
+            raise NotLoaded(f"needs {form.target}, but this device is {target}")
         text = module_text(bench.kernels.values(), target)
-        told["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-        found, told["anchor"] = _measure(bench, documented, known)
-        measured = {fragment.key: fragment for fragment in found}
-        by_measurement = told["measured"] = verify(bench, {**known, **measured})
+        outcome["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        measurements, outcome["anchor"] = _measure(bench, documented, known)
+        measured = {fragment.key: fragment for fragment in measurements}
+        by_measurement = outcome["measured"] = verify(bench, {**known, **measured})
         if by_measurement.verdict != AGREES:
             raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
         metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
         same = bool(measured) and all(
             key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
         )
-        told["documented"] = by_measurement if same else verify(bench, {**documented, **metadata})
-        fragments = found
+        outcome["documented"] = by_measurement if same else verify(bench, {**documented, **metadata})
+        fragments = measurements
     except LanemapError as error:
-        told |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}
+        outcome |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}
     seconds, on_gpu = round(time.perf_counter() - started, 6), round(bench.gpu_seconds, 9)
-    return Outcome(str(form), probes=bench.probes, seconds=seconds, gpu_seconds=on_gpu, **told), fragments
+    return Outcome(str(form), probes=bench.probes, seconds=seconds, gpu_seconds=on_gpu, **outcome), fragments
 
 
 def _measure(
     bench: Bench, documented: Mapping[Key, Fragment], known: MutableMapping[Key, Fragment]
 ) -> tuple[list[Fragment], str]:
-    """The fragments of a form by the way of its family, and in words what their labels are from."""
+    """The fragments of a form, measured as its family requires, and in words where their labels come from."""
     form = bench.form
     if form.role:
         return measure_move(bench, form)

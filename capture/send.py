@@ -1,4 +1,4 @@
-"""Captures sent to a Lanemap server: with the standard library, because a machine with a card has little else."""
+"""Sending captures to a Lanemap server, with the standard library, as a machine with a GPU may have little else."""
 
 import json
 from http.client import HTTPException
@@ -9,13 +9,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ..db.errors import LanemapError, masked
 
-#: The server stores one capture after the other, and may have many to store.
+#: The server stores captures one after the other, and many may be waiting.
 _SECONDS = 300
 _LARGEST = 1 << 16
 
 
 def send(file: Path, url: str, token: str) -> str:
-    """Send a capture file to a server; the name of the source that it was stored as."""
+    """Send a capture file to a server; returns the name of the source under which it was stored."""
     expect_address(url)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
     request = Request(f"{url.rstrip('/')}/api/captures", file.read_bytes(), headers, method="POST")  # noqa: S310
@@ -28,11 +28,11 @@ def send(file: Path, url: str, token: str) -> str:
         reason = getattr(error, "reason", None) or error
         raise LanemapError(f"cannot reach {masked(url)}: {getattr(reason, 'strerror', None) or reason}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise LanemapError(f"{masked(url)} does not answer as lanemap serve does: name where that runs") from None
+        raise LanemapError(f"{masked(url)} does not answer like lanemap serve: give the address of one") from None
 
 
 def expect_address(url: str) -> None:
-    """Refuse what cannot be the address of a server, before anything is measured for it."""
+    """Refuse an address that cannot be that of a server, before anything is measured for it."""
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
@@ -43,14 +43,14 @@ def expect_address(url: str) -> None:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A token is for the server that was named, not for wherever that one points."""
+    """Follows no redirects: a token is only for the server that was named."""
 
     def redirect_request(self, *_: object) -> None:
-        """Do not go there."""
+        """Do not follow it."""
 
 
 def _reason(error: HTTPError) -> str:
-    """What the server says, in one line, or else what its status means."""
+    """The server's message in one line, or else its status."""
     try:
         return " ".join(str(json.loads(error.read(_LARGEST))["detail"]).split())
     except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):

@@ -1,8 +1,8 @@
-"""Numbers as instructions take them: in the slots of registers, as matrices in shared memory, and as numpy sees them.
+"""Numbers as instructions take them: in the slots of registers, as matrices in shared memory, and as numpy arrays.
 
-Registers are arrays (patterns, registers, threads) of 32 or 64 bits. Values and codes, the bits of one element each,
-are arrays (patterns, slots) in the order of a fragment's elements: by lane, then register, then slot from low bits to
-high. A matrix in memory is a fragment too: one whose slots are the places in memory.
+Registers are arrays (patterns, registers, threads) of 32 or 64 bits. Values, and codes, which are the bits of one
+element each, are arrays (patterns, slots) in the order of a fragment's elements: by lane, then register, then slot from
+low to high bits. A matrix in memory is also a fragment, whose slots are the places in memory.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ LINE = 16
 
 
 def from_bytes(data: Array, bits: int) -> Array:
-    """Codes of ``bits`` bits that follow each other in bytes (..., bytes), low bits first."""
+    """Consecutive codes of ``bits`` bits in bytes (..., bytes), low bits first."""
     if bits >= 8:
         return data.view(f"<u{bits // 8}")
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -71,10 +71,10 @@ def decode(of_type: str, bits: int, codes: Array) -> Array:
 
 
 def encode(of_type: str, bits: int, values: Array) -> Array:
-    """Codes of small integers, which every PTX type that has them writes exactly."""
+    """Codes of small integers, which every PTX type represents exactly if it has them."""
     if native := TYPES[of_type].native:
-        whole = np.asarray(values).astype(native)
-        return np.asarray(whole.view(f"u{whole.dtype.itemsize}"))
+        numbers = np.asarray(values).astype(native)
+        return np.asarray(numbers.view(f"u{numbers.dtype.itemsize}"))
     if of_type == "bf16":
         return np.asarray(np.asarray(values).astype("f4").view("u4") >> 16)
     return np.asarray(_codes(of_type, bits).take(np.asarray(values).astype(np.int8)))
@@ -87,7 +87,7 @@ def integers(of_type: str) -> tuple[int, int]:
 
 @lru_cache
 def _codes(of_type: str, bits: int) -> Array:
-    """The code of every integer that ``integers`` allows in a type of 8 bits or fewer; negative ones from the end."""
+    """The code of every integer that ``integers`` allows in a type of at most 8 bits, negative ones at the end."""
     low, high = integers(of_type)
     table = _table(of_type, bits)
     return np.array([np.argmax(table == value) for value in (*range(high + 1), *range(low, 0))], np.uint8)
@@ -95,7 +95,7 @@ def _codes(of_type: str, bits: int) -> Array:
 
 @lru_cache
 def _table(of_type: str, bits: int) -> Array:
-    """Value of every code of a type of 8 bits or fewer, in slots of ``bits`` bits."""
+    """The value of every code of a type of at most 8 bits, in slots of ``bits`` bits."""
     codes, row = np.arange(1 << bits), TYPES[of_type]
     if not row.parts:
         return np.where((of_type[0] == "s") & (codes >> (bits - 1) == 1), codes - (1 << bits), codes).astype("f4")
@@ -110,10 +110,10 @@ def _table(of_type: str, bits: int) -> Array:
 
 
 def extents(form: Form, role: str) -> tuple[int, int]:
-    """Lines and elements of a line that memory holds of a matrix.
+    """How many lines, and elements of a line, memory holds of a matrix.
 
-    A line is a row of A and a column of B for wgmma, one of the rows that the addresses of a warp name for ldmatrix and
-    stmatrix, and what the layout names for wmma. Of a sparse A only what is stored counts.
+    For wgmma a line is a row of A or a column of B, for ldmatrix and stmatrix one of the rows that the addresses of a
+    warp name, and for wmma what the layout names. Of a sparse A only the stored elements count.
     """
     if form.role:
         if not form.layout:
@@ -135,14 +135,14 @@ def memory_size(form: Form, role: str) -> int:
 
 
 def descriptor_offsets(form: Form, role: str) -> int:
-    """The byte offsets of a matrix descriptor: of core matrices next to each other along K, and along rows."""
+    """The byte offsets in a matrix descriptor between neighbouring core matrices, along K and along rows."""
     core, cores = prod(_CORE), _cores(form, role)
     return (core >> 4) << 16 | (core * cores >> 4) << 32
 
 
 @lru_cache
 def stored_a(form: Form) -> Fragment:
-    """A of wgmma in memory as a fragment: what is stored of each row, in its order, each with its window of columns."""
+    """A of wgmma in memory as a fragment: the stored elements of each row in order, with their windows of columns."""
     rule = form.sparsity
     lines, length = extents(form, "A")
     row, place = np.indices((lines, length))
@@ -191,12 +191,12 @@ def scatter(values: Array, fragment: Fragment, columns: Array | None = None) -> 
 
 
 def gather(matrices: Array, fragment: Fragment) -> Array:
-    """Values (n, slots) that a fragment holds of matrices (n, computations, rows, columns)."""
+    """The values (n, slots) of matrices (n, computations, rows, columns) that a fragment holds."""
     return matrices[(slice(None), *places(fragment))]
 
 
 def places(fragment: Fragment) -> tuple[Array, Array, Array]:
-    """Computation from 0, row and column of each slot. Raises LanemapError where a slot has none in the matrix."""
+    """Computation from 0, row and column of each slot. Raises LanemapError if a slot is outside the matrix."""
     table, (rows, columns) = fragment.table, fragment.dimensions
     outside = (table["row"] < 0) | (table["row"] >= rows) | (table["col"] < 0) | (table["col_last"] >= columns)
     if outside.any():
@@ -209,7 +209,7 @@ def places(fragment: Fragment) -> tuple[Array, Array, Array]:
 
 
 def multiply(form: Form, a: Array, b: Array) -> Array:
-    """The product of (..., M, K) and (..., K, N) that an instruction computes: for .xor.popc, bits that differ."""
+    """The product of (..., M, K) and (..., K, N) as an instruction computes it; for .xor.popc, the differing bits."""
     product = a @ b
     if form.suffix == ".xor.popc":
         return np.asarray(a.sum(axis=-1)[..., :, None] + b.sum(axis=-2)[..., None, :] - 2 * product)

@@ -1,8 +1,8 @@
 """A second check, independent of probes: random numbers through a layout table, compared exactly.
 
-What a form gives for random registers and memory must be what a simulated group of threads gives by the table. Numbers
-are small integers, so that every result is exact. The group runs every form by a table, also a wrong one, so captures
-are tested on it without a GPU, too.
+A form must compute from random registers and memory exactly what a simulated group of threads computes by the table.
+Numbers are small integers, so that every result is exact. The group runs every form by any table, even a wrong one, so
+it also serves to test captures without a GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ Patterns = Mapping[str, Array]
 
 
 class SimulatedGroup:
-    """Runs forms whose fragments are in ``table``, by Fragment.key; a sparse one needs those of E too."""
+    """Runs forms whose fragments are in ``table``, by Fragment.key; a sparse one also needs those of E."""
 
     def __init__(self, table: Mapping[Any, Fragment], target: str = "sm_90a") -> None:
         self._table = table
         self._target = target
 
     def describe(self) -> Description:
-        """Says that nothing was measured."""
+        """A description that shows that nothing was measured."""
         return Description("simulated warp", "0.0", "none", "none", self._target)
 
     def load(self, kernels: Sequence[Kernel]) -> None:
@@ -43,7 +43,7 @@ class SimulatedGroup:
                 raise NotLoaded(f"{kernel.form} needs {kernel.form.target}: this group is {self._target}")
 
     def run(self, kernel: Kernel, probes: Probes) -> Output:
-        """What the kernel gives for each probe, by the table."""
+        """The output of the kernel for each probe, by the table."""
         self.load([kernel])
         chosen = dict(zip((port.name for port in kernel.inputs), probes.picks.astype(np.intp).T, strict=True))
         multiply = self._warpgroup if kernel.threads == WARPGROUP else self._product
@@ -51,19 +51,19 @@ class SimulatedGroup:
         return Output(run(kernel, probes.patterns, chosen), 0.0)
 
     def fragment(self, key: Key) -> Fragment:
-        """The fragment of a key. Raises NotLoaded where the table has none, or none with elements."""
+        """The fragment of a key. Raises NotLoaded if the table has none with elements."""
         fragment = self._table.get(key)
         if fragment is None or fragment.elements is None:
             raise NotLoaded(f"the table has no {key}")
         return fragment
 
     def _a(self, form: Form, held: Array, a: Fragment, selector: int | None, words: Any) -> Array:
-        """Matrices A of values (n, slots): a sparse one has them in the columns that words of metadata choose."""
+        """Matrices A from values (n, slots), for a sparse one in the columns that words of metadata choose."""
         chosen = decode(words, a, self.fragment(form.key("E", selector))) if form.sparse else None
         return scatter(held, a, chosen)
 
     def _product(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
-        """Multiplies every pair of patterns that occurs, then picks the probes' products."""
+        """Multiplies every pair of patterns that occurs, then picks the products of the probes."""
         form = kernel.form
         fragments = {role: self.fragment(form.key(role)) for role in "ABCD"}
         held = {role: read_registers(form.operand(role), patterns[role]) for role in "ABC"}
@@ -119,20 +119,20 @@ class SimulatedGroup:
 
 AGREES, DISAGREES, NOT_DOCUMENTED = "agrees", "disagrees", "not documented"
 
-#: Random products of a warp. A warpgroup has as many random numbers in a quarter of them.
+#: Random products of a warp. A quarter of them has as many random numbers for a warpgroup.
 _ROUNDS = 8
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether results by a layout table are right (AGREES, DISAGREES or NOT_DOCUMENTED), and in words what is not."""
+    """Whether results by a layout table are right (AGREES, DISAGREES or NOT_DOCUMENTED), and in words which are not."""
 
     verdict: str
     detail: str = ""
 
 
 def verify(bench: Bench, table: Mapping[Key, Fragment]) -> Verification:
-    """Runs every kernel of a form on random numbers, and the simulated group by the fragments of ``table``."""
+    """Compares every kernel of a form on random numbers with the simulated group by the fragments of ``table``."""
     random, group = np.random.default_rng(0), Bench(SimulatedGroup(table, bench.form.target), bench.form)
     for selector, kernel in bench.kernels.items():
         missing = [key.role for key in keys(kernel) if not _complete(table.get(key))]
@@ -144,20 +144,20 @@ def verify(bench: Bench, table: Mapping[Key, Fragment]) -> Verification:
             expected = group.values(patterns, selector, in_turn=True)
         except LanemapError as error:
             return Verification(DISAGREES, str(error))
-        found = bench.values(patterns, selector, in_turn=True)
-        if (wrong := found != expected).any():
+        outputs = bench.values(patterns, selector, in_turn=True)
+        if (wrong := outputs != expected).any():
             at = tuple(np.argwhere(wrong)[0])
             chosen = "" if selector is None else f" with selector {selector}"
             return Verification(
                 DISAGREES,
                 f"{np.count_nonzero(wrong)} of {wrong.size} elements{chosen} are wrong, the first in "
-                f"{bench.place(at[1])}: {found[at]:g}, expected {expected[at]:g}",
+                f"{bench.place(at[1])}: {outputs[at]:g}, expected {expected[at]:g}",
             )
     return Verification(AGREES)
 
 
 def keys(kernel: Kernel) -> list[Key]:
-    """The fragments that say what a kernel does."""
+    """The keys of the fragments that define what a kernel computes."""
     form = kernel.form
     if form.role:
         return [form.key(role) for role in form.types]
@@ -175,7 +175,7 @@ def _complete(fragment: Fragment | None) -> bool:
 def _random(
     kernel: Kernel, port: Port, table: Mapping[Key, Fragment], random: np.random.Generator, rounds: int
 ) -> Array:
-    """``rounds`` patterns of an input: what fits a matrix where it must hold one, else anything."""
+    """``rounds`` random patterns of an input; those of an operand are consistent with a matrix."""
     form = kernel.form
     if port.name == "E":
         vectors = random.choice(list(form.sparsity.indices), (rounds, kernel.threads, 8))

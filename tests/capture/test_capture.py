@@ -344,7 +344,7 @@ def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete)
     seen = []
     source = capture(Unlucky(complete), documented, [*DENSE_FORMS[8:11], NARROW_FORMS[0]], seen.append)
     assert [each.status for each in seen] == [UNSUPPORTED, FAILED, CAPTURED, UNSUPPORTED]
-    assert seen[3].message.endswith("needs sm_120a, and this device is sm_90a")
+    assert seen[3].message.endswith("needs sm_120a, but this device is sm_90a")
     assert {each.shape for each in source.fragments} == {"m16n8k8"}
     assert all(bool(each.ptx_sha256) == (each.instruction != str(NARROW_FORMS[0])) for each in seen)
 

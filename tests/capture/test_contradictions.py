@@ -73,10 +73,16 @@ def test_a_d_or_an_a_that_holds_an_element_twice(form):
     table = at_random([form])
     assert from_memory.measure_warpgroup(Bench(SimulatedGroup(table), form), form, {})
     twice = SimulatedGroup(doubled(table, form.key("D")))
-    refused(from_memory.measure_warpgroup, form, twice, {}, said=r"row \d+, column \d+ of D comes out [02] times")
+    refused(
+        from_memory.measure_warpgroup, form, twice, {}, said=r"row \d+, column \d+ of D is in [02] slots, not in one"
+    )
     twice = SimulatedGroup(doubled(table, form.key("A")))
     refused(
-        from_memory.measure_warpgroup, form, twice, {}, said=r"A lane \d+, reg \d, slot \d does not come out in D once"
+        from_memory.measure_warpgroup,
+        form,
+        twice,
+        {},
+        said=r"A lane \d+, reg \d, slot \d does not appear in D exactly once",
     )
 
 
@@ -133,7 +139,7 @@ def with_one_lane_twice(form):
 
 
 def test_a_load_that_takes_fewer_addresses_than_rows():
-    refused(from_memory.measure_move, LOAD, with_one_lane_twice(LOAD), said="15 lanes give addresses of rows")
+    refused(from_memory.measure_move, LOAD, with_one_lane_twice(LOAD), said="15 lanes pass addresses of rows")
 
 
 def test_a_load_that_does_not_give_what_is_in_memory():
@@ -142,7 +148,7 @@ def test_a_load_that_does_not_give_what_is_in_memory():
 
 
 def test_a_store_of_which_one_slot_overwrites_another():
-    said = r"r lane \d+, reg \d, slot \d does not come out in memory once"
+    said = r"r lane \d+, reg \d, slot \d does not appear in memory exactly once"
     refused(from_memory.measure_move, STORE, with_one_lane_twice(STORE), said=said)
 
 

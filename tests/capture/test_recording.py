@@ -71,7 +71,7 @@ def test_a_gap_is_not_taken_for_a_number(path, column):
         values = pyarrow.array(table[column].to_numpy(), table.schema.field(at).type, mask=missing)
         return table.set_column(at, table.schema.field(at), values)
 
-    with pytest.raises(LanemapError, match=f"lacks values of {column}"):
+    with pytest.raises(LanemapError, match=f"has empty values of {column}"):
         recording.read(rewritten(path, gaps))
 
 
@@ -148,11 +148,11 @@ def test_files_that_are_no_captures(path, tmp_path):
         recording.read(tmp_path)
     text = tmp_path / "text"
     text.write_text("shape,type\n")
-    with pytest.raises(LanemapError, match="text is not a whole Parquet file"):
+    with pytest.raises(LanemapError, match="text is not a complete Parquet file"):
         recording.read(text)
     half = tmp_path / "half"
     half.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(LanemapError, match="half is not a whole Parquet file"):
+    with pytest.raises(LanemapError, match="half is not a complete Parquet file"):
         recording.read(half)
     other = tmp_path / "other"
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), other)
@@ -168,15 +168,15 @@ def test_other_columns(path):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("lane", 32, "not in the order of lanes, registers and slots"),
+        ("lane", 32, "not sorted by lane, register and slot"),
         ("row", -1, "row -1 of A of mma m8n8k4 f16 row major is outside 0..7"),
         ("col", 4, "col 4 of .* is outside 0..3"),
         ("col_last", 4, "col_last 4 of .* is outside 0..3"),
-        ("reg", 0, "not in the order of lanes, registers and slots"),
-        ("slot", 0, "not in the order of lanes, registers and slots"),
+        ("reg", 0, "not sorted by lane, register and slot"),
+        ("slot", 0, "not sorted by lane, register and slot"),
         ("computation", 0, "computation 0 of .* is outside 1..4"),
         ("computation", 5, "computation 5 of .* is outside 1..4"),
-        ("layout", 1, "not in the order of lanes, registers and slots"),
+        ("layout", 1, "not sorted by lane, register and slot"),
     ],
 )
 def test_values_out_of_range(path, name, value, said):
@@ -205,7 +205,7 @@ def test_a_layout_that_is_not_there(path):
     def other(header):
         header["fragments"][0][3] = 1000
 
-    with pytest.raises(LanemapError, match="A of mma m8n8k4 f16 row major has layout 1000: there are"):
+    with pytest.raises(LanemapError, match="A of mma m8n8k4 f16 row major has layout 1000, but there are only"):
         recording.read(rewritten(path, header=other))
 
 

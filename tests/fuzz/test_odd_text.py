@@ -78,6 +78,6 @@ def test_an_answer_to_a_capture_is_refused(tmp_path, status, answer):
     with HTTPServer(("127.0.0.1", 0), Odd) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        with pytest.raises(LanemapError, match="does not answer as lanemap serve does|did not take the capture: 400"):
+        with pytest.raises(LanemapError, match="does not answer like lanemap serve|did not take the capture: 400"):
             send(tmp_path / "capture", f"http://127.0.0.1:{server.server_port}", "token")
         thread.join()
