@@ -140,11 +140,6 @@ def write_report(check: Check, form: str, output: str, reads: Iterable[str] = ()
     write(replace(check, made=made).report(form, **how), output, reads=reads)
 
 
-def without_empty(found: Rows) -> Rows:
-    """Rows for reading: without the columns in which no row has a value."""
-    return found.only(lambda _, values: any(value is not None for value in values))
-
-
 def narrow(found: Rows) -> Rows:
     """Elements for reading: without the columns that tell nothing there, so that a line fits a terminal."""
     columns = dict(zip(found.columns, found.by_column(), strict=True))

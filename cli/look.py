@@ -7,8 +7,8 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Place, Query, Rows, Summary, Where, Which
-from .app import app, complain, narrow, open_database, remark, room, without_empty, write_rows
+from .. import DEFAULT_SOURCE, Database, LanemapError, Place, Query, Rows, Where, Which
+from .app import app, complain, narrow, open_database, remark, room, write_rows
 from .options import By, Format, Operand
 
 
@@ -53,7 +53,11 @@ def show(
     query = Query.parse(operand, **which)
     with open_database(db) as database:
         if query.parameters()["role"] is None and lane is None:
-            _write(database.summary(query), format)
+            made = database.summary(query)
+            if format is Format.TABLE:
+                sys.stdout.write(made.text(room()) + "\n")
+            else:
+                write_rows(made.rows(), format)
             return
         fragments = database.operand(query, rows=False)
         remark(fragments.remarks)
@@ -65,23 +69,6 @@ def show(
             return
         found = database.operand(query).rows(lane=lane)
         write_rows(narrow(found) if format is Format.TABLE else found, format)
-
-
-def _write(summary: Summary, form: Format) -> None:
-    if form is not Format.TABLE:
-        write_rows(summary.rows(), form)
-        return
-    typer.echo("\n".join(map(_line, summary.mnemonics) if summary.mnemonics else [summary.title]) + "\n")
-    operands, verdicts = map(without_empty, summary.tables())
-    write_rows(operands, form)
-    typer.echo()
-    write_rows(verdicts, form)
-
-
-def _line(form: tuple[str, str]) -> str:
-    """A mnemonic and its targets, which go into a line of their own where a terminal has no room for both."""
-    line = "  ".join(form)
-    return line if len(line) <= (room() or len(line)) else "\n    ".join(form)
 
 
 class What(StrEnum):
@@ -144,9 +131,9 @@ def sources(database: Database, *queries: Query) -> Rows:
 def _compact(found: Rows) -> Rows:
     """Rows for reading: no empty columns; of an operand no section, and one column for what tells it from others."""
     if "section" not in found.columns or "roles" not in found.columns:
-        return without_empty(found)
+        return found.filled()
     rows = [(*row[:4], " ".join(map(str, filter(None, row[4:7]))) or None, *row[7:10]) for row in found.rows]
-    return without_empty(Rows((*found.columns[:4], "of", *found.columns[7:10]), rows))
+    return Rows((*found.columns[:4], "of", *found.columns[7:10]), rows).filled()
 
 
 @app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")

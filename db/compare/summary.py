@@ -1,7 +1,7 @@
 """An instruction as a whole: its mnemonics, its operands, and a verdict on each source that has them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..isa.forms import Form
@@ -10,6 +10,7 @@ from ..isa.listing import grouped, naturally
 from ..isa.names import Query
 from ..layout.fragment import Fragment
 from ..lookup import best, by_trust, fragments, prefer_dense
+from ..store.columns import Told
 from ..store.reader import Reader, Rows, Value
 
 
@@ -27,7 +28,8 @@ class OperandSummary(NamedTuple):
     verdicts: Mapping[str, str]
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Summary(Told):
     """Every form that a query names, and the operands of the first instruction among them."""
 
     forms: tuple[Form, ...]
@@ -47,31 +49,24 @@ class Summary(NamedTuple):
     def _shapes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(operand.fragment.shape for operand in self.operands))
 
-    @property
-    def mnemonics(self) -> tuple[tuple[str, str], ...]:
-        """The mnemonic and the targets of each form; empty if there are several shapes."""
-        return tuple((form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1)
-
     def rows(self) -> Rows:
         """A row for each operand, with a column for each source."""
         rows = [(*_row(operand), *map(operand.verdicts.get, self.sources)) for operand in self.operands]
         return Rows((*_OPERAND, *self.sources), rows)
 
-    def tables(self) -> tuple[Rows, Rows]:
-        """The same as two tables for reading: the operands, and for each source which of them have which verdict.
+    def parts(self) -> Iterator[str | Rows]:
+        """Tables of its mnemonics with targets, if there is one shape, of its operands, and of the verdicts on them.
 
         The operands have a column for the shape if there are several.
         """
+        mnemonics = [(form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1]
+        yield Rows(("", ""), mnemonics) if mnemonics else self.title
         said = ((source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands)
         alike = grouped((entry for entry in said if entry[1] is not None), lambda entry: entry[:2])
         first = 1 if len(self._shapes) > 1 else 2
-        return (
-            Rows(_OPERAND[first:], [_row(operand)[first:] for operand in self.operands]),
-            Rows(
-                ("source", "verdict", "operands"),
-                [(*which, self._names([operand for *_, operand in entries])) for which, entries in alike.items()],
-            ),
-        )
+        yield Rows(_OPERAND[first:], [_row(operand)[first:] for operand in self.operands]).filled()
+        verdicts = [(*which, self._names([operand for *_, operand in same])) for which, same in alike.items()]
+        yield Rows(("source", "verdict", "operands"), verdicts)
 
     def _names(self, operands: Sequence[OperandSummary]) -> str:
         """Operands in words; those that differ only in qualifiers are named together."""

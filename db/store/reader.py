@@ -76,6 +76,10 @@ class Rows:
         places = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
         return Rows(tuple(self.columns[at] for at in places), [tuple(row[at] for at in places) for row in self.rows])
 
+    def filled(self) -> Rows:
+        """The rows with only those columns in which one has a value."""
+        return self.only(lambda _, values: any(value is not None for value in values))
+
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries.
 

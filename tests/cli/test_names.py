@@ -52,8 +52,10 @@ def test_show_with_a_lane_is_find_with_a_lane(run):
     assert len(shown.out.splitlines()) == 9
 
 
-def test_show_of_an_instruction(run):
+def test_show_of_an_instruction(run, built):
     shown = run("show", "HMMA.16816.F32.BF16")
+    with lanemap.open(str(built)) as database:
+        assert f"{database.summary('HMMA.16816.F32.BF16')}\n" == shown.out
     mnemonic, operands, verdicts = (part.splitlines() for part in shown.out.split("\n\n"))
     assert mnemonic == [f"{BF16}  sm_80+"]
     assert [row.split()[:2] for row in operands[1:]] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
