@@ -1,12 +1,12 @@
-"""CuTe's thread-value layouts: the fragments that they amount to, for an instruction or a move.
+"""CuTe's thread-value layouts as fragments, for an instruction or a move.
 
 A layout of an atom takes (thread, value) to an index into the operand, leftmost fastest: A and E are M x K, C is M x N,
-and B is N x K, which is PTX's K x N turned over. Values fill a thread's registers in order, low bits first.
+and B is N x K, the transpose of PTX's K x N. Values fill a thread's registers in order, low bits first.
 
-That of a copy takes (thread, bit) to a bit of the tile. On the side of memory each thread names 16 bytes of it, a row;
-lane R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the column of
-what a register holds are those of the bytes that its bits come from, whatever order the tile is in. Tensor Memory has
-an address for each bit instead.
+The layout of a copy takes (thread, bit) to a bit of the tile. On the memory side each thread names 16 bytes of it, a
+row; lane R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the
+column of what a register holds are those of the bytes from which its bits come, whatever the order of the tile. Tensor
+Memory has an address for each bit instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,9 +42,9 @@ def thread_value(layout: Sum) -> NDArray[np.int64]:
 
 @lru_cache(1 << 10)
 def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
-    """The lanes of a warp, or of another group, that an atom's threads are: an array (computations, threads).
+    """The lanes of a warp, or of another group, that are an atom's threads: an array (computations, threads).
 
-    An atom of eight threads is done four times by a warp: the threads' lanes are shifted until they fill the warp.
+    A warp does an atom of eight threads four times: the threads' lanes are shifted until they fill the warp.
 
     Raises:
         LanemapError: the atom is not the work of one group.
@@ -52,7 +52,7 @@ def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
     first = threads.table().ravel(order="F")
     if len(first) not in (8, group):
         plural = "s do" if len(first) > 1 else " does"
-        raise LanemapError(f"{len(first)} thread{plural} it, and its instruction takes {group}")
+        raise LanemapError(f"{len(first)} thread{plural} it, but its instruction takes {group}")
     shifts: list[NDArray[np.int64]] = []
     for shifted in (first + shift for shift in range(group - first.max())):
         if not np.isin(shifted, shifts).any():
@@ -65,9 +65,9 @@ def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
 class AtomLayout(NamedTuple):
     """The layout of an operand, and how a lane's registers hold its values.
 
-    Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of what is
-    kept of them, so that a slot can stand for any column of its chunk. ``supplies`` are the lanes of each four that
-    hold it.
+    Dense operands have a slot per value. In sparse A and E, ``chunk`` consecutive values share the slots of those that
+    are stored, so that a slot can stand for any column of its chunk. ``supplies`` are the lanes of each four that hold
+    it.
     """
 
     layout: Sum
@@ -85,19 +85,19 @@ def atom_operand(
     Raises:
         LanemapError: the layout does not fit the atom's threads or registers.
     """
-    made = _elements(of.name, of.shape, role, held, threads)
-    said = Citation(origin=origin, formula=f"(thread, value) -> {_ORDER[role]}: {held.layout}")
-    return Fragment.of(of.key(role, selector), made, "imported", said, registers=held.registers, slots=held.slots)
+    table = _elements(of.name, of.shape, role, held, threads)
+    citation = Citation(origin=origin, formula=f"(thread, value) -> {_ORDER[role]}: {held.layout}")
+    return Fragment.of(of.key(role, selector), table, "imported", citation, registers=held.registers, slots=held.slots)
 
 
 def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None], origin: str) -> Fragment:
-    """The block scales of an operand, from a layout in which a thread has its scale once for each element along K.
+    """The block scales of an operand, from a layout in which a thread has its scale for each element along K.
 
     Args:
         of: the instruction.
         role: SFA or SFB.
         layout: takes (thread, k) to an index into M x K, or N x K.
-        chosen: byte-id and thread-id, which say where of the four bytes and four lanes the scales are (9.7.14.3).
+        chosen: byte-id and thread-id, which say in which of four bytes and four lanes the scales are (9.7.14.3).
         origin: where the layout was found.
 
     Raises:
@@ -116,18 +116,18 @@ def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None],
     lane, chunk = (axis.ravel() for axis in np.meshgrid(np.flatnonzero(supplied), np.arange(count), indexing="ij"))
     row, col = (line[lane, 0], chunk) if role == "SFA" else (chunk, line[lane, 0])
     qualifiers = f"scale_vec::{count}X.byte_id::{byte}.thread_id::{thread}"
-    made = elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col})
-    said = Citation(origin=origin, formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}")
-    return Fragment.of(Key(of.name, of.shape, type_, role, qualifiers=qualifiers), made, "imported", said)
+    table = elements({"lane": lane, "reg": 0 * lane, "slot": byte + chunk, "row": row, "col": col})
+    citation = Citation(origin=origin, formula=f"(thread, k) -> ({'m' if role == 'SFA' else 'n'}, k): {layout}")
+    return Fragment.of(Key(of.name, of.shape, type_, role, qualifiers=qualifiers), table, "imported", citation)
 
 
 @lru_cache(1 << 10)
 def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) -> NDArray[Any]:
-    """The elements of an operand: atoms that differ in nothing else share them."""
+    """The elements of an operand, shared by atoms that do not differ in these arguments."""
     index = thread_value(held.layout)
     where = lanes(threads, instructions.instruction(name).threads)
     if len(index) != where.shape[1]:
-        raise LanemapError(f"{held.layout} is for {len(index)} threads, and {where.shape[1]} do the atom")
+        raise LanemapError(f"{held.layout} is for {len(index)} threads, but {where.shape[1]} do the atom")
     count, values = held.registers * held.slots, index.shape[1]
     if values != count and held.chunk == 1:
         raise LanemapError(f"{held.layout} has {values} values for {count} slots")
@@ -163,8 +163,8 @@ def move_fragments(
 ) -> Iterator[Fragment]:
     """The fragments of a move: registers ``r`` and addresses ``p``, or A and D of movmatrix.
 
-    The addresses are left out where the move is to columns of the matrix. ``byte_order`` says for each byte of a
-    thread's registers which one it was before the atom changed their order.
+    The addresses are left out if the move is to columns of the matrix. ``byte_order`` says for each byte of a thread's
+    registers which one it was before the atom changed their order.
 
     Raises:
         LanemapError: the layouts are not those of the instruction.
@@ -184,19 +184,19 @@ def move_fragments(
         lanes = np.arange(rows * count)
         columns = {"lane": lanes, "row": lanes % rows, "computation": lanes // rows + 1}
         zero = dict.fromkeys(("reg", "slot", "col"), 0 * lanes)
-        yield _made(key._replace(role="p"), elements({**columns, **zero}), origin)
+        yield _imported(key._replace(role="p"), elements({**columns, **zero}), origin)
 
 
 def tensor_memory(key: Key, held: Sum, values: Sum, origin: str) -> Fragment:
     """The registers of a load or a store of Tensor Memory, with its lanes as rows and its columns as columns.
 
-    Where an instruction makes two accesses, CuTe puts the second right behind the first; here they are two matrices.
-    Two columns that are packed into one register are its two slots.
+    If an instruction makes two accesses, CuTe puts the second right after the first; here they are two matrices. Two
+    columns that are packed into one register are its two slots.
 
     Args:
         key: names the registers.
-        held: takes (thread, bit) to a bit of all that is moved.
-        values: takes a bit of all that is moved to its bit in Tensor Memory.
+        held: takes (thread, bit) to a bit of the moved data.
+        values: takes a bit of the moved data to its bit in Tensor Memory.
         origin: where the layouts were found.
 
     Raises:
@@ -208,29 +208,29 @@ def tensor_memory(key: Key, held: Sum, values: Sum, origin: str) -> Fragment:
     (_, columns), _ = _tile(key)
     column = start % LANE_BITS // _COLUMN_BITS
     slots = operand(key).slots
-    made = by_rule(slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
-    return _made(key, made, origin)
+    table = by_rule(slots, start // LANE_BITS, column % columns, computation=column // columns + 1)
+    return _imported(key, table, origin)
 
 
 def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:
-    """What the registers hold, where memory's bytes are in the order of the tile, or each thread names its own."""
+    """The registers of a move, with memory in the order of the tile, or with bytes that each thread names."""
     ((rows, columns), _), of = _tile(key), operand(key)
-    # What is only moved transposed has an address for each column (9.7.14.5.16).
+    # A matrix that can only be moved transposed has an address for each column (9.7.14.5.16).
     turned = rows * of.slot_bits == _ROW_BITS > columns * of.slot_bits
     lines = columns if turned else rows
     if not turned and (size := columns * of.slot_bits) != _ROW_BITS:
-        raise LanemapError(f"a row of {key.shape} has {size // 8} bytes, and an address is that of 16")
+        raise LanemapError(f"a row of {key.shape} has {size // 8} bytes, but an address stands for 16")
     start = _starts(key, held)
     named = _ROW_BITS * np.arange(held.size // _ROW_BITS) if memory is None else memory[: held.size // _ROW_BITS, 0]
     giver = np.argsort(named)[np.searchsorted(np.sort(named), start, side="right") - 1]
     row, col = giver % lines, (start - named[giver]) // of.slot_bits
     if turned or key.role == "D":
         row, col = col, row
-    return _made(key, by_rule(of.slots, row, col, computation=giver // lines + 1), origin)
+    return _imported(key, by_rule(of.slots, row, col, computation=giver // lines + 1), origin)
 
 
 def _starts(key: Key, bits: NDArray[Any]) -> NDArray[Any]:
-    """Where the first bit of each element is; the others follow it. Both are arrays (threads, ...)."""
+    """The first bit of each element, after checking that the others follow it. Both are arrays (threads, ...)."""
     of = operand(key)
     if bits.shape != (of.threads, of.registers * of.register_bits):
         raise LanemapError(f"its layout is for {bits.shape[1]} bits of {len(bits)} threads, not for {key}")
@@ -240,8 +240,8 @@ def _starts(key: Key, bits: NDArray[Any]) -> NDArray[Any]:
     return start
 
 
-def _made(key: Key, made: NDArray[Any], origin: str) -> Fragment:
-    return Fragment.of(key, made, "imported", Citation(origin=origin))
+def _imported(key: Key, table: NDArray[Any], origin: str) -> Fragment:
+    return Fragment.of(key, table, "imported", Citation(origin=origin))
 
 
 def _tile(key: Key) -> tuple[tuple[int, int], int]:
@@ -252,7 +252,7 @@ def _tile(key: Key) -> tuple[tuple[int, int], int]:
 
 @lru_cache(1 << 10)
 def named_form(mnemonic: str) -> Form | None:
-    """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None where it is another instruction.
+    """The ``mma`` or ``wgmma`` that a PTX mnemonic names, or None if it is another instruction.
 
     Libraries name some that PTX does not have.
 
@@ -276,7 +276,7 @@ def named_form(mnemonic: str) -> Form | None:
 
 @lru_cache(1 << 10)
 def named_move(mnemonic: str) -> Key | None:
-    """The registers of the move that a PTX mnemonic names, or None where it is another instruction.
+    """The registers of the move that a PTX mnemonic names, or None if it is another instruction.
 
     >>> named_move("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16").qualifiers
     'x4.trans'

@@ -1,7 +1,7 @@
-"""The kinds of things that can be imported, and what an importer hands over.
+"""The kinds of imports, and what an importer returns.
 
-A new kind is a row here, and a module of its name with ``load``. It gives sources, and by name everything that it left
-out.
+A new kind is a row here, and a module of its name with ``load``, which returns sources and the names of everything that
+it left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from ..db.layout.fragment import Fragment, Source, count_elements
 
 
 class Importer(NamedTuple):
-    """One kind: what its path is where it needs one, and the other arguments that it takes.
+    """One kind: what its path is, if it needs one, and its other arguments.
 
-    ``adds`` are patterns of the names of fragments that only an import of this kind has rows of.
+    ``adds`` are patterns for the names of fragments that have rows only in an import of this kind.
     """
 
     path: str | None = None
@@ -42,9 +42,9 @@ IMPORTERS: Mapping[str, Importer] = {
 
 
 class Skipped(NamedTuple):
-    """Something that an importer found and did not import: an atom, one of its operands, a file.
+    """Something that an importer found but did not import: an atom, one of its operands, a file.
 
-    ``operand`` says of which operand something wrong is claimed, and ``origin`` where, if that is the reason.
+    If the reason is a wrong claim, ``operand`` and ``origin`` say about which operand and where.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True)
 class Imported:
-    """A source, and what was left out of it. Nothing is left out silently.
+    """A source, and everything that was left out of it: nothing is left out silently.
 
-    ``findings`` name fragments that came in without some of their elements, and say which. It ``failed`` where what was
-    left out is what somebody claims of their own.
+    ``findings`` name fragments that were imported without some of their elements, and say which. It ``failed`` if what
+    was left out is the user's own claim.
     """
 
     source: Source
@@ -72,11 +72,11 @@ class Imported:
         return count_elements(self.source.fragments)
 
 
-def wrong(found: Iterable[Skipped]) -> list[dict[str, Any]]:
-    """Wrong claims, as the provenance of a source keeps them."""
+def wrong(remarks: Iterable[Skipped]) -> list[dict[str, Any]]:
+    """Wrong claims in the form that the provenance of a source has them."""
     return [
         {"operand": list(skipped.operand), "origin": skipped.origin, "words": skipped.reason}
-        for skipped in found
+        for skipped in remarks
         if skipped.operand
     ]
 
@@ -86,40 +86,40 @@ def claim_sets(
 ) -> Iterator[Source]:
     """The source with the fragments of some units, and one more for each unit that contradicts those before it.
 
-    A unit is what a library keeps together, such as an atom. What contradicts others is compared by itself: pooled with
-    them, operands that are only renumbered alike would look wrong.
+    A unit is something that a library keeps together, such as an atom. A unit that contradicts others is compared by
+    itself: pooled with them, operands that are only renumbered alike would look wrong.
 
     Args:
         source: without fragments.
         units: the fragments of each unit, with its name.
-        whole: whether a source that a unit begins has the rest of the first one too, for units of a single operand.
+        whole: for units of a single operand, whether further sources also get the other fragments of the first one.
     """
     groups: list[tuple[str, dict[Key, Fragment]]] = [(source.name, {})]
     for name, fragments in units:
-        own = {fragment.key: fragment for fragment in fragments}
+        by_key = {fragment.key: fragment for fragment in fragments}
         for _, group in groups:
-            if all(key not in group or group[key].same_layout(fragment) for key, fragment in own.items()):
-                group.update({key: fragment for key, fragment in own.items() if key not in group})
+            if all(key not in group or group[key].same_layout(fragment) for key, fragment in by_key.items()):
+                group.update({key: fragment for key, fragment in by_key.items() if key not in group})
                 break
         else:
-            groups.append((f"{source.name}:{name}", own))
+            groups.append((f"{source.name}:{name}", by_key))
     for name, group in groups:
         title = source.title + name.removeprefix(source.name).replace(":", ", ")
-        kept = {**groups[0][1], **group} if whole else group
-        yield replace(source, name=name, title=title, fragments=list(kept.values()))
+        chosen = {**groups[0][1], **group} if whole else group
+        yield replace(source, name=name, title=title, fragments=list(chosen.values()))
 
 
 def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
-    """Read the layouts of something else than a document, without loading them into a database.
+    """Read the layouts of anything but a document, without loading them into a database.
 
     Args:
         kind: one of IMPORTERS.
         path: the file or folder, for the kinds that need one.
-        name: what to call the source, or what comes before the colon where it has parts. Default: as the import says.
+        name: the name of the source, or the part before the colon if there are several. Default: that of the import.
         options: of the kind; None counts as not given.
 
     Raises:
-        LanemapError: the kind is unknown, the path is missing or not one of that kind, or it cannot be read.
+        LanemapError: the kind is unknown, the path is missing or not of that kind, or it cannot be read.
     """
     if not isinstance(kind, str) or kind not in IMPORTERS:
         raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
@@ -127,26 +127,26 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     if importer.path and path is None:
         raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
     if not importer.path and path is not None:
-        raise LanemapError(f"{kind} is read from where it is installed: leave out {path}")
-    given = {option: value for option, value in options.items() if value is not None}
-    if unknown := [option for option in given if option not in importer.options]:
+        raise LanemapError(f"{kind} is read from its installed package: leave out {path}")
+    chosen = {option: value for option, value in options.items() if value is not None}
+    if unknown := [option for option in chosen if option not in importer.options]:
         raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
     module = import_module(f".{kind.replace('-', '_')}", __package__)
-    found: Sequence[Imported] = module.load(*([path] if importer.path else []), **given)
+    imports: Sequence[Imported] = module.load(*([path] if importer.path else []), **chosen)
     if name is None:
-        return found
-    names = [imported.source.name for imported in found]
-    if len({each.partition(":")[0] for each in names}) > 1:
+        return imports
+    names = [imported.source.name for imported in imports]
+    if len({source_name.partition(":")[0] for source_name in names}) > 1:
         raise LanemapError(f"{path} holds the sources {', '.join(names)}: a name of its own is for one source")
-    parts = ["".join(each.partition(":")[1:]) for each in names] if len(names) > 1 else [""]
+    parts = ["".join(source_name.partition(":")[1:]) for source_name in names] if len(names) > 1 else [""]
     return [
         replace(imported, source=replace(imported.source, name=name + part))
-        for imported, part in zip(found, parts, strict=True)
+        for imported, part in zip(imports, parts, strict=True)
     ]
 
 
 def adding(key: Key) -> list[str]:
-    """Which commands may add rows of a fragment that no source has, and what each reads, in sentences."""
+    """The commands that may add rows of a fragment that no source has, and what they read, in sentences."""
     return [
         f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
         for kind, importer in IMPORTERS.items()

@@ -1,7 +1,7 @@
 """Layouts that Python libraries have as functions, bases or text, claimed by a mapping (``mapping.py``).
 
-The library is enumerated by ``worker.py``, in a process and, if asked, a Python of its own, so Lanemap need not be
-installed there. Whatever it does, only its own answers can be wrong. Each claim set becomes a source.
+``worker.py`` evaluates the library in a process of its own, and on request in another Python, where Lanemap need not be
+installed. Whatever the library does, only its own answers can be wrong. Each claim set becomes a source.
 """
 
 import re
@@ -25,12 +25,12 @@ from ..importing import Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
 from .mapping import SHIPPED, LibraryEntry, Mapping, read_mapping, shipped
 
-#: What one task may take, with the import of its library, and what all of a mapping may take.
+#: The limits of one task, with the import of its library, and of all tasks of a mapping.
 LIMITS = Limits()
-#: More than any tile of an instruction has.
+#: More calls than any tile of an instruction needs.
 MAX_CALLS = 1 << 20
 
-_NO_ANSWER = "its process answered with what is no answer"
+_NO_ANSWER = "its process sent an invalid answer"
 _LONGEST_REASON = 400
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -41,7 +41,7 @@ _Vectors = Annotated[list[_Pair], msgspec.Meta(max_length=10)]
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True):
-    """What a task gives: an error in words; or the ``value`` of an object; or ``values``, and where there are none."""
+    """The result of a task: an error; or the ``value`` of an object; or ``values``, and where these are undefined."""
 
     error: str | None = None
     origin: str | None = None
@@ -56,65 +56,65 @@ class _Bases(msgspec.Struct):
     warp: _Vectors = []
 
 
-#: What the value of an object is in each form. Those of callables are pairs, or numbers that stand for pairs.
+#: The type of an object in each form. Callables return pairs, or numbers that stand for pairs.
 _VALUE = {"bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
 
 
 def load(mapping: str, python: str | None = None) -> list[Imported]:
-    """What a library claims, one source for each claim set, and what of it cannot be compared.
+    """The claims of a library, one source for each claim set, and the claims that cannot be used.
 
-    A source is named after the library and, where it is installed, its version.
+    A source is named after the library and, if it is installed, its version.
 
-    What a mapping that ships names and a version of the library lacks is left out. What anybody else's mapping claims
-    and nothing comes of is a failure.
+    If a version of the library lacks something that a shipped mapping names, it is left out. A claim of any other
+    mapping without a result is a failure.
 
     Args:
-        mapping: the name of one that ships, or a TOML file. Modules are also looked for in the current folder, before
-            all that is installed, and beside the file, after it.
+        mapping: the name of a shipped one, or a TOML file. Modules are also searched for in the current folder, before
+            all installed ones, and next to the file, after them.
         python: the Python in whose environment the library is installed. Default: this one.
 
     Raises:
-        LanemapError: there is no such mapping, or it gives nothing.
+        LanemapError: there is no such mapping, or it has no result.
     """
     path = SHIPPED / f"{mapping}.toml"
     if not path.is_file():
         path = Path(mapping)
     if not path.is_file():
-        names = ", ".join(each.path.stem for each in shipped())
-        raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or one that ships: {names}")
+        names = ", ".join(listed.path.stem for listed in shipped())
+        raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or a shipped one: {names}")
     read, ships = read_mapping(path), path.parent == SHIPPED
-    tasks, refused = [], [Skipped(*each) for each in read.refused]
+    tasks, refused = [], [Skipped(*pair) for pair in read.refused]
     for entry in read.entries:
         try:
             tasks.append((entry, _task(entry, read.path)))
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))
-    # The adapters of those that ship have the names of libraries, and must not be taken for them.
+    # The adapters of shipped mappings have the names of libraries, and must not be imported in their place.
     folders = [Path.cwd(), *([] if ships else [read.path.parent.resolve()])]
     wanted = [task for _, task in tasks]
     version, answered = answers(wanted, read.package, list(map(str, folders)), python or sys.executable)
     operands: list[_Operand] = []
     for (entry, task), answer in zip(tasks, answered, strict=True):
         try:
-            known = validated(answer, _Answer)
+            checked = validated(answer, _Answer)
         except LanemapError:
-            known = _Answer(_NO_ANSWER)
-        if known.error is not None:
-            refused.append(Skipped(called(task), " ".join(known.error.split())[:_LONGEST_REASON]))
+            checked = _Answer(_NO_ANSWER)
+        if checked.error is not None:
+            refused.append(Skipped(called(task), " ".join(checked.error.split())[:_LONGEST_REASON]))
         else:
-            operands += _operands(entry, known)
+            operands += _operands(entry, checked)
     refused += [remark for operand in operands if operand.fragment is None for remark in operand.remarks]
-    by_set = groupby(sorted(operands, key=lambda each: each.set), key=lambda each: each.set)
-    found = [imported for name, of_set in by_set for imported in _sources(read, version, name, list(of_set))]
-    if not found:
+    by_set = groupby(sorted(operands, key=lambda operand: operand.set), key=lambda operand: operand.set)
+    imports = [imported for name, of_set in by_set for imported in _sources(read, version, name, list(of_set))]
+    if not imports:
         raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
-    return [replace(found[0], skipped=refused, failed=not ships and bool(refused)), *found[1:]]
+    return [replace(imports[0], skipped=refused, failed=not ships and bool(refused)), *imports[1:]]
 
 
 def called(task: Table[str, Any]) -> str:
     """What a task is called: the function and the arguments that it is made and called with."""
-    made = ", ".join(f"{name}={value!r}" for name, value in {**(task["make"] or {}), **task["with"]}.items())
-    return f"{task['name']}({made})" if made else str(task["name"])
+    arguments = ", ".join(f"{name}={value!r}" for name, value in {**(task["make"] or {}), **task["with"]}.items())
+    return f"{task['name']}({arguments})" if arguments else str(task["name"])
 
 
 def answers(
@@ -147,13 +147,13 @@ def answers(
             except (msgspec.DecodeError, RecursionError):
                 answered.append({"error": _NO_ANSWER})
         if time.monotonic() > end:
-            late = {"error": f"not asked: all entries together may take {LIMITS.seconds:g} s"}
+            late = {"error": f"not evaluated: all entries together may take {LIMITS.seconds:g} s"}
             answered += [late] * (len(tasks) - len(answered))
     return version, answered
 
 
 class _Operand(NamedTuple):
-    """What became of a claim on one operand: its set and entry, the fragment if there is one, and what is wrong."""
+    """A claim on one operand: its set and entry, the fragment if there is one, and what is wrong with it."""
 
     set: str
     entry: LibraryEntry
@@ -163,14 +163,14 @@ class _Operand(NamedTuple):
 
 
 def _task(entry: LibraryEntry, path: Path) -> dict[str, Any]:
-    """What the other process needs to know of an entry."""
+    """The task of an entry for the other process."""
     extents = domain(entry)
     if extents and prod(extents) > MAX_CALLS:
         raise LanemapError(f"it would be called {prod(extents)} times: no tile of an instruction is so large")
     adapter = str(path.with_suffix(".py").resolve()) if entry.adapter else None
     modules = entry.module or path.stem
-    given = msgspec.to_builtins(entry) | {"modules": [modules] if isinstance(modules, str) else modules}
-    return {**given, "adapter": adapter, "domain": extents, "claims": ()}
+    fields = msgspec.to_builtins(entry) | {"modules": [modules] if isinstance(modules, str) else modules}
+    return {**fields, "adapter": adapter, "domain": extents, "claims": ()}
 
 
 def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
@@ -181,29 +181,29 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
         else:
             validated(answer.values, list[_Number | None] if entry.stride else list[_Pair | None])
     except LanemapError as error:
-        invalid = f"what it gives is not of the form {entry.form!r}: {error}"
-    given = msgspec.structs.asdict(answer)
+        invalid = f"its result does not have the form {entry.form!r}: {error}"
+    fields = msgspec.structs.asdict(answer)
     lost: set[Key] = set()
     for claim in entry.claims:
         for type_ in claim.types.split():
-            made: Fragment | None = None
+            built: Fragment | None = None
             words = [invalid]
             try:
                 if not invalid:
-                    made, words = fragment(entry, claim, type_, places(entry, claim, type_, given), answer.origin)
+                    built, words = fragment(entry, claim, type_, places(entry, claim, type_, fields), answer.origin)
             except LanemapError as error:
                 words = [str(error)]
             key, origin = named(claim, type_), answer.origin or entry.name
             remarks = [Skipped(f"{key}, {origin}", reason, key, origin) for reason in words]
-            if made is None and key in lost:  # in another place of its tile
+            if built is None and key in lost:  # in another place of its tile
                 continue
-            if made is None:
+            if built is None:
                 lost.add(key)
-            yield _Operand(claim.set or entry.set, entry, key, made, remarks)
+            yield _Operand(claim.set or entry.set, entry, key, built, remarks)
 
 
 def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
-    """A source for a claim set, and for each entry that contradicts another one of it."""
+    """A source for a claim set, and one for each entry that contradicts another of the set."""
     library = "-".join([*re.findall(r"[\w.]+", read.library.lower())] or [read.path.stem])
     library = f"{library}-{version}" if version else library
     title = " ".join(part for part in (read.library, version, name) if part)
@@ -218,8 +218,8 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
     units = [(operand.entry.name.rpartition(".")[2], [operand.fragment]) for operand in operands if operand.fragment]
     lost = [remark for operand in operands if operand.fragment is None for remark in operand.remarks]
-    for each in claim_sets(source, units, whole=True) if units else ():
-        kept = {id(fragment) for fragment in each.fragments}
-        findings = [remark for operand in operands if id(operand.fragment) in kept for remark in operand.remarks]
-        claims = wrong([*(lost if each.name == source.name else []), *findings])
-        yield Imported(replace(each, provenance={**provenance, "wrong": claims}), findings=findings)
+    for claim_set in claim_sets(source, units, whole=True) if units else ():
+        included = {id(fragment) for fragment in claim_set.fragments}
+        findings = [remark for operand in operands if id(operand.fragment) in included for remark in operand.remarks]
+        claims = wrong([*(lost if claim_set.name == source.name else []), *findings])
+        yield Imported(replace(claim_set, provenance={**provenance, "wrong": claims}), findings=findings)

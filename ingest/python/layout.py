@@ -1,4 +1,4 @@
-"""What an entry gives as numbers, as the layout of an operand.
+"""From the numbers that an entry returns to the layout of an operand.
 
 Every form becomes ``Places``: where each value of each thread is in the entry's tile, a pair on the entry's own axes.
 A claim cuts its operand out of that.
@@ -27,7 +27,7 @@ _Numbers = NDArray[np.int64]
 
 
 class Places(NamedTuple):
-    """Equally long columns: thread, value, and the pair where it is; and where there is nothing, in words."""
+    """Equally long columns: thread, value, and the pair where it is; ``undefined`` says where there is none."""
 
     thread: _Numbers
     value: _Numbers
@@ -52,12 +52,12 @@ def size(claim: Claim, type_: str) -> Operand:
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
     if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
-        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: mend the shape or repeat")
+        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape or repeat")
     return of
 
 
 def domain(entry: LibraryEntry) -> list[int] | None:
-    """How far each argument of an entry's callable goes; None for an object."""
+    """The range of each argument of an entry's callable; None for an object."""
     sizes = [(claim, size(claim, type_)) for claim in entry.claims for type_ in claim.types.split()]
     threads = max(claim.thread + operand.threads for claim, operand in sizes)
     match entry.form:
@@ -76,7 +76,7 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
     """Where an entry puts each value of each thread.
 
     Raises:
-        LanemapError: what the entry gave is not of its form.
+        LanemapError: the entry's result does not have its form.
     """
     try:
         if entry.form in ("place", "cell"):
@@ -90,30 +90,30 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
             slow, fast = np.divmod(thread_value(parse_strided(answer["value"])), _dimensions(claim)[claim.turned])
             pair = np.stack([fast, slow], axis=-1)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
-        raise LanemapError(f"what it gives is not of the form {entry.form!r}") from None
+        raise LanemapError(f"its result does not have the form {entry.form!r}") from None
     thread, value = (axis.ravel() for axis in np.indices(pair.shape[:2]))
     return Places(thread, value, pair.reshape(-1, 2))
 
 
 def fragment(
-    entry: LibraryEntry, claim: Claim, type_: str, found: Places, origin: str | None
+    entry: LibraryEntry, claim: Claim, type_: str, tile: Places, origin: str | None
 ) -> tuple[Fragment, list[str]]:
-    """The operand of a claim, and what is wrong with it: places that are not defined, or outside.
+    """The operand of a claim, and what is wrong with it: places that are undefined, or outside.
 
     Raises:
         LanemapError: nothing of it is inside.
     """
     of = size(claim, type_)
     rule = table.sparsity(claim.instruction, claim.shape, type_)
-    lane, element, pair, remarks = _cut(entry, claim, of, found)
+    lane, element, pair, remarks = _cut(entry, claim, of, tile)
     row, col = pair.T[::-1] if claim.turned else pair.T
     held = {"lane": lane, "row": row, "col": col}
     if claim.role == "E":  # the indices in each value, with the columns that each can select
-        each = claim.bits * rule.fields // 4
-        place, element = ((first[:, None] * each + np.arange(each)).ravel() for first in (col, element))
+        per_value = claim.bits * rule.fields // 4
+        place, element = ((first[:, None] * per_value + np.arange(per_value)).ravel() for first in (col, element))
         part = np.array(sorted(rule.indices.values())).T[place % rule.fields] * rule.group
         start = place // rule.fields * rule.width
-        held = {"lane": np.repeat(lane, each), "row": np.repeat(row, each)}
+        held = {"lane": np.repeat(lane, per_value), "row": np.repeat(row, per_value)}
         held |= {"col": start + part.min(axis=1), "col_last": start + part.max(axis=1) + rule.group - 1}
     elif claim.compressed:
         held["col"] = col // (rule.width // 2) * rule.width
@@ -121,19 +121,19 @@ def fragment(
     if table.computations(claim.instruction, claim.shape, type_) > 1:
         held["computation"] = table.quad_pair(held["lane"])
     if not len(held["row"]):
-        raise LanemapError("; ".join(remarks) or "nothing of the operand is there")
-    made = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
+        raise LanemapError("; ".join(remarks) or "it has no element of the operand")
+    cells = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
     cited = Citation(origin=origin)
-    return Fragment.of(named(claim, type_), made, "imported", cited, first_bit=claim.first_bit), remarks
+    return Fragment.of(named(claim, type_), cells, "imported", cited, first_bit=claim.first_bit), remarks
 
 
 def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     """The values of a callable, in the order of its domain."""
     at = np.array(list(product(*map(range, domain(entry) or ()))), np.int64)
-    known = [place for place, value in enumerate(answer["values"]) if value is not None]
-    values = [answer["values"][place] for place in known]
+    defined = [place for place, value in enumerate(answer["values"]) if value is not None]
+    values = [answer["values"][place] for place in defined]
     pairs = np.array([divmod(value, entry.stride) if entry.stride else value for value in values])
-    if pairs.shape != (len(known), 2) or pairs.dtype.kind != "i":
+    if pairs.shape != (len(defined), 2) or pairs.dtype.kind != "i":
         raise ValueError
     words = {"cell": "cell ({}, {})", "place": "lane {} value {}"}.get(entry.form, "lane {}")
     undefined = [
@@ -141,15 +141,16 @@ def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
         for error, where in answer["undefined"].items()
     ]
     if entry.form == "cell":
-        return Places(pairs[:, 0], pairs[:, 1], at[known], undefined)
-    return Places(at[known, 0], at[known, -1] if at.shape[1] > 1 else np.zeros(len(known), np.int64), pairs, undefined)
+        return Places(pairs[:, 0], pairs[:, 1], at[defined], undefined)
+    value = at[defined, -1] if at.shape[1] > 1 else np.zeros(len(defined), np.int64)
+    return Places(at[defined, 0], value, pairs, undefined)
 
 
 def loaded(of: Operand, name: str, addresses: Places) -> Places:
-    """The registers of an operand that come out of ``ldmatrix``, or go into ``stmatrix``, by the addresses of lanes.
+    """The registers that ``ldmatrix`` loads, or ``stmatrix`` stores, with the addresses of lanes.
 
-    Its fragments say it: of ``p``, which row of which matrix a lane names, of ``r``, which registers hold the row. A
-    pair is the cell at which the 16 bytes begin, which go along its second axis.
+    The fragment ``p`` of the move says which row of which matrix a lane names, ``r`` which registers hold the row. A
+    pair is the cell at which the 16 bytes begin, which run along its second axis.
 
     Raises:
         LanemapError: there is no such move, or it cannot move elements of this width.
@@ -158,10 +159,10 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     if matched is None:
         raise LanemapError(f"invalid move {name!r}: write ldmatrix.x4, stmatrix.x2.trans and so on")
     if matched[2] and of.slots == 1:
-        raise LanemapError(f"{name} moves units of 16 bits, and {of.type} has 32")
+        raise LanemapError(f"{name} moves units of 16 bits, but {of.type} has 32")
     move = Key(matched[1], "m8n8", "b16", "r", qualifiers=name.partition(".")[2])
     r, p = (catalogue.documented(move._replace(role=role)) for role in "rp")
-    known = np.isin(np.arange(of.threads), addresses.thread)
+    passing = np.isin(np.arange(of.threads), addresses.thread)
     start: _Numbers = np.full((of.threads, 2), -1)
     start[addresses.thread] = addresses.pair
     thread, register, slot = (axis.ravel() for axis in np.indices((r.threads, r.registers, of.slots)))
@@ -171,12 +172,12 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     along = (r.table["col"][inside] * r.slot_bits + bit % r.slot_bits) // of.slot_bits
     pair = start[giver] + np.stack([0 * along, along], axis=1)
     row_size = r.dimensions[1] * r.slot_bits // of.slot_bits
-    askew = [lane for lane in p.table["lane"].tolist() if known[lane] and start[lane, 1] % row_size]
-    words = "lane {} gives an address that is not a multiple of 16 bytes{}"
+    askew = [lane for lane in p.table["lane"].tolist() if passing[lane] and start[lane, 1] % row_size]
+    words = "lane {} passes an address that is not a multiple of 16 bytes{}"
     remarks = [words.format(askew[0], _others(len(askew)))] if askew else []
-    there = np.flatnonzero(known[giver])
+    valid = np.flatnonzero(passing[giver])
     value = register * of.slots + slot
-    return Places(thread[there], value[there], pair[there], [*addresses.undefined, *remarks])
+    return Places(thread[valid], value[valid], pair[valid], [*addresses.undefined, *remarks])
 
 
 def _dimensions(claim: Claim) -> tuple[int, int]:
@@ -184,7 +185,7 @@ def _dimensions(claim: Claim) -> tuple[int, int]:
 
 
 def _values(claim: Claim, of: Operand) -> int:
-    """How many values a thread has: of metadata, each holds several indices."""
+    """How many values a thread has; a value of metadata holds several indices."""
     return 32 // claim.bits if claim.role == "E" else of.registers * of.slots
 
 
@@ -192,7 +193,7 @@ def _extents(claim: Claim) -> tuple[int, int]:
     """How many steps the operand has on each axis of the entry."""
     rows, cols = _dimensions(claim)
     if claim.role == "E":
-        # A metadata value of some bits stands for as many indices; each four bits for a chunk.
+        # Each four bits of a metadata value stand for a chunk.
         type_ = claim.types.split()[0]
         cols = cols // table.sparsity(claim.instruction, claim.shape, type_).width * 4 // claim.bits
     elif claim.compressed:
@@ -200,35 +201,35 @@ def _extents(claim: Claim) -> tuple[int, int]:
     return (cols, rows) if claim.turned else (rows, cols)
 
 
-def _cut(entry: LibraryEntry, claim: Claim, of: Operand, found: Places) -> tuple[Any, Any, Any, list[str]]:
-    """The threads, values and pairs of a claim's operand, counted from its own origin, and what is outside."""
+def _cut(entry: LibraryEntry, claim: Claim, of: Operand, tile: Places) -> tuple[Any, Any, Any, list[str]]:
+    """The threads, values and pairs of a claim's operand, from its own origin, and remarks on what is outside."""
     several = table.computations(claim.instruction, claim.shape, claim.types.split()[0]) > 1
-    thread, value = found.thread - claim.thread, found.value - claim.first
-    pair, extents = found.pair - np.array(claim.origin), np.array(_extents(claim))
+    thread, value = tile.thread - claim.thread, tile.value - claim.first
+    pair, extents = tile.pair - np.array(claim.origin), np.array(_extents(claim))
     pair = pair % extents if several else pair
     held = (thread >= 0) & (thread < of.threads) & (value >= 0) & (value < _values(claim, of))
     held &= np.isin(thread % 4, claim.quad)
     inside = ((pair >= 0) & (pair < extents)).all(axis=1)
-    remarks = list(found.undefined)
+    remarks = list(tile.undefined)
     wrong = inside & ~held if entry.form == "cell" else held & ~inside
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
-        where = f"lane {found.thread[at]} value {found.value[at]}"
-        cell = f"({', '.join(map(str, found.pair[at].tolist()))})"
+        where = f"lane {tile.thread[at]} value {tile.value[at]}"
+        cell = f"({', '.join(map(str, tile.pair[at].tolist()))})"
         ends = claim.thread + of.threads - 1, claim.first + _values(claim, of) - 1
         held_by = f"lanes {claim.thread}-{ends[0]} values {claim.first}-{ends[1]}"
         corners = tuple(claim.origin), tuple((np.array(claim.origin) + extents - 1).tolist())
-        what = f"{where} is at {cell}, outside the operand's {corners[0]} to {corners[1]}"
+        remark = f"{where} is at {cell}, outside the operand's {corners[0]} to {corners[1]}"
         if entry.form == "cell":
-            what = f"cell {cell} is at {where}, outside the operand's {held_by}"
-        remarks.append(f"{what}{_others(int(wrong.sum()))}")
-    kept = np.flatnonzero(held & inside)
-    _, first = np.unique(thread[kept] * _values(claim, of) + value[kept], return_index=True)
-    if twice := len(kept) - len(first):
-        again = kept[np.setdiff1d(np.arange(len(kept)), first)[0]]
-        remarks.append(f"lane {thread[again]} value {value[again]} stands for several cells{_others(twice)}")
-    kept = kept[np.sort(first)]
-    return thread[kept], value[kept], pair[kept], remarks
+            remark = f"cell {cell} is at {where}, outside the operand's {held_by}"
+        remarks.append(f"{remark}{_others(int(wrong.sum()))}")
+    chosen = np.flatnonzero(held & inside)
+    _, first = np.unique(thread[chosen] * _values(claim, of) + value[chosen], return_index=True)
+    if twice := len(chosen) - len(first):
+        double = chosen[np.setdiff1d(np.arange(len(chosen)), first)[0]]
+        remarks.append(f"lane {thread[double]} value {value[double]} stands for several cells{_others(twice)}")
+    chosen = chosen[np.sort(first)]
+    return thread[chosen], value[chosen], pair[chosen], remarks
 
 
 def _others(count: int) -> str:

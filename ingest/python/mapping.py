@@ -1,7 +1,7 @@
-"""Mappings: TOML files that say which callables of a library claim what of which operands.
+"""Mappings: TOML files that say which callables of a library are layouts of which operands.
 
 A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntry``), each with a list ``claims``
-(``Claim``). An entry names one callable or object; a claim says of which operand it is the layout.
+(``Claim``). An entry names one callable or object; a claim says which operand it is the layout of.
 """
 
 import tomllib
@@ -16,11 +16,11 @@ from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
 
 FORMS = ("place", "cell", "address", "bases", "strides")
-#: The mappings that ship. Each is about many versions of its library.
+#: The shipped mappings. Each covers many versions of its library.
 SHIPPED = Path(__file__).parent / "mappings"
 
 
-#: What counts lanes, values, rows or columns.
+#: A number of lanes, values, rows or columns.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
 
 
@@ -29,11 +29,11 @@ class _Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Repeat(_Known, frozen=True):
-    """How a claim goes on over a tile of several instructions or warps.
+    """How a claim repeats over a tile of several instructions or warps.
 
     Attributes:
-        times: how many there are.
-        origin: by how many cells of the entry's axes each is further.
+        times: how often.
+        origin: by how many cells on the entry's axes each repetition is further.
         first: by how many values of a thread.
         thread: by how many threads.
     """
@@ -45,13 +45,13 @@ class Repeat(_Known, frozen=True):
 
 
 class Claim(_Known, frozen=True):
-    """One operand that an entry says it is the layout of.
+    """An operand whose layout an entry claims to be.
 
     Attributes:
         shape: as in m16n8k16.
         types: PTX types with the same claim, such as ``f16 bf16``.
         role: of the operand.
-        instruction: as PTX spells it.
+        instruction: as PTX writes it.
         axes: what the entry's pair counts: ``nk`` is (n, k). Default: the rows and columns of the operand.
         major: of A and B, where both exist.
         selector: of the metadata E.
@@ -59,12 +59,12 @@ class Claim(_Known, frozen=True):
         origin: the cell of the entry's tile, in its own axes, where the operand begins.
         first: the value of a thread that is the operand's first.
         thread: the thread that is the operand's lane 0.
-        quad: the lanes of each four that count, for operands that the others do not supply.
-        move: ``ldmatrix.x4``, ``stmatrix.x2.trans`` and so on: what turns addresses into registers.
+        quad: the lanes of each four that supply the operand, if not all do.
+        move: ``ldmatrix.x4``, ``stmatrix.x2.trans`` and so on: the move that the addresses are for.
         bits: width of one value of E, which holds several indices.
-        first_bit: the lowest bit that an element has of its slot, where it does not fill it. Default: not claimed.
-        logical: whether a sparse A counts the columns of the whole A, not those that are stored.
-        set: the claim set, where it is not that of the entry.
+        first_bit: the lowest bit of its slot that an element occupies, if it does not fill it. Default: not claimed.
+        logical: whether a sparse A counts the columns of the whole A, not the stored ones.
+        set: the claim set, if it is not that of the entry.
         repeat: where else in the tile the same is claimed: every combination of these steps.
     """
 
@@ -108,11 +108,11 @@ class Claim(_Known, frozen=True):
 
     @property
     def compressed(self) -> bool:
-        """Whether it is about the columns of a sparse A that are stored."""
+        """Whether it counts the stored columns of a sparse A."""
         return self.role == "A" and instruction(self.instruction).sparse and not self.logical
 
     def check(self) -> None:
-        """Refuse what names no operand.
+        """Refuse a claim that names no operand.
 
         Raises:
             LanemapError: says what would be right.
@@ -131,20 +131,20 @@ class LibraryEntry(_Known, frozen=True):
     """One callable or object of a library.
 
     Attributes:
-        name: in its module, with dots for what is inside a class.
+        name: in its module, with dots for members of a class.
         form: one of FORMS. ``place`` takes (lane, value) to a pair, ``cell`` a pair to (lane, value), ``address`` a
             lane to the pair at which its 16 bytes begin; ``bases`` are vectors for the bits of register, lane and
             warp; ``strides`` is CuTe's shape:stride text.
-        claims: what it is the layout of.
+        claims: the operands whose layout it is.
         module: where it is; alternatives for versions in which it has moved.
-        adapter: whether it is in the Python file of the mapping's name, which is beside it.
+        adapter: whether it is in the Python file next to the mapping and with its name.
         set: the claim set. Sets are compared one by one.
-        make: arguments of a call that gives the callable or the object.
+        make: arguments of a call that returns the callable or the object.
         with_: arguments of each call, by name; ``with`` in the file.
-        stride: where a number comes out instead of a pair: how many of the second axis one step of the first has.
+        stride: if it returns a number instead of a pair, how many of the second axis one step of the first has.
         tile: how many cells a ``cell`` takes. Default: as many as its claims need.
-        origin: the name of what defines it in the library, where that is not the entry itself.
-        unreached: why no result depends on what it claims, where that is so. Reports say it of what is wrong.
+        origin: the name of its definition in the library, if that is not the entry itself.
+        unreached: why no result depends on what it claims, if so. Reports say it with what is wrong.
     """
 
     name: str
@@ -161,7 +161,7 @@ class LibraryEntry(_Known, frozen=True):
     unreached: str = ""
 
     def check(self) -> None:
-        """Refuse what cannot be called, or claims nothing.
+        """Refuse an entry that cannot be called, or claims nothing.
 
         Raises:
             LanemapError: says what would be right.
@@ -175,7 +175,7 @@ class LibraryEntry(_Known, frozen=True):
         for claim in self.claims:
             claim.check()
         if self.form == "address" and not all(claim.move for claim in self.claims):
-            raise LanemapError('a claim on addresses says what loads them: move = "ldmatrix.x4"')
+            raise LanemapError('a claim on addresses needs the move that they are for: move = "ldmatrix.x4"')
 
 
 class _Head(_Known, frozen=True):
@@ -186,10 +186,9 @@ class _Head(_Known, frozen=True):
 
 
 class Mapping(_Head, frozen=True, kw_only=True):
-    """A file: the library and its distribution, the versions that it was seen to work with, and its entries.
+    """A file: the library and its distribution, the versions with which it was seen to work, and its entries.
 
-    ``module`` is where entries are that do not say it.
-    ``refused`` has the entries that cannot be used, each with the reason.
+    ``module`` is the default for entries. ``refused`` has the entries that cannot be used, each with the reason.
     """
 
     path: Path
@@ -198,7 +197,7 @@ class Mapping(_Head, frozen=True, kw_only=True):
 
 
 def read_mapping(path: Path) -> Mapping:
-    """Read a mapping. An entry that cannot be used is refused by name, and the others stay.
+    """Read a mapping. An entry that cannot be used is refused by name; the others are kept.
 
     Raises:
         LanemapError: the file cannot be read, is not TOML, or has a wrong key outside its entries.
@@ -206,7 +205,7 @@ def read_mapping(path: Path) -> Mapping:
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise LanemapError(f"cannot read {path}: {error.strerror}: name a mapping, or one that ships") from None
+        raise LanemapError(f"cannot read {path}: {error.strerror}: name a mapping, or a shipped one") from None
     except (ValueError, RecursionError) as error:
         raise LanemapError(f"{path} is not TOML: {error}") from None
     tables = table.pop("entry", [])
@@ -217,21 +216,21 @@ def read_mapping(path: Path) -> Mapping:
     except LanemapError as error:
         raise LanemapError(f"{path}: {error}") from None
     entries, refused = [], []
-    known = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
-    for number, each in enumerate(tables, start=1):
+    keys = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
+    for number, record in enumerate(tables, start=1):
         try:
-            entry = validated(each, LibraryEntry, known)
+            entry = validated(record, LibraryEntry, keys)
             if not entry.module and not entry.adapter:
                 entry = msgspec.structs.replace(entry, module=head.module)
             entry.check()
-            claims = tuple(claim for each in entry.claims for claim in each.repeated)
+            claims = tuple(claim for pattern in entry.claims for claim in pattern.repeated)
             entries.append(msgspec.structs.replace(entry, claims=claims))
         except LanemapError as error:
-            called = f"entry {number}" + (f" ({each['name']})" if isinstance(each, dict) and "name" in each else "")
-            refused.append((called, str(error)))
+            name = f" ({record['name']})" if isinstance(record, dict) and "name" in record else ""
+            refused.append((f"entry {number}{name}", str(error)))
     return Mapping(**msgspec.structs.asdict(head), path=path, entries=tuple(entries), refused=tuple(refused))
 
 
 def shipped() -> Iterator[Mapping]:
-    """The mappings that ship, by name."""
+    """The shipped mappings, by name."""
     yield from map(read_mapping, sorted(SHIPPED.glob("*.toml")))

@@ -1,9 +1,9 @@
-"""Enumerates the callables of a mapping, in a process and a Python of its own. It needs the standard library only.
+"""Evaluates the callables of a mapping, in a process and a Python of its own. It needs only the standard library.
 
-It reads a request as JSON from standard input: folders to import from, the first before all that is installed and the
-rest after it; the distribution whose version is wanted; and tasks. To the file descriptor that it is given it writes a
-message for the version, then one for each task: its length in eight bytes, the highest first, and JSON. What the
-libraries print is left to standard output.
+It reads a request as JSON from standard input: folders to import from, the first before all installed modules and the
+rest after them; the distribution whose version is wanted; and tasks. To the file descriptor in its argument it writes a
+message for the version, then one for each task: its length in eight bytes, big-endian, and JSON. What the libraries
+print goes to standard output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     process = os.getpid()
     with os.fdopen(int(sys.argv[1]), "wb") as answers:
         for answer in itertools.chain([_version(request)], map(_answer, request["tasks"])):
-            if os.getpid() != process:  # a library has forked, and its child came back
+            if os.getpid() != process:  # a library has forked, and its child returned to us
                 os._exit(0)
             message = _encoded(answer).encode()
             answers.write(len(message).to_bytes(8, "big") + message)
@@ -45,9 +45,9 @@ def main() -> None:
 
 
 def _encoded(value: Any) -> str:
-    """JSON of what ``_plain`` gives, whatever a library has made of the module json."""
+    """JSON of what ``_plain`` returns, even if a library has replaced the module json."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quoted(name)}:{_encoded(each)}" for name, each in value.items()) + "}"
+        return "{" + ",".join(f"{_quoted(name)}:{_encoded(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_encoded, value)) + "]"
     return _quoted(value) if isinstance(value, str) else "null" if value is None else int.__repr__(value)
@@ -55,16 +55,16 @@ def _encoded(value: Any) -> str:
 
 def _version(request: dict[str, Any]) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(request["package"]).partition("+")[0]  # which build is no matter
+        return importlib.metadata.version(request["package"]).partition("+")[0]  # without the build
     return None
 
 
 def _answer(task: dict[str, Any]) -> dict[str, Any]:
-    """The values of a task's function over its domain, or why there are none."""
+    """The values of a task's function over its domain, or the reason why there are none."""
     try:
-        found, module = _found(task)
-        function = found(**task["make"]) if task["make"] is not None else found
-        origin = _origin(found if not task["origin"] else _attribute(module, task["origin"]))
+        target, module = _found(task)
+        function = target(**task["make"]) if task["make"] is not None else target
+        origin = _origin(target if not task["origin"] else _attribute(module, task["origin"]))
         if task["domain"] is None:
             return {"value": _plain(function), "origin": origin}
         return {**_enumerated(function, task["domain"], task["with"]), "origin": origin}
@@ -96,7 +96,7 @@ def _attribute(module: Any, name: str) -> Any:
 
 
 def _enumerated(function: Callable[..., Any], domain: list[int], constants: dict[str, Any]) -> dict[str, Any]:
-    """Each value in the order of the domain, None where there is none, and the places of each error."""
+    """All values in the order of the domain, None where there is none, and the places of each error."""
     values: list[Any] = []
     errors: dict[str, list[int]] = {}
     for place, arguments in enumerate(itertools.product(*map(range, domain))):
@@ -111,31 +111,31 @@ def _enumerated(function: Callable[..., Any], domain: list[int], constants: dict
 
 
 def _plain(value: Any) -> Any:
-    """Whole numbers, text, and lists and dictionaries of them."""
+    """A value as integers, text, and lists and dictionaries of these."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if hasattr(value, "__index__"):
         return int(operator.index(value))
     if hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(getattr(value, "value", None), int):  # a constant of TVM's
         return value.value
-    raise TypeError(f"gives a {type(value).__name__}, which is not a whole number")
+    raise TypeError(f"returns a {type(value).__name__}, which is not an integer")
 
 
-def _origin(found: Any) -> str | None:
-    """Where an object is defined: the file from the folder that it is imported from, the line and the name."""
-    found = inspect.unwrap(getattr(found, "func", found))
+def _origin(target: Any) -> str | None:
+    """Where an object is defined: the file, relative to its import folder, the line and the name."""
+    target = inspect.unwrap(getattr(target, "func", target))
     try:
-        file = inspect.getsourcefile(found) or ""
-        line = getattr(getattr(found, "__code__", None), "co_firstlineno", None) or inspect.getsourcelines(found)[1]
+        file = inspect.getsourcefile(target) or ""
+        line = getattr(getattr(target, "__code__", None), "co_firstlineno", None) or inspect.getsourcelines(target)[1]
     except (OSError, TypeError):
-        return getattr(found, "__module__", None)
+        return getattr(target, "__module__", None)
     folders = [folder for folder in map(os.path.abspath, sys.path) if file.startswith(folder + os.sep)]
     inside = os.path.relpath(file, max(folders, key=len)) if folders else Path(file).name
-    return f"{inside}:{line} {getattr(found, '__qualname__', '')}".rstrip()
+    return f"{inside}:{line} {getattr(target, '__qualname__', '')}".rstrip()
 
 
 def _words(error: BaseException) -> str:

@@ -105,7 +105,7 @@ def test_metadata_belongs_to_the_type_of_a():
     [
         (AtomLayout(A, 4, 4), WARP, "8 values for 16 slots"),
         (AtomLayout(A, 2, 2), WARP, "8 values for 4 slots"),
-        (AtomLayout(A, 4, 2), QUAD_PAIR, "for 32 threads, and 8 do the atom"),
+        (AtomLayout(A, 4, 2), QUAD_PAIR, "for 32 threads, but 8 do the atom"),
         (AtomLayout(A, 3, 1, 2), WARP, "do not fill 3 slots"),
         (AtomLayout(A, 2, 2, 4), WARP, "does not keep the 4 columns of a chunk together"),
     ],

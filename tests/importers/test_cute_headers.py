@@ -291,10 +291,10 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
         (
             operation("X") + traits("OpX", ThrID="Layout<_128>"),
             "OpX A",
-            "128 threads do it, and its instruction takes 32",
+            "128 threads do it, but its instruction takes 32",
         ),
-        (operation("X") + traits("OpX", ThrID="Layout<_1>"), "OpX A", "1 thread does it, and its instruction takes 32"),
-        (operation("X") + traits("OpX", ThrID="Layout<_8>"), "OpX A", "for 32 threads, and 8 do the atom"),
+        (operation("X") + traits("OpX", ThrID="Layout<_1>"), "OpX A", "1 thread does it, but its instruction takes 32"),
+        (operation("X") + traits("OpX", ThrID="Layout<_8>"), "OpX A", "for 32 threads, but 8 do the atom"),
         (operation("X") + traits("OpX", ThrID="_32"), "OpX", "its ThrID is 32 and not a layout"),
         (operation("X") + traits("OpX", MEMBERS.replace("ThrID", "Thr")), "OpX", "it has no ThrID"),
         (operation("X") + traits("OpX", Shape_MNK="Shape<_16,_8,_8>"), "OpX", "its instruction is m16n8k16"),

@@ -658,7 +658,7 @@ def test_columns_of_another_type_are_refused(tmp_path, column, values, words):
 
 def test_a_folder_and_nothing_are_refused(tmp_path):
     gone = "cannot read .*: name a CSV, Parquet or Arrow file"
-    for path, words in ((tmp_path, "is a folder, and not a dataset .*: name a file"), (tmp_path / "gone", gone)):
+    for path, words in ((tmp_path, "is a folder, but not a dataset .*: name a file"), (tmp_path / "gone", gone)):
         with pytest.raises(LanemapError, match=words):
             read_table(path)
 

@@ -11,12 +11,13 @@ from cutlass.cute.nvgpu import warp
 
 def strides(operation, operand, types, shape=None):
     """The shape:stride text of operand A, B or C of an operation on types such as Float16."""
-    found = []
+    texts = []
 
     @cute.jit
     def trace():
-        made = getattr(warp, operation)(*(getattr(cutlass, each) for each in types), *([tuple(shape)] if shape else []))
-        found.append(str(getattr(cute.make_mma_atom(made), f"tv_layout_{operand}")))
+        arguments = [*(getattr(cutlass, name) for name in types), *([tuple(shape)] if shape else [])]
+        instruction = getattr(warp, operation)(*arguments)
+        texts.append(str(getattr(cute.make_mma_atom(instruction), f"tv_layout_{operand}")))
 
     cute.compile(trace)
-    return found[0]
+    return texts[0]

@@ -7,8 +7,8 @@ from hidet.ir.primitives.cuda import mma, wgmma
 def place(configs, name):
     """The function (thread, value) -> pair of a task mapping that several configurations have alike."""
     tables = {**mma.mma_configs, **wgmma.wgmma_configs}
-    made = [getattr(tables[config], name) for config in configs.split()]
-    pairs, *others = ([each(thread) for thread in range(each.num_workers)] for each in made)
-    if any(each != pairs for each in others):
+    mappings = [getattr(tables[config], name) for config in configs.split()]
+    pairs, *others = ([mapping(thread) for thread in range(mapping.num_workers)] for mapping in mappings)
+    if any(other != pairs for other in others):
         raise ValueError(f"{configs} differ")
     return lambda thread, value: pairs[thread][value]

@@ -22,7 +22,7 @@ def place(intrinsic, fragment):
     ]
 
     def function(lane, value):
-        own = [lane // stride % threads for stride, threads in zip(strides, thread)]
-        return [(start + at) * elements + step for (start, elements, step), at in zip(values[value], own)]
+        digits = [lane // stride % threads for stride, threads in zip(strides, thread)]
+        return [(start + at) * elements + step for (start, elements, step), at in zip(values[value], digits)]
 
     return function

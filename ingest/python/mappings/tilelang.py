@@ -24,10 +24,10 @@ tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
 
 def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
     """The function (i, j) -> (thread, value) of what an emitter gives for A, B or C, for one of its copies."""
-    made = globals()[emitter](**settings)
+    builder = globals()[emitter](**settings)
     buffer = tirx.decl_buffer(shape, dtype, scope="local.fragment")
-    given = made.make_mma_store_layout(buffer) if matrix == "C" else made.make_mma_load_layout(buffer, matrix)
-    results = [given.thread, *given.get_forward_index()]
+    tile = builder.make_mma_store_layout(buffer) if matrix == "C" else builder.make_mma_load_layout(buffer, matrix)
+    results = [tile.thread, *tile.get_forward_index()]
     return lambda i, j: [_value(result, {"_i": i, "_j": j, "_rep": copy}) for result in results]
 
 

@@ -8,12 +8,12 @@ from tinygrad.codegen.opt import tc
 def place(dims, dtype_in, dtype_out, operand):
     """The function (lane, value) -> (m, k), (k, n) or (m, n) of the operand 0, 1 or 2 of a core."""
     lists = [cores for name, cores in vars(tc).items() if name.startswith("cuda_") and isinstance(cores, list)]
-    cores = {(core.dims, core.dtype_in.name, core.dtype_out.name): core for each in lists for core in each}
+    cores = {(core.dims, core.dtype_in.name, core.dtype_out.name): core for group in lists for core in group}
     core = cores[tuple(dims), dtype_in, dtype_out]
     sizes = {"n": 1, "m": 1, "k": 1}
     axes = {}
     for kind, digit in [*core.opts, *(("r", "2") for _ in core.get_reduce_axes())]:
-        name, axis = f"{kind}{sum(each[0] == kind for each in axes)}", "nmk"[int(digit)]
+        name, axis = f"{kind}{sum(earlier[0] == kind for earlier in axes)}", "nmk"[int(digit)]
         axes[name] = axis, sizes[axis]
         sizes[axis] *= 2
     moved = core._remaps()[operand] if operand < 2 else {name: name for name in axes}

@@ -142,7 +142,7 @@ def test_sixteen_bytes_are_as_many_elements_as_the_type_has(library, imported, r
 def test_an_address_between_16_bytes_is_a_finding(imported):
     claim = A.replace(" }", ', move = "ldmatrix.x4" }')
     (found,) = imported(f'name = "askew"\nform = "address"\nclaims = [{claim}]')
-    assert [each.reason for each in found.findings] == ["lane 3 gives an address that is not a multiple of 16 bytes"]
+    assert [each.reason for each in found.findings] == ["lane 3 passes an address that is not a multiple of 16 bytes"]
 
 
 @pytest.mark.parametrize("shape_type", ["m16n8k16 f16", "m16n8k8 tf32", "m16n8k32 s8", "m16n8k64 s4"])

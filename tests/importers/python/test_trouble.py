@@ -34,11 +34,11 @@ TROUBLES = {
     "no such name": (entry("nothing"), "mylib: module 'mylib' has no attribute 'nothing'"),
     "another signature": (entry("one"), "TypeError: one() takes 1 positional argument but 2 were given"),
     "unknown argument": (entry("a_place", more="with = { warp = 1 }"), "unexpected keyword argument 'warp'"),
-    "no number": (entry("half"), "TypeError: gives a float, which is not a whole number"),
+    "no number": (entry("half"), "TypeError: returns a float, which is not an integer"),
     "aborts": (entry("dies"), "its process was ended by signal 6"),
     "exits": (entry("leaves_the_process"), "SystemExit: 3"),
-    "not bases": (entry("TEXT", "bases"), "what it gives is not of the form 'bases'"),
-    "not strides": (entry("BASES", "strides"), "what it gives is not of the form 'strides'"),
+    "not bases": (entry("TEXT", "bases"), "its result does not have the form 'bases'"),
+    "not strides": (entry("BASES", "strides"), "its result does not have the form 'strides'"),
     "unknown key": (entry("a_place", more="stried = 3"), "unknown key 'stried': did you mean 'stride'?"),
     "unknown key of a claim": (
         entry("a_place", claim='{ shap = "m16n8k16" }'),
@@ -71,7 +71,7 @@ TROUBLES = {
             "address",
             claim='{ shape = "m16n8k8", types = "tf32", role = "A", move = "ldmatrix.x4.trans" }',
         ),
-        "moves units of 16 bits, and tf32 has 32",
+        "moves units of 16 bits, but tf32 has 32",
     ),
 }
 
@@ -111,11 +111,11 @@ DEEDS = {
     "breeds_sessions": "its process started more than 30 processes",
     "escapes": "",
     "claims_much": "its process answered with more than 64 MB",
-    "babbles": "its process answered with what is no answer",
-    "falsifies": "its process answered with what is no answer",
+    "babbles": "its process sent an invalid answer",
+    "falsifies": "its process sent an invalid answer",
     "closes_all": "its process ended with exit code 1: OSError: .*Bad file descriptor",
     "forks_and_dies": "its process was ended by signal 6",
-    "is_huge": "what it gives is not of the form 'place': .*",
+    "is_huge": "its result does not have the form 'place': .*",
     "patches_json": "",
     "forks": "",
     "comes_back_twice": "",
@@ -180,7 +180,7 @@ def test_a_value_that_is_nested_too_deep_is_not_defined(imported):
 def test_an_object_that_would_become_large_is_refused(imported, right, name, form):
     (found,) = imported(entry(name, form), GOOD)
     (skipped,) = found.skipped
-    assert skipped.reason.startswith(f"what it gives is not of the form {form!r}: ")
+    assert skipped.reason.startswith(f"its result does not have the form {form!r}: ")
     assert [right(each) for each in found.source.fragments] == [True]
 
 
@@ -193,7 +193,7 @@ def test_all_entries_together_have_a_limit_of_time(imported, limits):
     (found,) = imported(GOOD, entry("hangs"), entry("holes"))
     assert [each.reason for each in found.skipped] == [
         "its process was ended after 2.5 s in all",
-        "not asked: all entries together may take 2.5 s",
+        "not evaluated: all entries together may take 2.5 s",
     ]
 
 
@@ -332,7 +332,7 @@ def test_a_file_that_is_no_mapping(library, text, words):
     (library / "mine.toml").write_text(text)
     with pytest.raises(LanemapError, match=words):
         mappings.load("mine.toml")
-    with pytest.raises(LanemapError, match="no mapping 'yours': name a TOML file, or one that ships: "):
+    with pytest.raises(LanemapError, match="no mapping 'yours': name a TOML file, or a shipped one: "):
         mappings.load("yours")
 
 
