@@ -12,17 +12,20 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 ``Database`` has methods for what the commands of the command line do:
 
-    look up     find, layout, fragment, operand, fragments, sources, findings, sql, summary
+    look up     find, layout, fragment, operand, matching, prefer_dense, summary, sql, select
+    list        fragments, sources, findings, listing, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       chain, chains, through_movmatrix, recipe, recipes
+    chain       flow, which is one of chain, chains and recipes; through_movmatrix, recipe
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
 reads a table or a capture, and ``measure`` and ``write_capture`` make a capture, which ``send_capture`` takes to a
-server; ``shipped_capture`` is one that ships, and ``shipped_names`` what all that ships is called. What cannot be done
-raises ``LanemapError``, one line that says what would be right.
+server; ``forms`` are what it measures, and ``write_kernels`` writes how. ``shipped_capture`` is one that ships,
+``shipped_names`` what all that ships is called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries.
+What cannot be done raises ``LanemapError``, one line that says what would be right; ``AbsentError`` where something is
+not there, ``NoRowsError`` where it is drawn only, ``UnavailableError`` where the database cannot be read.
 """
 
 from __future__ import annotations
@@ -183,7 +186,8 @@ class Database:
         >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")
         >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
         """
-        return lookup.one_fragment(self.reader, Query.of(shape, type, role, **which))
+        found = lookup.one_operand(self.reader, Query.of(shape, type, role, **which))
+        return found.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
 
     def operand(self, query: Query | str, *, rows: bool = True) -> Fragments:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.
@@ -199,7 +203,11 @@ class Database:
             return look_up(self.reader, _query(query))
 
     def matching(self, *queries: Query) -> list[Fragment]:
-        """The fragments that match any of the queries, each of which must match some."""
+        """The fragments that match any of the queries, each of which must match some.
+
+        >>> sorted({each.source for each in db.matching(lanemap.Query("m16n8k256", role="A"))})
+        ['h200-sm_90a', 'ptx-isa-9.1', 'ptx-isa-9.1+errata']
+        """
         return lookup.fragments(self.reader, *queries)
 
     def prefer_dense(self, query: Query | str) -> Query:
@@ -255,7 +263,11 @@ class Database:
         return _with_selector(self.listing("findings", Query(source=source)).frame())
 
     def select(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
-        """The same as ``sql``, as tuples."""
+        """The same as ``sql``, as tuples.
+
+        >>> db.select("SELECT COUNT(*) FROM source").rows
+        [(4,)]
+        """
         return self.reader.sql(query, seconds=seconds, rows=rows)
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> pd.DataFrame:
@@ -331,7 +343,7 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
-        queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type)]
+        queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
         lefts = self._side(left)
         if right is not None:
             return crosscheck.diff(lefts, self._side(right), *queries)
@@ -352,7 +364,9 @@ class Database:
 
         with self.reader.snapshot():
             sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(sources, findings, [text("source", name) for name in _listed(against)], shipped_names())
+        return crosscheck.check(
+            sources, findings, [text("source", name) for name in one_or_several(against)], shipped_names()
+        )
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, with proof, effect and correction, for those who maintain them.
@@ -495,17 +509,13 @@ class Database:
         if count != 1:
             words = "count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
             raise LanemapError(words, "count")
-        if not alone:
-            return self.chain(one, replace(other, major=major or other.major), transposed=transposed, relabel=relabel)
-        if one.parameters()["role"] in ("A", "B", "C"):
+        if alone and one.parameters()["role"] != "D":
             one = replace(one, major=major or one.major)
         else:
             other = replace(other, major=major or other.major)
-        still = self.chains(one, other, transposed=transposed or None).still(relabel=relabel)
-        others = (each for chain in still for each in chain.ends if each is not still.end)
-        if elsewhere := dict.fromkeys(str(each.source) for each in others if each.stands_in(str(one.source))):
-            still.remarks = [*still.remarks, f"where {one.source} has no rows they are from {', '.join(elsewhere)}"]
-        return still
+        if alone:
+            return self.chains(one, other, transposed=transposed or None).still(relabel=relabel)
+        return self.chain(one, other, transposed=transposed, relabel=relabel)
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
@@ -563,9 +573,9 @@ class Database:
         from .db.render.picture.grid import View
 
         query = Query.of(shape, type, role, **which)
-        coloured = tuple(names.whole("lane", lane) or 0 for lane in _listed(lanes))
+        coloured = tuple(names.whole("lane", lane) or 0 for lane in one_or_several(lanes))
         view = View(coloured, values and text("values", values), ptx, whole, title)
-        sides = None if diff is None else [text("source", name) for name in _listed(diff)]
+        sides = None if diff is None else [text("source", name) for name in one_or_several(diff)]
         return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, sides)
 
     def export(
@@ -595,7 +605,7 @@ class Database:
         from .db.render.notation import NOTATIONS, Export, export
         from .db.store.export import write
 
-        given = _listed(query) or [Query()]
+        given = one_or_several(query) or [Query()]
         with self.reader.snapshot():
             queries = [self.prefer_dense(each) if isinstance(each, str) else _query(each) for each in given]
             if format not in NOTATIONS:
@@ -623,7 +633,7 @@ class Database:
         from .db.flow.metadata import from_words, operands
 
         query = Query(shape, type, selector=selector, source=source)
-        return from_words(_listed(words), *operands(self.reader, query))
+        return from_words(one_or_several(words), *operands(self.reader, query))
 
     def encode(
         self,
@@ -665,7 +675,7 @@ class Database:
         """
         from .db.store.store import load
 
-        added = _listed(sources)
+        added = one_or_several(sources)
         for each in added:
             check_names(each)
             if _ships(each.name):
@@ -674,7 +684,11 @@ class Database:
         return load(self.location, added, progress, replacing=replacing)
 
     def add_capture(self, source: Source, *, own_name: bool = False) -> Source:
-        """Load a capture, with ``-own`` after a name that Lanemap ships, unless ``own_name`` says it was chosen."""
+        """Load a capture, with ``-own`` after a name that Lanemap ships, unless ``own_name`` says it was chosen.
+
+        >>> db.add_capture(replace(lanemap.read_file("b.parquet"), name="h200-sm_90a")).name
+        'h200-sm_90a-own'
+        """
         if not own_name and _ships(source.name):
             # The run that ships is there to be compared with this one.
             source = replace(source, name=f"{source.name}-own")
@@ -776,11 +790,19 @@ class Database:
         return self.add_capture(source, own_name=name is not None)
 
     def names(self, column: str, shape: str | None = None, role: str | None = None) -> list[str]:
-        """The values of ``shape``, ``type``, ``role`` or ``instruction`` that fragments have, or each ``source``."""
+        """The values of ``shape``, ``type``, ``role`` or ``instruction`` that fragments have, or each ``source``.
+
+        >>> db.names("role", "m16n8k64")
+        ['A', 'B', 'C', 'D', 'E', 'SFA', 'SFB']
+        """
         return lookup.names(self.reader, column, shape, role)
 
     def following(self, words: Sequence[str]) -> list[str]:
-        """The words that may follow those of a request, as in ``["m16n8k16", "bf16"]``."""
+        """The words that may follow those of a request.
+
+        >>> db.following(["m16n8k8", "bf16"])
+        ['A', 'B', 'C', 'D']
+        """
         return lookup.following(self.reader, words)
 
     def close(self) -> None:
@@ -845,11 +867,6 @@ def _draw(fragment: Fragment, **how: Any) -> Picture:
 Fragment.draw = _draw
 # Without rows a notebook shows its name.
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
-
-
-def _listed(given: Any) -> list[Any]:
-    """One or several as a list; none where nothing is given."""
-    return [name for name in one_or_several(given) if name is not None]
 
 
 def _query(operand: Query | str) -> Query:

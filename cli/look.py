@@ -71,13 +71,8 @@ def show(
         write_rows(narrow(found) if format is Format.TABLE else found, format)
 
 
-class What(StrEnum):
-    """What there is to list."""
-
-    FRAGMENTS = "fragments"
-    SOURCES = "sources"
-    ERRATA = "errata"
-    FINDINGS = "findings"
+#: What there is to list.
+What = StrEnum("What", ["FRAGMENTS", "SOURCES", "ERRATA", "FINDINGS"])
 
 
 @app.command("list", epilog="Example: lanemap list --shape m16n8k16 --role A")

@@ -16,35 +16,14 @@ import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, existing, named_file
 
+#: How rows come out.
+Format = StrEnum("Format", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW"])
 
-class Format(StrEnum):
-    """How rows come out."""
+#: How a fragment is drawn.
+By = StrEnum("By", ["ELEMENT", "LANE"])
 
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    JSONL = "jsonl"
-    PARQUET = "parquet"
-    ARROW = "arrow"
-
-
-class By(StrEnum):
-    """The two ways to draw a fragment."""
-
-    ELEMENT = "element"
-    LANE = "lane"
-
-
-class ReportFormat(StrEnum):
-    """How the report of a comparison comes out."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    HTML = "html"
-    JUNIT = "junit"
-    GITHUB = "github"
-
+#: How the report of a comparison comes out.
+ReportFormat = StrEnum("ReportFormat", ["TABLE", "MARKDOWN", "JSON", "HTML", "JUNIT", "GITHUB"])
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 

@@ -319,16 +319,24 @@ class Fragments(list[Fragment], Tabular):
     def rows(self, **where: int | None) -> Rows:
         """The elements at the given coordinates, with the columns of ``layout``, by lane, reg and slot.
 
+        A column matches every element that can stand for it.
+
         Raises:
-            OutsideError: a coordinate is outside all of them.
+            OutsideError: a coordinate is outside all of them; names its range.
         """
+        asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
         records, outside = [], []
         for fragment in self:
+            ranges = fragment.ranges if asked else {}
+            if wrong := [name for name, value in asked.items() if value not in ranges[name]]:
+                outside.append(OutsideError(wrong[0], asked[wrong[0]], ranges[wrong[0]], fragment))
+                continue
+            found = fragment.tuples()
+            for name, value in asked.items():
+                first, last = (Element._fields.index(each) for each in (name, "col_last" if name == "col" else name))
+                found = [each for each in found if each[first] <= value <= each[last]]
             known = {name: getattr(fragment, name, None) for name in COLUMNS}
-            try:
-                records += [tuple((known | element._asdict()).values()) for element in elements(fragment, **where)]
-            except OutsideError as error:
-                outside.append(error)
+            records += [tuple((known | Element._make(each)._asdict()).values()) for each in found]
         if outside and len(outside) == len(self):
             raise outside[0]
         return Rows(COLUMNS, records)
@@ -356,15 +364,6 @@ def one_operand(reader: Reader, query: Query) -> Fragments:
         first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
         found = [fragment for fragment in everywhere if fragment.source == first] if first else found
     return Fragments(query, found or fragments(reader, asked))
-
-
-def one_fragment(reader: Reader, query: Query) -> Fragment:
-    """The one fragment of an operand.
-
-    Raises:
-        LanemapError: there are several; says what tells them apart. Or see ``one_operand``.
-    """
-    return one_operand(reader, query).expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
 
 
 def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
@@ -448,16 +447,14 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     if result not in types:
         name = f"{first.instruction} {first.shape} {first.type}"
         raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(types) or 'none'}")
-    order = by_trust(reader, str(first.source))
 
     def only(role: str) -> Fragment:
         major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
         result_of = Query(first.shape, result, role, first.instruction)
         whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
-        found = a if role == "A" else fragments(reader, whose)
-        known = [fragment for fragment in found if fragment.has_rows] or with_rows(reader, found)
-        return min(known, key=lambda fragment: (order.index(str(fragment.source)), fragment.major != major))
+        found = a if role == "A" else every_operand(reader, replace(whose, source=str(first.source)))
+        return min(found or with_rows(reader, fragments(reader, whose)), key=lambda fragment: fragment.major != major)
 
     return [only(role) for role in roles]
 
@@ -480,23 +477,3 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
     results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
     axes = {role for fragment in found for role in instruction(fragment.instruction).axes if results}
     return sorted({fragment.role for fragment in found} | axes & {"C", "D"})
-
-
-def elements(fragment: Fragment, **where: int | None) -> list[Element]:
-    """The elements of a fragment at the given lane, reg, slot, row, col or computation, by lane, reg and slot.
-
-    A column matches every element that can stand for it.
-
-    Raises:
-        OutsideError: a coordinate is outside the fragment; names its range.
-    """
-    asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
-    ranges = fragment.ranges if asked else {}
-    found = fragment.tuples()
-    for name, value in asked.items():
-        if value not in ranges[name]:
-            raise OutsideError(name, value, ranges[name], fragment)
-        first = Element._fields.index(name)
-        last = Element._fields.index("col_last") if name == "col" else first
-        found = [each for each in found if each[first] <= value <= each[last]]
-    return list(map(Element._make, found))

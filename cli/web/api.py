@@ -130,14 +130,19 @@ async def sql(
 async def chain(
     working: Working,
     form: RowsFormat,
-    first: Annotated[str, "The D, as in m16n8k16 f32 D."],
-    second: Annotated[str, "The A or B, as in m16n8k16 f16 A. Without it: all that need no move between lanes."] = "",
+    first: Annotated[str, "A D, as in m16n8k16 f32 D, or ldmatrix."],
+    second: Annotated[
+        str, "An A, B or C, as in m16n8k16 f16 A, or stmatrix. Without it: all that need no move between lanes."
+    ] = "",
     transposed: Annotated[bool, "Take D transposed."] = False,
     relabel: bool = False,
+    major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
+    count: int = 1,
 ) -> Response:
-    """How the D of one instruction becomes the A or B of the next, or what it can feed."""
-    options = {"transposed": transposed, "relabel": relabel}
-    return Response(await working(work.chain, form, first, second, options), media_type=ROWS[form])
+    """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
+    options = {"transposed": transposed, "relabel": relabel, "major": major, "count": count}
+    made = await working(work.chain, form, first, second or None, **options)
+    return Response(made, media_type=ROWS[form])
 
 
 @router.get("/recipe", responses=in_formats(ROWS))

@@ -336,12 +336,13 @@ async def chains(
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
     first, second = (first, second) if first.strip() else (second, "")
-    asked = {"first": first, "second": second, "transposed": transposed, "relabel": relabel}
-    facts: Facts = {"title": "Chain", "pictures": [], "refused": "", "major": major, **asked}
+    asked = {"first": first, "second": second, "transposed": transposed, "relabel": relabel, "major": major}
+    facts: Facts = {"title": "Chain", "pictures": [], "refused": "", **asked}
     if not first.strip():
         return facts
+    asked |= {"second": second.strip() or None, "major": major or None}
     try:
-        verdict, text, ends, order, recipe_of = await at.work(work.shown, **asked, major=major or None)
+        verdict, text, ends, order = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": errors.refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
@@ -351,7 +352,7 @@ async def chains(
         end = at.survey.shown(key, source)
         pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
-    return facts | shown | {"route": "recipe" if recipe_of else "chain", "parameters": recipe_of or asked}
+    return facts | shown | {"parameters": asked}
 
 
 #: How many rows a page shows.

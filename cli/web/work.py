@@ -34,7 +34,6 @@ from ... import (
     Fragments,
     LanemapError,
     Location,
-    Recipes,
     Survey,
     UnavailableError,
     files,
@@ -225,9 +224,9 @@ def diff_file(database: Database, form: str, file: Path, against: str, which: Ma
     return _report(database.diff(sent, database.source(against), **which), form)
 
 
-def chain(database: Database, form: Format, one: str, other: str, options: Mapping[str, Any]) -> str | bytes:
+def chain(database: Database, /, form: Format, first: str, second: str | None, **options: Any) -> str | bytes:
     """The rows of ``Database.flow``; those of a chain as JSON with the verdict."""
-    found = database.flow(one, other or None, **options)
+    found = database.flow(first, second, **options)
     if not isinstance(found, Chain) or form is not Format.JSON:
         return encoded(found.rows(), form)
     ends = {"first": found.first, "second": found.second}
@@ -243,17 +242,12 @@ def recipe(database: Database, form: Format, move: str, operand: str, options: M
 
 
 def shown(
-    database: Database, first: str, second: str, **options: Any
-) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, dict[str, Any]]:
-    """What ``Database.flow`` says: the verdict, all of it, the layouts, the order of K where it is renumbered, and what
-    to ask ``recipe`` where one is a matrix move."""
-    found = database.flow(first, second.strip() or None, **options)
-    asked = {}
-    if isinstance(found, Recipes):
-        move, operand = (first, second) if found.loads else (second, first)
-        asked = {"move": move, "operand": operand, "major": options["major"]}
+    database: Database, first: str, second: str | None, **options: Any
+) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None]:
+    """What ``Database.flow`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered."""
+    found = database.flow(first, second, **options)
     layouts = [(end.key, str(end.source)) for end in found.ends]
-    return found.verdict, found.text(), layouts, found.order if isinstance(found, Chain) else None, asked
+    return found.verdict, found.text(), layouts, found.order if isinstance(found, Chain) else None
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """An instruction as a whole: its mnemonics, its operands, and a verdict on each source that has them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -104,16 +104,16 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     """
     dense = prefer_dense(fragments(reader, replace(query, source=None)))
     shown = best(dense, by_trust(reader))
-    judged = {
-        source: verdicts(shown, {fragment.key: fragment for fragment in theirs}, source)
-        for source, theirs in grouped(dense, lambda fragment: str(fragment.source)).items()
-    }
+    judged, sources = verdicts(shown, dense), dict.fromkeys(str(fragment.source) for fragment in dense)
     roles = instruction(dense[0].instruction).axes
     keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))
     operands = []
     for alike in grouped(keys, lambda key: key._replace(selector=None, qualifiers=undecided(key.qualifiers))).values():
         selectors = tuple(key.selector for key in alike if key.selector is not None)
-        names = {source: dict.fromkeys(of[key].verdict for key in alike if key in of) for source, of in judged.items()}
+        names = {
+            source: dict.fromkeys(judged[key][source].verdict for key in alike if source in judged[key])
+            for source in sources
+        }
         words = {source: ", ".join(distinct) for source, distinct in names.items() if distinct}
         operands.append(OperandSummary(shown[alike[0]], selectors, choices(key.qualifiers for key in alike), words))
     forms = tuple(form for form in query.forms if form.name == dense[0].instruction)
@@ -127,15 +127,19 @@ class Said(NamedTuple):
     words: str = ""
 
 
-def verdicts(shown: Mapping[Key, Fragment], theirs: Mapping[Key, Fragment], source: str) -> dict[Key, Said]:
-    """Verdicts on the fragments of a source against those shown. Elements are read only where digests differ."""
-    by_key = {key: Said(fragment.status if not fragment.has_rows else "identical") for key, fragment in theirs.items()}
-    differs = [key for key, fragment in theirs.items() if fragment.has_rows and not fragment.same_layout(shown[key])]
-    if differs:
-        from .verdict import compare
+def verdicts(shown: Mapping[Key, Fragment], found: Iterable[Fragment]) -> dict[Key, dict[str, Said]]:
+    """The verdict on each fragment by its source, against those shown. Elements are read only where digests differ."""
+    said: dict[Key, dict[str, Said]] = {key: {} for key in shown}
+    for source, theirs in grouped(found, lambda fragment: str(fragment.source)).items():
+        by_key = {fragment.key: Said(fragment.status) for fragment in theirs}
+        having = [fragment for fragment in theirs if fragment.has_rows]
+        by_key |= {each.key: Said("rows" if shown[each.key].source == source else "identical") for each in having}
+        differs = [fragment.key for fragment in having if not fragment.same_layout(shown[fragment.key])]
+        if differs:
+            from .verdict import compare
 
-        results = compare(list(shown.values()), list(theirs.values()))
-        by_key |= {result.key: Said(result.verdict.value, result.words) for result in results if result.key in differs}
-    return by_key | {
-        key: Said("rows") for key, fragment in theirs.items() if fragment.has_rows and shown[key].source == source
-    }
+            results = compare(list(shown.values()), theirs)
+            by_key |= {each.key: Said(each.verdict.value, each.words) for each in results if each.key in differs}
+        for key, verdict in by_key.items():
+            said[key][source] = verdict
+    return said

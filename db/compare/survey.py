@@ -124,12 +124,8 @@ class Survey:
     def said(self, product: Product) -> dict[Key, dict[str, Said]]:
         """The verdict on what each source has of each fragment of an instruction."""
         shown = {key: self.shown(key) for each in self.products[product] for key in self.operands[each]}
-        found: dict[Key, dict[str, Said]] = {key: {} for key in shown}
-        for source in self.sources:
-            theirs = {key: self.fragments[key][source] for key in shown if source in self.fragments[key]}
-            for key, words in verdicts(shown, theirs, source).items():
-                found[key][source] = words
-        return found
+        there = (self.fragments[key].get(source) for source in self.sources for key in shown)
+        return verdicts(shown, filter(None, there))
 
     def named(self, query: Query) -> Iterator[Key | Product]:
         """What a query names: fragments where it says a role, else instructions; the dense ones first."""

@@ -161,11 +161,6 @@ class Recipes(list[Recipe], Told):
         return (self[0].operand,)
 
     @property
-    def loads(self) -> bool:
-        """Whether they are of ldmatrix."""
-        return _loads(self[0].moves[0])
-
-    @property
     def verdict(self) -> str:
         """What the first one does."""
         return str(next(self[0].parts()))

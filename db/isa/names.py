@@ -117,9 +117,8 @@ class Query:
         expect_names(which, Which.__annotations__)
         more: Any = {"source": DEFAULT_SOURCE, **which}
         given = [each for each in (shape, type, role) if each is not None]
-        if len(given) in (1, 3) and all(isinstance(each, str) for each in given):
-            return cls.parse(given, **more)
-        return cls(shape, None, type, **more) if role is None and is_role(type) else cls(shape, type, role, **more)
+        words = all(isinstance(each, str) for each in given) and (len(given) != 2 or is_role(given[1]))
+        return cls.parse(given, **more) if words else cls(shape, type, role, **more)
 
     @staticmethod
     def split(words: Sequence[str]) -> list[list[str]]:
@@ -387,10 +386,9 @@ def expect_names(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def one_or_several(given: Any) -> list[Any]:
-    """What a filter takes, in order; a single None where it takes anything."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        return [given]
-    return list(given) or [None]
+    """What is given, in order; nothing of None."""
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return [each for each in several if each is not None]
 
 
 def is_role(word: object) -> bool:
@@ -475,7 +473,7 @@ def select(pattern: str | None = None, shape: str | None = None, type: str | Seq
     if pattern is not None:
         found = [form for form in found if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
     there = {form.a for form in found}
-    types = {type_: type_name(type_)[0] for type_ in one_or_several(type) if type_ is not None}
+    types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
     lacking = next((each for each, name in types.items() if name not in there), None)
     if lacking is not None or not found:
         asked = {"instruction": pattern, "shape": shape, "type": lacking}

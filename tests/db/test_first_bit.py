@@ -157,7 +157,7 @@ def test_every_verdict_sees_it():
     wrong, silent = replace(true, first_bit=0), replace(true, first_bit=None)
     document = source("document", true, OPERANDS["f32", "D"], kind="document")
     for each, verdict in ((wrong, "different"), (silent, "identical"), (true, "identical")):
-        assert verdicts({each.key: true}, {each.key: each}, "theirs")[each.key].verdict == verdict
+        assert verdicts({each.key: true}, [replace(each, source="theirs")])[each.key]["theirs"].verdict == verdict
         mine = source("theirs", each)
         found = [judge([mine], [document, mine]), check([document, mine], [])]
         assert [one.unexplained for one in found] == [verdict == "different"] * 2

@@ -11,7 +11,8 @@ import pytest
 import lanemap
 from lanemap.db import errors
 from lanemap.db.layout.fragment import Source
-from lanemap.db.lookup import Query, by_trust, findings, listed, read_fragments
+from lanemap.db.lookup import Query, by_trust, findings, read_fragments
+from lanemap.db.overview import LISTINGS
 from lanemap.db.store import integrity, store
 from lanemap.db.store.location import locate
 
@@ -41,7 +42,11 @@ def answers(file):
         reader = database.reader
         yield sorted(reader.sql("SELECT * FROM layout").rows, key=repr)
         yield [(each.key, each.source, each.digest, each.records()) for each in read_fragments(reader, Query())]
-        yield listed(reader, Query()).rows, findings(reader, Query()).rows, database.sources().drop(columns="fragments")
+        yield (
+            LISTINGS["fragments"](reader, Query()).rows,
+            findings(reader, Query()).rows,
+            database.sources().drop(columns="fragments"),
+        )
 
 
 @pytest.fixture
@@ -194,7 +199,7 @@ def test_a_damaged_layout_of_several_is_not_left_out(small, tmp_path, shipped_on
 LOOK_UPS = (
     lambda database: database.find("m8n8k4", "f16", "A", row=0, col=0, source="printed").to_csv(),
     lambda database: {each.key: each.digest for each in read_fragments(database.reader, Query("m8n8k4", "f16", "A"))},
-    lambda database: listed(database.reader, Query("m8n8k4")).rows,
+    lambda database: LISTINGS["fragments"](database.reader, Query("m8n8k4")).rows,
     lambda database: [each.fragment.key for each in database.summary("mma m8n8k4 f16").operands],
 )
 

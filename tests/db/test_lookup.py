@@ -80,9 +80,8 @@ def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(
 def test_rows_of_another_count_are_none_of_what_was_asked(file):
     """An import that has one of two that the document only draws is asked for that one, and not for the other."""
     with lanemap.open(str(file)) as database:
-        known = lookup.one_fragment(
-            database.reader, Query("m8n8", "b16", "r", "ldmatrix", qualifiers="x1", source=CAPTURE)
-        )
+        query = Query("m8n8", "b16", "r", "ldmatrix", qualifiers="x1", source=CAPTURE)
+        (known,) = lookup.one_operand(database.reader, query)
         drawn = lookup.one_operand(database.reader, Query("m16n16", "b8x16", "r", source=DEFAULT_SOURCE))
         one, other, *_ = (each.qualifiers for each in drawn)
         named = {"shape": "m16n16", "type": "b8x16", "qualifiers": one, "source": None}
