@@ -3,8 +3,8 @@
 An atom's instruction is the one in its operation's assembly, its registers are the operation's arrays, and its layouts
 are those of its MMA_Traits or Copy_Traits.
 
-Sparse A is in logical columns: ``sparse_elem<S, T>`` says that a stored T stands for S of them. Half is kept, chosen
-inside the chunk that PTX names (9.7.14.6.1). So an element of A, and an index of E, has its chunk as its window.
+Sparse A is in logical columns: ``sparse_elem<S, T>`` says that a stored T stands for S of them. Half are stored, chosen
+within the chunk that PTX names (9.7.14.6.1). So the window of an element of A, or an index of E, is its chunk.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from ..importing import Imported, Skipped, claim_sets, wrong
 from .header import Header, Struct, TypeName, parse_header, parse_type
 from .traits import Library, Traits, written
 
-#: No header of CUTLASS has a tenth of this; what is larger is not one.
+#: No header of CUTLASS has a tenth of this.
 MAX_BYTES = 32 << 20
 
 _HEADERS = ("cute/atom/mma_traits", "cute/atom/copy_traits", "cute/arch/mma", "cute/arch/copy", "cute/arch/tmem")
@@ -55,7 +55,7 @@ def load(path: str | Path) -> list[Imported]:
         path: a CUTLASS source tree, its include folder, or one header, whose includes are followed.
 
     Raises:
-        LanemapError: nothing there can be read as CuTe's.
+        LanemapError: there is no atom of CuTe.
     """
     tree = Tree(Path(path))
     units = list(tree.atoms())
@@ -75,13 +75,13 @@ def load(path: str | Path) -> list[Imported]:
 
 
 class Tree:
-    """The headers with traits at a path, what they and their includes declare, and what was left out."""
+    """The headers with traits at a path, the declarations in them and their includes, and what was left out."""
 
     def __init__(self, path: Path) -> None:
         """Read them, from the oldest architecture to the newest.
 
         Raises:
-            LanemapError: there is no such path, it holds no such header, or one cannot be read.
+            LanemapError: the path does not exist or has no such header, or one cannot be read.
         """
         self.root, headers = _located(path)
         self.library = Library()
@@ -94,11 +94,11 @@ class Tree:
             folder = Path(header.file).parent
             names = [name if "/" in name else (folder / name).as_posix() for name in header.includes]
             names = [name for name in names if name.startswith(_HEADERS) and ".." not in name]
-            found = [self._header(self.root / name) for name in names if (self.root / name).is_file()]
-            waiting += filter(None, found)
+            includes = [self._header(self.root / name) for name in names if (self.root / name).is_file()]
+            waiting += filter(None, includes)
 
     def _header(self, path: Path) -> Header | None:
-        """Read a header and make its declarations known; None where it was read already, or cannot be."""
+        """Read a header and add its declarations; None if that was done before, or it cannot be read."""
         name = path.relative_to(self.root).as_posix()
         if name in self.files:
             return None
@@ -113,37 +113,37 @@ class Tree:
         return header
 
     def atoms(self) -> Iterator[tuple[str, list[Fragment]]]:
-        """The fragments of each operation that the traits are for, with its name."""
+        """The name and the fragments of each operation that has traits."""
         for struct in (struct for header in self.headers for struct in header.structs):
             if self.library.pattern(struct) is None:
                 continue
             operations = self.library.operations(struct)
             if not operations:
-                reason = "its operation, a struct of this name, is not there, or has other traits"
+                reason = "its operation, a struct of this name, is missing or has other traits"
                 self.skipped.append(Skipped(written(struct), reason))
             for name, operation in operations:
                 called = str(name) if struct.parameters else written(struct)
-                made = list(atom(self.library, name, operation, called))
-                self.skipped += [each for each in made if isinstance(each, Skipped)]
-                yield called, [each for each in made if isinstance(each, Fragment)]
-        self.skipped += (Skipped(str(name), "there are no traits for it") for name in self.library.lonely())
+                parts = list(atom(self.library, name, operation, called))
+                self.skipped += [part for part in parts if isinstance(part, Skipped)]
+                yield called, [part for part in parts if isinstance(part, Fragment)]
+        self.skipped += (Skipped(str(name), "it has no traits") for name in self.library.lonely())
 
 
 def _located(path: Path) -> tuple[Path, list[Path]]:
     """The include folder and the headers with traits at a path."""
-    known = "name a CUTLASS source tree, its include folder, or a header of it"
+    advice = "name a CUTLASS source tree, its include folder, or a header of it"
     if not path.exists():
-        raise LanemapError(f"{path} does not exist: {known}")
+        raise LanemapError(f"{path} does not exist: {advice}")
     if path.is_file():
         root = next((parent for parent in path.resolve().parents if (parent / "cute").is_dir()), None)
         return root or path.resolve().parent, [path.resolve()]
     for inside in _INSIDE:
-        found = [*(path / inside / "cute" / "atom").glob("mma_traits*.hpp")]
-        found += (path / inside / "cute" / "atom").glob("copy_traits*.hpp") if found else ()
-        if found:
-            by_number = sorted(found, key=lambda each: ([*map(int, re.findall(r"\d+", each.name))], each.name))
+        headers = [*(path / inside / "cute" / "atom").glob("mma_traits*.hpp")]
+        headers += (path / inside / "cute" / "atom").glob("copy_traits*.hpp") if headers else ()
+        if headers:
+            by_number = sorted(headers, key=lambda header: ([*map(int, re.findall(r"\d+", header.name))], header.name))
             return path / inside, by_number
-    raise LanemapError(f"{path} holds no cute/atom/mma_traits*.hpp: {known}")
+    raise LanemapError(f"{path} holds no cute/atom/mma_traits*.hpp: {advice}")
 
 
 def _read(header: Path) -> str:
@@ -168,13 +168,13 @@ def _read(header: Path) -> str:
 
 
 def atom(library: Library, name: TypeName, operation: Struct, called: str) -> Iterator[Fragment | Skipped]:
-    """The fragments of an operation; a Skipped with the reason for each operand without one, or for all of it.
+    """The fragments of an operation, and a Skipped with the reason for each operand without one, or for the whole.
 
     Args:
-        library: what the headers declare.
-        name: the operation's name, by which its traits are found.
+        library: the declarations of the headers.
+        name: the operation's name, which leads to its traits.
         operation: its struct.
-        called: what to call it in a Skipped.
+        called: its name in a Skipped.
     """
     traits = library.traits(name)
     read = _copy if traits.struct.name.name == "Copy_Traits" else _product
@@ -188,21 +188,21 @@ def _product(library: Library, traits: Traits, operation: Struct, called: str) -
     every = [*filter(None, map(named_form, operation.strings))]
     if not every:
         raise LanemapError(_reason(operation))
-    known = every[0]
+    named = every[0]
     threads = _layout_of(library, traits, "ThrID")
     shape = library.member(traits, "Shape_MNK")
-    if shape != known.dimensions:
-        raise LanemapError(f"its Shape_MNK is {shape} and its instruction is {known.shape}")
+    if shape != named.dimensions:
+        raise LanemapError(f"its Shape_MNK is {shape}, but its instruction is {named.shape}")
     origin = f"{traits.struct.where} {called}"
-    absent = {"SFA", "SFB", *({"C"} & {*known.instruction.absent})}  # D is what wgmma adds to
-    for role in [role for role in known.types if role not in absent]:
+    absent = {"SFA", "SFB", *({"C"} & {*named.instruction.absent})}  # D is what wgmma adds to
+    for role in [role for role in named.types if role not in absent]:
         try:
-            operand = _operand(library, traits, operation, known, role)
-            for selector, supplies in _suppliers(operation, known, role):
+            operand = _operand(library, traits, operation, named, role)
+            for selector, supplies in _suppliers(operation, named, role):
                 held = operand._replace(supplies=supplies)
-                yield atom_operand(known, role, held, threads, selector, origin)
+                yield atom_operand(named, role, held, threads, selector, origin)
         except LanemapError as error:
-            claimed = (known.key(role), origin) if isinstance(error, NoLayoutError) else ()
+            claimed = (named.key(role), origin) if isinstance(error, NoLayoutError) else ()
             yield Skipped(f"{called} {role}", str(error), *claimed)
     if not library.has(traits, "SFALayout"):
         return
@@ -233,7 +233,7 @@ def _copy(library: Library, traits: Traits, operation: Struct, called: str) -> I
 
 
 def _byte_order(operation: Struct) -> list[int]:
-    """Which byte that the instruction gave each byte of the result is; nothing where they are the same.
+    """For each byte of the result, which byte of the instruction's it is; empty if they are the same.
 
     Raises:
         LanemapError: the operation changes its registers afterwards in another way.
@@ -242,47 +242,47 @@ def _byte_order(operation: Struct) -> list[int]:
         return []
     order = [4 * int(reg) + "xyzw".index(byte) for text in operation.afterwards for reg, byte in _BYTE.findall(text)]
     if sorted(order) != [*range(4 * (parse_type(operation.members["DRegisters"]).extent or 0))]:
-        raise LanemapError("it changes its registers after its instruction: what that gave is not said")
+        raise LanemapError("it changes its registers after its instruction: what that returned is not known")
     return order
 
 
 def _reason(operation: Struct) -> str:
-    found = filter(None, map(_PTX.search, operation.strings))
-    family = next((match[1] for match in found if not _NO_INSTRUCTION.match(match[0])), None)
+    matches = filter(None, map(_PTX.search, operation.strings))
+    family = next((match[1] for match in matches if not _NO_INSTRUCTION.match(match[0])), None)
     return "it has no instruction of its own in its assembly" if family is None else why_none(family)
 
 
 def _layout_of(library: Library, traits: Traits, member: str) -> Sum:
-    """A member of the traits that is a layout; raises LanemapError where there is none, or something else."""
-    found = library.member(traits, member)
-    if not isinstance(found, Sum):
-        raise LanemapError(f"its {member} is {found} and not a layout")
-    return found
+    """A member of the traits that is a layout; raises LanemapError if it is missing or not one."""
+    value = library.member(traits, member)
+    if not isinstance(value, Sum):
+        raise LanemapError(f"its {member} is {value}, not a layout")
+    return value
 
 
-def _operand(library: Library, traits: Traits, operation: Struct, known: Form, role: str) -> AtomLayout:
-    adds = role == "D" and "C" in known.instruction.absent
+def _operand(library: Library, traits: Traits, operation: Struct, form: Form, role: str) -> AtomLayout:
+    adds = role == "D" and "C" in form.instruction.absent
     text = operation.members.get("CRegisters" if adds else f"{role}Registers", "none")
-    if known.instruction.fixed and text.startswith("uint64_t"):
+    if form.instruction.fixed and text.startswith("uint64_t"):
         raise LanemapError("it is in shared memory, and no thread holds any of it")
     array = parse_type(text)
     registers, bits = array.extent, _REGISTER_BITS.get(array.name)
     if bits is None or not registers:
         raise LanemapError(f"its {role}Registers are {text}, not an array of 32- or 64-bit registers")
     layout = _layout_of(library, traits, "CLayout" if role == "D" else f"{role}Layout")
-    if (bits == 64) != (known.types[role] == "f64"):
-        raise LanemapError(f"its registers have {bits} bits, and its mma takes {known.types[role]}")
-    rule = sparsity(known.name, known.shape, known.a)
+    if (bits == 64) != (form.types[role] == "f64"):
+        raise LanemapError(f"its registers have {bits} bits, but its mma takes {form.types[role]}")
+    rule = sparsity(form.name, form.shape, form.a)
     if role == "E":
         return AtomLayout(layout, registers, rule.slots, rule.width)
-    compressed = role == "A" and known.sparse
+    compressed = role == "A" and form.sparse
     if compressed:
         match type_ := library.member(traits, "ValTypeA"):
             case TypeName("sparse_elem", [int(logical), *_]) if logical > 1:
                 pass
             case _:
-                why = f"its ValTypeA is {type_}, not a sparse_elem: which columns is not said"
-                raise LanemapError(f"its mma is sparse, and {why}")
+                why = f"its ValTypeA is {type_}, not a sparse_elem, which would say which columns it has"
+                raise LanemapError(f"its mma is sparse, but {why}")
     values = layout.lengths[1] if len(layout.axes) == 2 else 0
     slots = values // (2 if compressed else 1) // registers
     if slots < 1 or bits % slots:
@@ -290,20 +290,20 @@ def _operand(library: Library, traits: Traits, operation: Struct, known: Form, r
     return AtomLayout(layout, registers, slots, rule.width if compressed else 1)
 
 
-def _suppliers(operation: Struct, known: Form, role: str) -> list[tuple[int | None, tuple[int, ...]]]:
+def _suppliers(operation: Struct, form: Form, role: str) -> list[tuple[int | None, tuple[int, ...]]]:
     """For each fragment of a role, its selector and the lanes of each four that hold it.
 
-    The selector of a warp's instruction is a literal of the assembly. A warpgroup's has a parameter: it selects one
-    pair of each four lanes, or has no choice where all four are needed.
+    The selector of a warp's instruction is a literal in the assembly. That of a warpgroup's is a parameter: it selects
+    one pair of each four lanes, or has no effect if all four are needed.
     """
     every = (0, 1, 2, 3)
     if role != "E":
         return [(None, every)]
-    if known.threads > WARP:
-        rows, columns = dimensions(known.shape, "E", known.name)
-        whole = rows * columns // sparsity(known.name, known.shape, known.a).width == known.threads * 8
-        return [(0, every)] if whole else [(0, (0, 1)), (1, (2, 3))]
-    found = next(filter(None, map(_SELECTOR.search, operation.strings)), None)
-    if found is None:
+    if form.threads > WARP:
+        rows, columns = dimensions(form.shape, "E", form.name)
+        all_needed = rows * columns // sparsity(form.name, form.shape, form.a).width == form.threads * 8
+        return [(0, every)] if all_needed else [(0, (0, 1)), (1, (2, 3))]
+    literal = next(filter(None, map(_SELECTOR.search, operation.strings)), None)
+    if literal is None:
         raise LanemapError("its mma has no sparsity selector")
-    return [(int(found[1]), every)]
+    return [(int(literal[1]), every)]

@@ -18,12 +18,12 @@ from lark.exceptions import UnexpectedInput
 
 from ...db.errors import LanemapError
 
-#: The text of a type is a line or two; nesting a handful. Headers are untrusted: more is refused rather than tried.
+#: The text of a type is a line or two, nested a few levels. Headers are untrusted: anything longer is refused.
 MAX_TYPE = 2_000
 MAX_DEPTH = 40
 
 _NOISE = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n\\]|\\.)*', re.DOTALL | re.MULTILINE)
-#: Declarations as islands: what is between them is only balanced. A struct's head ends before its brace.
+#: Only declarations are parsed; between them braces must just balance. A struct's head ends before its brace.
 _TOKEN = re.compile(
     r"""(?P<struct>(?:template\s*<[^{};]*>\s*)?(?:struct|class)\s+[^{};()=]+(?=\{))|
     (?P<alias>(?P<template>template\s*<[^{};]*>\s*)?using\s+(?P<name>\w+)\s*=(?P<text>[^{};"]*);)|
@@ -32,14 +32,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"static\s+constexpr\s+\w+\s+(\w+)\s*=\s*(\d{1,9})\s*")
-#: What changes the registers of an operation once its instruction has filled them.
+#: A statement that changes the registers of an operation after its instruction has filled them.
 _AFTERWARDS = re.compile(r"dst\d*\s*=|\w+\.[xyzw]\s*,")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./]+)[>\"]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class TypeName:
-    """A type: a name with template arguments where it has any, what qualifies it, and the extent of an array."""
+    """A type: a name with template arguments, if any, its scope, and the extent of an array."""
 
     name: str
     arguments: tuple[Term, ...] | None = None
@@ -56,11 +56,11 @@ Term = TypeName | int
 
 
 class Struct(NamedTuple):
-    """A struct: its name, with arguments where it is a specialisation; its template parameters, base and aliases.
+    """A struct: its name, with arguments if it is a specialisation; its template parameters, base and aliases.
 
-    ``members`` are the texts of its aliases by name; ``strings`` are the string literals in it, which is where an
-    operation keeps its instruction; ``afterwards`` is what it does with the registers that this filled; ``numbers`` are
-    its constants; ``where`` is the file and line.
+    ``members`` are the texts of its aliases by name; ``strings`` are its string literals, which contain the instruction
+    of an operation; ``afterwards`` are statements that change the registers after that; ``numbers`` are its constants;
+    ``where`` is the file and line.
     """
 
     name: TypeName
@@ -74,7 +74,7 @@ class Struct(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """``using name = text``, after ``template <...>`` where it is one."""
+    """``using name = text``, after ``template <...>`` if it is a template."""
 
     template: str
     name: str
@@ -91,21 +91,21 @@ class Header(NamedTuple):
 
 
 def parse_header(text: str, file: str = "") -> Header:
-    """The declarations of a header; ``file`` is what it is called in ``Struct.where``.
+    """The declarations of a header; ``file`` is its name in ``Struct.where``.
 
     Raises:
         LanemapError: its braces or quotes do not balance; names the line.
     """
     code = _NOISE.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
-    line_ends = [found.start() for found in re.finditer("\n", code)]
+    line_ends = [newline.start() for newline in re.finditer("\n", code)]
 
     def unbalanced(place: int) -> LanemapError:
         line = bisect(line_ends, place) + 1
-        return LanemapError(f"line {line}: not C++ that can be read: braces or quotes do not balance")
+        return LanemapError(f"line {line}: cannot parse the C++: braces or quotes do not balance")
 
     structs: list[Struct] = []
     aliases: list[Alias] = []
-    # How deep the struct is that is not closed yet, and what is known of it: nothing where its head is none of CuTe's.
+    # The depth of the struct that is still open, and the struct itself, or None if its head is not one of CuTe's.
     opened: int | None = None
     struct: Struct | None = None
     depth = 0
@@ -118,7 +118,7 @@ def parse_header(text: str, file: str = "") -> Header:
             opened = depth
             with suppress(LanemapError):
                 name, parameters, base = _parse("head", token["struct"])
-                # The template may be on lines of its own: the line is that of the name.
+                # The template may be on separate lines: the line is that of the name.
                 line = bisect(line_ends, token.start() + token["struct"].rindex(name.name)) + 1
                 struct = Struct(name, parameters, base, f"{file}:{line}", {}, [], [], {})
         elif kind == "alias" and opened is None:
@@ -180,7 +180,7 @@ def _parser() -> Lark:
 
 @v_args(inline=True)
 class _Build(Transformer[Token, Any]):
-    """What each rule of the grammar amounts to."""
+    """The value of each rule of the grammar."""
 
     NAME, NUMBER = str, int
 
@@ -195,7 +195,7 @@ class _Build(Transformer[Token, Any]):
 
     def type(self, *parts: Any) -> TypeName:
         *scopes, name, extent = parts
-        scope = reduce(lambda outer, each: replace(each, scope=outer), scopes, None)
+        scope = reduce(lambda outer, part: replace(part, scope=outer), scopes, None)
         return TypeName(name.name, name.arguments, scope, extent)
 
     def part(self, name: str, arguments: tuple[Term, ...] | None) -> TypeName:

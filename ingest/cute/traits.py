@@ -1,7 +1,7 @@
 """CuTe's traits: which layouts each operation has, evaluated from the structs and aliases of its headers.
 
 An operation is a struct with registers, and an instruction in its assembly; ``MMA_Traits<Operation>``, or the base that
-it names, gives the layouts, for a copy ``Copy_Traits<Operation>``. All may be templates, and one may be for many
+it names, has the layouts, for a copy ``Copy_Traits<Operation>``. All may be templates, and one may serve many
 operations.
 """
 
@@ -25,7 +25,7 @@ _MAX_NESTED = 60
 
 @dataclass(frozen=True)
 class Traits:
-    """One specialisation of the traits, and what its template parameters stand for."""
+    """One specialisation of the traits, and the values of its template parameters."""
 
     struct: Struct
     bound: Mapping[str, Value]
@@ -38,22 +38,22 @@ class Library:
     """The structs and aliases of some headers, and the values of the types that they name."""
 
     def __init__(self) -> None:
-        """Start with nothing; ``add`` headers, those that declare an alias before those that use it."""
+        """Start empty; ``add`` headers, those that declare an alias before those that use it."""
         self._aliases: dict[str, set[Alias]] = {}
         self._operations: dict[str, list[tuple[TypeName, Struct]]] = {}
         self._traits: dict[str, list[tuple[TypeName, Struct]]] = {}
         self._open: list[object] = []
 
     def add(self, header: Header) -> None:
-        """Make the declarations of a header known."""
+        """Add the declarations of a header."""
         for alias in header.aliases:
             self._aliases.setdefault(alias.name, set()).add(alias)
         for struct in header.structs:
             pattern = self.pattern(struct)
             if pattern is not None:
-                # Those for one operation alone stand before those with template parameters.
-                known = self._traits.setdefault(pattern.name, [])
-                insort(known, (pattern, struct), key=lambda candidate: bool(candidate[1].parameters))
+                # Traits for a single operation come before those with template parameters.
+                known_traits = self._traits.setdefault(pattern.name, [])
+                insort(known_traits, (pattern, struct), key=lambda candidate: bool(candidate[1].parameters))
             elif "DRegisters" in struct.members:
                 # A template has the name of its own instance, which a pattern of all its instances matches.
                 instance = struct.name
@@ -63,7 +63,7 @@ class Library:
                 self._operations.setdefault(name.name, []).append((name, struct))
 
     def pattern(self, struct: Struct) -> TypeName | None:
-        """What X is in ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
+        """The X of ``MMA_Traits<X>``: an operation, or a pattern of operations; None for any other struct."""
         operation = (struct.name.arguments or [None])[0]
         if struct.name.name not in _TRAITS or not isinstance(operation, TypeName):
             return None
@@ -80,44 +80,44 @@ class Library:
         return [name for group in self._operations.values() for name, _ in group if self._of(name) is None]
 
     def traits(self, operation: TypeName) -> Traits:
-        """The traits of an operation: those for it alone before those with template parameters.
+        """The traits of an operation, preferably those for it alone, not those with template parameters.
 
         Raises:
             LanemapError: it has none.
         """
-        found = self._of(operation)
-        if found is None:
+        traits = self._of(operation)
+        if traits is None:
             raise LanemapError(f"there is no MMA_Traits<{operation}>")
-        return found
+        return traits
 
     def has(self, traits: Traits, member: str) -> bool:
         """Whether the traits or their bases have a member."""
-        return any(member in each.struct.members for each in self._lineage(traits))
+        return any(member in level.struct.members for level in self._lineage(traits))
 
     def member(self, traits: Traits, member: str) -> Value:
         """The value of a member of the traits or of their bases.
 
         Raises:
-            LanemapError: there is none, it is defined in terms of itself, or it is not well formed.
+            LanemapError: there is none, it is defined in terms of itself, or it is malformed.
         """
-        for each in self._lineage(traits):
-            if member in each.struct.members:
-                with self._opened((id(each.struct), member), member):
-                    return self.value(parse_type(each.struct.members[member]), each)
+        for level in self._lineage(traits):
+            if member in level.struct.members:
+                with self._opened((id(level.struct), member), member):
+                    return self.value(parse_type(level.struct.members[member]), level)
         raise LanemapError(f"it has no {member}")
 
     def value(self, term: Term, within: Traits | None = None) -> Value:
-        """What a type amounts to: a number, a tuple, a layout, traits, or a type of its own.
+        """The value of a type: a number, a tuple, a layout, traits, or a type without another value.
 
         Raises:
-            LanemapError: it is defined in terms of itself, or it is not well formed.
+            LanemapError: it is defined in terms of itself, or it is malformed.
         """
         if isinstance(term, int):
             return term
         within = within or Traits(_NOTHING, {})
         if term.scope and (term.scope.name in _TRAITS or self.has(within, term.scope.name)):
             owner = self.value(term.scope, within)
-            if isinstance(owner, Traits):  # and the scope no namespace
+            if isinstance(owner, Traits):  # so the scope is not a namespace
                 return self.member(owner, term.name)
         name = term.name
         if term.arguments is None:
@@ -144,7 +144,7 @@ class Library:
                 return self.traits(operation)
             case name, _ if name in self._aliases:
                 return self._alias(name, arguments)
-        terms = (each if isinstance(each, TypeName | int) else TypeName(str(each)) for each in arguments)
+        terms = (part if isinstance(part, TypeName | int) else TypeName(str(part)) for part in arguments)
         return TypeName(name, tuple(terms))
 
     def _of(self, operation: TypeName) -> Traits | None:
@@ -155,9 +155,9 @@ class Library:
         return None
 
     def _canonical(self, name: TypeName) -> TypeName:
-        """A type without namespaces and aliases, so that two spellings of one type are equal."""
-        found = self.value(name)
-        return found if isinstance(found, TypeName) else name
+        """A type without namespaces and aliases, so that different spellings of one type are equal."""
+        value = self.value(name)
+        return value if isinstance(value, TypeName) else name
 
     def _alias(self, name: str, arguments: tuple[Value, ...]) -> Value:
         alias, *others = self._aliases[name]
@@ -176,16 +176,16 @@ class Library:
             base = traits.struct.base
             if base is None or base.name not in _TRAITS:
                 return
-            found = self.value(base, Traits(_NOTHING, traits.bound))
-            if not isinstance(found, Traits):
+            base_traits = self.value(base, Traits(_NOTHING, traits.bound))
+            if not isinstance(base_traits, Traits):
                 raise LanemapError(f"its base {base} is not a type")
-            traits = found
+            traits = base_traits
         raise LanemapError(f"{traits.struct.name} is its own base")
 
     @contextmanager
     def _opened(self, key: object, name: str) -> Iterator[None]:
         if key in self._open or len(self._open) == _MAX_NESTED:
-            raise LanemapError(f"{name} is defined in terms of itself, or of too many others")
+            raise LanemapError(f"{name} is defined in terms of itself, or through too many others")
         self._open.append(key)
         try:
             yield
@@ -194,13 +194,13 @@ class Library:
 
 
 def written(traits: Struct) -> str:
-    """What the operation of the traits is called there, without namespaces."""
+    """The name of the traits' operation, without namespaces."""
     operation = traits.name.arguments[0] if traits.name.arguments else replace(traits.name, scope=None)
     return str(replace(operation, scope=None) if isinstance(operation, TypeName) else operation)
 
 
 def _matches(pattern: Term, operation: Value, parameters: Sequence[str], bound: dict[str, Value]) -> bool:
-    """Whether an operation is one of the pattern's; binds the template parameters."""
+    """Whether an operation matches the pattern; binds the template parameters."""
     if isinstance(pattern, TypeName) and pattern.name in parameters and pattern.arguments is None:
         return bound.setdefault(pattern.name, operation) == operation
     if not isinstance(pattern, TypeName) or not isinstance(operation, TypeName):

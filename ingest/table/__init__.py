@@ -1,21 +1,21 @@
-"""Anyone's table of layouts: one row per element, with at least the eight columns of ``layout``.
+"""A user's table of layouts: one row per element, with at least the eight columns of ``layout``.
 
 The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. A type may have
-another name, such as half. The other columns of ``layout`` are optional: instruction is ``mma``, col_last is col,
-major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follows from the lane; there is no selector
-and there are no qualifiers, and source is the name of the file. Columns that ``layout`` does not have are ignored.
+another name, such as half. The other columns of ``layout`` are optional, with these defaults: instruction is ``mma``,
+col_last is col, major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follows from the lane; there
+is no selector and there are no qualifiers; source is the name of the file. Other columns are ignored.
 
-Of an instruction that Lanemap knows, a table may have the shapes and types that there are. One that it has never heard
-of may have any, and types of its own, whose width is in a column ``bits``, 128 at most.
+For an instruction that Lanemap knows, a table may only have its shapes and types. An unknown instruction may have any,
+and types of its own, whose width is in a column ``bits``, 128 at most.
 
-A column ``first_bit`` says which bit of its slot is the lowest that an element has, where it does not fill it: one
-number for all elements of a fragment. A table without it does not claim it.
+A column ``first_bit`` is the lowest bit of its slot that an element occupies, if it does not fill the slot: one number
+for all elements of a fragment. A table without it does not claim it.
 
 Instead of reg and slot there may be a column ``value``, which counts the slots of a lane's registers. A column
-``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin that the lane gives the address
-of. A column ``origin`` says where a row comes from.
+``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin whose address the lane passes. A
+column ``origin`` says where a row comes from.
 
-A dataset that Lanemap exported is read as one table, if all its files are as they were written.
+A dataset that Lanemap exported is read as one table, if all its files are unchanged.
 """
 
 import re
@@ -43,7 +43,7 @@ from ..importing import Imported, Skipped
 from ..python.layout import Places, loaded
 from .columns import Numbers, Text, at_most, read_columns
 
-#: As many as an instruction has operands, for every instruction of many devices.
+#: The fragments of every instruction on many devices.
 MAX_FRAGMENTS = 10_000
 MAX_SOURCES = 100
 MAX_PARTS = 1000
@@ -51,7 +51,7 @@ MAX_REGISTERS = 256
 #: Bits of an element, and of a register.
 MAX_WIDTH = 128
 MAX_DIMENSION = 1024
-#: As many places of one fragment are named.
+#: How many origins of a fragment are named.
 MAX_ORIGINS = 4
 _MAJORS = {"A": "row", "B": "col"}
 
@@ -59,11 +59,11 @@ _MAJORS = {"A": "row", "B": "col"}
 def load(path: str | Path) -> list[Imported]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
-    The title of a file without a digest ends in ``unsealed``: if a value was changed, nothing would show it. Nothing is
-    left out of a table. A finding says which sparse operands have no ``col_last``, and so claim single columns.
+    The title of a file without a digest ends in ``unsealed``: a changed value would go unnoticed. Nothing is left out
+    of a table. A finding says which sparse operands have no ``col_last``, and so claim single columns.
 
     Raises:
-        LanemapError: it is not such a table; says what is wrong, and which fragment or row it is in.
+        LanemapError: it is not such a table; the message says what is wrong, and in which fragment or row.
     """
     file = Path(path)
     if file.is_dir():
@@ -77,23 +77,23 @@ def _dataset(folder: Path) -> list[Source]:
     at_most(MAX_PARTS, len(parts), "files", folder)
     sources: dict[str, Source] = {}
     for name, (*folders, _) in parts:
-        said = dict(each.partition("=")[::2] for each in folders)
-        if set(said) != {"source", "instruction"}:
+        values = dict(folder_name.partition("=")[::2] for folder_name in folders)
+        if set(values) != {"source", "instruction"}:
             raise LanemapError(f"{folder} holds {name}: a dataset has folders for source and instruction")
-        for source, _ in _file(folder / name, unquote(said["source"]), unquote(said["instruction"])):
-            known = sources.get(source.name)
-            fragments = [*(known.fragments if known else ()), *source.fragments]
+        for source, _ in _file(folder / name, unquote(values["source"]), unquote(values["instruction"])):
+            earlier = sources.get(source.name)
+            fragments = [*(earlier.fragments if earlier else ()), *source.fragments]
             sources[source.name] = replace(source, title=f"dataset {folder.name}", fragments=fragments)
     digest = sha256_of(folder / MANIFEST)
     return [replace(source, provenance={"file": folder.name, "sha256": digest}) for source in sources.values()]
 
 
 def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Source, list[Skipped]]]:
-    """The sources of a file, with findings; ``source`` and ``instruction`` are those of rows that do not say theirs."""
+    """The sources of a file, with findings; ``source`` and ``instruction`` are defaults for its rows."""
     columns = read_columns(path)
     texts = {name: columns.texts[name].mapped(plain, "") for name in ("shape", "major", "qualifiers")}
     texts["source"] = columns.texts["source"].mapped(str.strip, source)
-    spelt = {name: name for name in instructions.INSTRUCTIONS}  # others as the table has them first
+    spelt = {name: name for name in instructions.INSTRUCTIONS}  # others are spelt as the table first has them
     texts["instruction"] = columns.texts["instruction"].mapped(
         lambda name: spelt.setdefault(plain(name), name.strip().removeprefix(".")), instruction
     )
@@ -116,9 +116,9 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
     for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
         numbers = {column: values[rows] for column, values in columns.numbers.items()}
-        said = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
+        found_in = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
         try:
-            fragment = _fragment(key, numbers, "; ".join(filter(None, said[:MAX_ORIGINS])), sealed=columns.sealed)
+            fragment = _fragment(key, numbers, "; ".join(filter(None, found_in[:MAX_ORIGINS])), sealed=columns.sealed)
         except LanemapError as error:
             raise LanemapError(f"{path}: {error}") from None
         sources.setdefault(key["source"], []).append(fragment)
@@ -127,21 +127,21 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
             findings.setdefault(key["source"], []).append(Skipped(str(fragment), missing))
     provenance = {"file": path.name, "sha256": sha256_of(path)}
     title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
-    made = []
-    for name, found in sources.items():
-        # Those of one instruction have its threads, though an operand may leave the last ones out.
+    results = []
+    for name, fragments in sources.items():
+        # All operands of an instruction have its threads, though one may leave out the last ones.
         threads: dict[str, int] = {}
-        for each in found:
-            threads[each.instruction] = max(each.threads, threads.get(each.instruction, 0))
-        alike = [replace(each, threads=threads[each.instruction]) for each in found]
-        made.append((Source(name, "import", title, alike, provenance), findings.get(name, [])))
-    return made
+        for part in fragments:
+            threads[part.instruction] = max(part.threads, threads.get(part.instruction, 0))
+        completed = [replace(part, threads=threads[part.instruction]) for part in fragments]
+        results.append((Source(name, "import", title, completed, provenance), findings.get(name, [])))
+    return results
 
 
 def _types(column: Text, instruction: Text, path: Path) -> Text:
-    """Types as PTX spells them. An instruction that Lanemap does not know has its own, which stay as they are."""
-    known = np.asarray([name in instructions.INSTRUCTIONS for name in instruction.values])[instruction.codes]
-    pairs = column.codes.astype(np.int64) * 2 + known
+    """Types as PTX writes them. An instruction that Lanemap does not know has its own, which are left unchanged."""
+    is_known = np.asarray([name in instructions.INSTRUCTIONS for name in instruction.values])[instruction.codes]
+    pairs = column.codes.astype(np.int64) * 2 + is_known
     names = [""] * (2 * len(column.values))
     for pair in np.flatnonzero(np.bincount(pairs)).tolist():
         word = column.values[pair // 2]
@@ -155,7 +155,7 @@ def _types(column: Text, instruction: Text, path: Path) -> Text:
 def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, *, sealed: bool) -> Fragment:
     shape, instruction, type_ = key["shape"], key["instruction"], key["type"]
     roles = instructions.instruction(instruction).axes
-    role = next((each for each in roles if each.lower() == key["role"].lower()), key["role"])
+    role = next((known_role for known_role in roles if known_role.lower() == key["role"].lower()), key["role"])
     qualifiers = cased(key["qualifiers"]) or None
     if max(instructions.dimensions(shape, role, instruction, qualifiers)) > MAX_DIMENSION:
         raise LanemapError(f"invalid shape {shape!r}: each dimension is 1 to {MAX_DIMENSION}")
@@ -164,8 +164,8 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
         if shape not in forms:
             raise LanemapError(f"{instruction} has no {shape}: it has {', '.join(sorted(forms, key=naturally))}")
         if type_ not in (types := forms[shape].get(role, ())):
-            there = ", ".join(sorted(types)) or "none"
-            raise LanemapError(f"{instruction} {shape} has no {role} of {type_}: its types are {there}")
+            names = ", ".join(sorted(types)) or "none"
+            raise LanemapError(f"{instruction} {shape} has no {role} of {type_}: its types are {names}")
     if key["major"] not in ("", "row", "col"):
         raise LanemapError(f"major {key['major']!r} is neither row nor col")
     selector = numbers["selector"][:1]
@@ -174,11 +174,11 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     number = None if selector.mask.all() else int(selector[0])
     named = Key(instruction, shape, type_, role, major, number, qualifiers)
     several = instructions.computations(instruction, shape, named.type, qualifiers)
-    known = instruction in instructions.INSTRUCTIONS
-    width = 0 if known or sealed else _width(named, numbers["bits"])
+    is_known = instruction in instructions.INSTRUCTIONS
+    width = 0 if is_known or sealed else _width(named, numbers["bits"])
     register = max(instructions.register_bits(instruction, type_), 1 << (width - 1).bit_length())
-    fill = instructions.operand(named).slots if known and type_ in TYPES else 1
-    if width:  # it may be narrower than its slot: there is a power of two
+    fill = instructions.operand(named).slots if is_known and type_ in TYPES else 1
+    if width:  # an element may be narrower than its slot, as a register has a power of two of them
         fill = 1 << (register // width).bit_length() - 1
     placed = not (np.ma.getmaskarray(numbers["reg"]) | np.ma.getmaskarray(numbers["slot"])).any()
     if key["move"]:
@@ -192,12 +192,12 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     columns["col_last"] = numbers["col_last"].filled(columns["col"])
     columns["computation"] = numbers["computation"].filled(product)
     _check(named, register, columns)
-    # A register divides into the slots of its operand, though a table may have the first ones alone, or into more.
+    # A register has the slots of its operand, though a table may use only the first ones, or it has more.
     slots = max(1 << int(numbers["slot"].max()).bit_length(), fill)
-    first_bit, *more = dict.fromkeys(numbers["first_bit"].tolist())
-    if more:
-        raise LanemapError(f"{named}: first_bit {first_bit} and {more[0]}: it is one number for all elements")
-    if width and type_ not in TYPES:  # only here it is known how wide it is
+    first_bit, *others = dict.fromkeys(numbers["first_bit"].tolist())
+    if others:
+        raise LanemapError(f"{named}: first_bit {first_bit} and {others[0]}: give one number for all elements")
+    if width and type_ not in TYPES:  # only here is its width known
         room = register // slots - width
         if (first_bit or 0) > room:
             raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
@@ -210,7 +210,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
 def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Numbers]:
     """What ``ldmatrix`` loads from the addresses of lanes, or ``stmatrix`` stores there.
 
-    Without ``trans`` the 16 bytes from a cell on go along K of A and B, and along N of C and D.
+    Without ``trans`` the 16 bytes from a cell on run along K of A and B, and along N of C and D.
     """
     if key.instruction not in instructions.INSTRUCTIONS:
         raise LanemapError(f"{key}: {move} moves operands of an instruction that Lanemap knows")
@@ -218,46 +218,46 @@ def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Nu
     lanes, *cells = (numbers[name].filled().astype(np.int64) for name in ("lane", "row", "col"))
     of = instructions.operand(key)
     if len(np.unique(lanes)) != len(lanes) or not ((lanes >= 0) & (lanes < of.threads)).all():
-        raise LanemapError(f"{key}: of addresses for {move}, a lane from 0 to {of.threads - 1} gives one")
-    found = loaded(of, move, Places(lanes, 0 * lanes, np.stack(cells[::across], axis=1)))
-    if found.undefined:
-        raise LanemapError(f"{key}: {found.undefined[0]}")
-    row, col = found.pair.T[::across]
-    reg, slot = np.divmod(found.value, of.slots)
-    columns = {"lane": found.thread, "reg": reg, "slot": slot, "row": row, "col": col}
+        raise LanemapError(f"{key}: each lane from 0 to {of.threads - 1} passes at most one address to {move}")
+    places = loaded(of, move, Places(lanes, 0 * lanes, np.stack(cells[::across], axis=1)))
+    if places.undefined:
+        raise LanemapError(f"{key}: {places.undefined[0]}")
+    row, col = places.pair.T[::across]
+    reg, slot = np.divmod(places.value, of.slots)
+    columns = {"lane": places.thread, "reg": reg, "slot": slot, "row": row, "col": col}
     gaps: Numbers = np.ma.MaskedArray(np.zeros(len(reg), np.int32), mask=True)
     return {**_whole(columns.items()), "col_last": gaps, "computation": gaps}
 
 
 def _whole(columns: Iterable[tuple[str, NDArray[Any]]]) -> dict[str, Numbers]:
-    """Columns without gaps."""
+    """Columns without missing values."""
     return {name: np.ma.MaskedArray(values.astype(np.int32), mask=False) for name, values in columns}
 
 
 @lru_cache(1 << 8)
 def _forms(instruction: str) -> dict[str, dict[str, set[str]]]:
     """The types of each role, by shape, in all forms of an instruction."""
-    found: dict[str, dict[str, set[str]]] = {}
+    types: dict[str, dict[str, set[str]]] = {}
     for form in every_candidate({}):
         for role, type_ in form.types.items() if form.name == instruction else ():
-            found.setdefault(form.shape, {}).setdefault(role, set()).add(type_)
-    return found
+            types.setdefault(form.shape, {}).setdefault(role, set()).add(type_)
+    return types
 
 
 def _width(key: Key, bits: Numbers) -> int:
-    """How wide an element of a type of an unknown instruction is: by the column ``bits`` or by its name."""
+    """The width of an element of an unknown instruction: by the column ``bits`` or by the name of its type."""
     widths = np.unique(bits.compressed()).tolist()
     with suppress(LanemapError):
         widths = widths or [type_bits(type_name(key.type)[0])]
     if not widths:
-        raise LanemapError(f"{key}: {key.type} is not a type that Lanemap knows: say how wide it is in a column bits")
+        raise LanemapError(f"{key}: Lanemap does not know the type {key.type}: give its width in a column bits")
     if len(widths) > 1 or not 1 <= widths[0] <= MAX_WIDTH:
-        raise LanemapError(f"{key}: bits {', '.join(map(str, widths))} is not one width of 1 to {MAX_WIDTH}")
+        raise LanemapError(f"{key}: bits {', '.join(map(str, widths))}: give one width from 1 to {MAX_WIDTH}")
     return int(widths[0])
 
 
 def _check(key: Key, register: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
-    """Refuse what cannot be a layout. Lanes and cells that the instruction lacks are for the structural checks."""
+    """Refuse rows that cannot be a layout. Lanes and cells outside the instruction are left to structural checks."""
     limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, register - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
@@ -266,10 +266,10 @@ def _check(key: Key, register: int, columns: Mapping[str, NDArray[np.int32]]) ->
         if (outside := values[(values < least) | (values > most)]).size:
             raise LanemapError(f"{key}: {name} {outside[0]} is outside {least}..{most}")
     if (columns["col_last"] < columns["col"]).any():
-        raise LanemapError(f"{key}: a window of columns ends before it begins, col_last before col")
+        raise LanemapError(f"{key}: a window of columns ends before it begins: col_last is less than col")
     place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * MAX_WIDTH + columns["slot"]
     distinct, count = np.unique(place, return_counts=True)
     if (count > 1).any():
         first = int(distinct[count > 1][0])
         lane, reg, slot = first // MAX_WIDTH // MAX_REGISTERS, first // MAX_WIDTH % MAX_REGISTERS, first % MAX_WIDTH
-        raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} stands in two rows, and may stand in one")
+        raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} is in two rows, but may be in only one")

@@ -1,4 +1,4 @@
-"""The columns of a CSV, Parquet or Arrow file, read in pieces, so that what is not a table cannot fill the memory."""
+"""The columns of a CSV, Parquet or Arrow file, read in pieces, so that no file can fill the memory."""
 
 import codecs
 import csv
@@ -23,13 +23,13 @@ from ...db.store.export import DIGEST_KEY, digest
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers", "origin", "move")
 NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector", "bits", "value", "first_bit")
-#: What a table may have instead of registers and slots.
+#: The columns that a table may have instead of registers and slots.
 _PLACES = ("value", "move")
 
-#: More than all sources that ship come to.
+#: More rows and bytes than all shipped sources together.
 MAX_ROWS = 5_000_000
 MAX_BYTES = 1 << 29
-#: Distinct values of a column of text, and how long each may be.
+#: How many distinct values a column of text may have, and how long each may be.
 MAX_NAMES = 10_000
 MAX_LENGTH = 1000
 _COLUMNS = 1000
@@ -37,18 +37,18 @@ _COLUMNS = 1000
 _HEAD = 1 << 16
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
-#: A column of numbers, with a mask of its gaps.
+#: A column of numbers, with a mask for missing values.
 Numbers = np.ma.MaskedArray[Any, np.dtype[np.int32]]
 
 
 class Text(NamedTuple):
-    """A column of text: for each row the place of its value in ``values``, or -1 where it has none."""
+    """A column of text: for each row the index of its value in ``values``, or -1 if it has none."""
 
     codes: NDArray[np.int32]
     values: Sequence[str]
 
     def mapped(self, change: Callable[[str], str], default: str | None = None) -> "Text":
-        """The column with its values changed, equal ones made one, and gaps filled."""
+        """The column with its values changed, equal ones merged, and missing ones filled."""
         changed = [*map(change, self.values), *([] if default is None else [default])]
         distinct = list(dict.fromkeys(changed))
         places = {value: place for place, value in enumerate(distinct)}
@@ -57,9 +57,9 @@ class Text(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """All columns of ``layout``, each as long as the table; those that the file lacks are all gaps.
+    """All columns of ``layout``, each as long as the table; those that the file lacks have no values.
 
-    ``sealed``: the file carries a digest, and these are the values that it was made of.
+    ``sealed``: the file carries a digest, and these values match it.
     """
 
     texts: Mapping[str, Text]
@@ -68,7 +68,7 @@ class Columns(NamedTuple):
 
 
 def read_columns(path: Path) -> Columns:
-    """The columns of a file, by its content and not by its ending.
+    """The columns of a file, recognised by its content, not by its ending.
 
     Raises:
         LanemapError: it is no file, no table, too large, damaged, or lacks a required column or value.
@@ -90,18 +90,18 @@ def read_columns(path: Path) -> Columns:
         raise LanemapError(f"{path} has no rows")
     texts = {name: Text(np.concatenate(parts), list(names[name])) for name, parts in codes.items() if parts}
     joined: Any = np.ma.concatenate
-    whole: dict[str, Numbers] = {name: joined(parts) for name, parts in numbers.items() if parts}
-    if seal and seal.decode("ascii", "replace") != digest({n: (t.codes, t.values) for n, t in texts.items()}, whole):
-        again = "export it again, or drop the schema metadata of what was changed on purpose"
+    complete: dict[str, Numbers] = {name: joined(parts) for name, parts in numbers.items() if parts}
+    if seal and seal.decode("ascii", "replace") != digest({n: (t.codes, t.values) for n, t in texts.items()}, complete):
+        advice = "export it again, or drop the schema metadata if the change was on purpose"
         why = "its values do not match their digest"
-        raise LanemapError(f"{path} was damaged or changed after Lanemap wrote it: {why}: {again}")
-    for name in _required({**texts, **whole}):
-        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(whole[name])
+        raise LanemapError(f"{path} was damaged or changed after Lanemap wrote it: {why}: {advice}")
+    for name in _required({**texts, **complete}):
+        missing = texts[name].codes < 0 if name in texts else np.ma.getmaskarray(complete[name])
         if missing.any():
             raise LanemapError(f"{path}: row {int(missing.argmax()) + 1} has no {name}")
     lacking = Text(np.full(rows, -1, np.int32), [])
     gaps: Numbers = np.ma.MaskedArray(np.zeros(rows, np.int32), mask=True)
-    everything = dict.fromkeys(TEXTS, lacking) | texts, dict.fromkeys(NUMBERS, gaps) | whole
+    everything = dict.fromkeys(TEXTS, lacking) | texts, dict.fromkeys(NUMBERS, gaps) | complete
     return Columns(*everything, bool(seal))
 
 
@@ -131,7 +131,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     except csv.Error as error:
         raise LanemapError(f"{path} is not a table: {error}: name a CSV, Parquet or Arrow file") from None
     if last not in (b"\n", b"\r"):
-        raise LanemapError(f"{path}: the last line has no end, so the file may be cut off: end it with a line feed")
+        raise LanemapError(f"{path} does not end with a line feed, so it may be cut off: add one if it is complete")
     return _csv(path, names)
 
 
@@ -144,12 +144,12 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
             at_most(_COLUMNS, file.metadata.num_columns, "columns", path)
             at_most(MAX_ROWS, file.metadata.num_rows, "rows", path)
             names = _names(file.schema_arrow.names, path)
-            # The sizes of single columns are not asked for: of a damaged file, that ends the process.
+            # The sizes of single columns are not read: in a damaged file, that would end the process.
             groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
             if sum(group.total_byte_size for group in groups) > MAX_BYTES:
                 raise LanemapError(f"{path} holds more than {MAX_BYTES >> 20} MB: no table of layouts is so large")
-        # Text stays as it is stored, each value once; repeated, it could take any amount of memory.
-        texts = [name for name, known in names.items() if known in TEXTS]
+        # Text is read as it is stored, each value once; repeated, it could take any amount of memory.
+        texts = [name for name, column in names.items() if column in TEXTS]
         with pq.ParquetFile(path, read_dictionary=texts, **limits) as file:
             for batch in file.iter_batches(columns=list(names)):
                 batch.validate(full=True)
@@ -158,7 +158,7 @@ def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
-    """The batches of a stream of Arrow, or of that which an Arrow file holds between its magic bytes."""
+    """The batches of an Arrow stream, or of the stream that an Arrow file has between its magic bytes."""
     with _in_words(path, "Arrow"), pa.memory_map(str(path)) as file:
         start, end = (8, _MAGIC) if file.read(len(_MAGIC)) == _MAGIC else (0, _END)
         file.seek(max(0, file.size() - len(end)))
@@ -178,20 +178,20 @@ def _arrow(path: Path) -> Iterator[pa.RecordBatch]:
                 yield chosen.replace_schema_metadata(reader.schema.metadata)
 
 
-#: What a file begins and ends with; what a stream begins with, before the length of a message, and ends with.
+#: The bytes at both ends of a file; those at the start of a stream, before the length of a message, and at its end.
 _MAGIC, _STREAM, _END = b"ARROW1", bytes([255] * 4), bytes([255] * 4 + [0] * 4)
 _DICTIONARY, _BATCH = 2, 3
-#: The places of the fields in their tables, as Arrow's Message.fbs has them.
+#: The numbers of the fields in their tables, as in Arrow's Message.fbs.
 _KIND, _HEADER = 1, 2
 _OF_DICTIONARY = 1
 _LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
 
 
 def _arrow_sizes(messages: Iterable[Any]) -> tuple[int, int]:
-    """How many rows the batches of a stream have, and how many bytes they and its dictionaries are in memory.
+    """How many rows the batches of a stream have, and how many bytes they and its dictionaries take in memory.
 
-    Nothing is decompressed: a few bytes may stand for any amount of memory. A message of Arrow is a flatbuffer and a
-    body. Each compressed buffer in the body begins with its size when it is not.
+    Nothing is decompressed: a few bytes may expand to any amount of memory. A message of Arrow is a flatbuffer and a
+    body. Each compressed buffer in the body begins with its uncompressed size.
     """
     rows = size = 0
     for message in messages:
@@ -212,19 +212,19 @@ def _arrow_sizes(messages: Iterable[Any]) -> tuple[int, int]:
             (count,) = unpack_from("<I", head, vector)
             for at in range(min(count, len(head) // 16)):
                 offset, length = unpack_from("<qq", head, vector + 4 + 16 * at)
-                said = unpack_from("<q", body[offset : offset + 8])[0] if length >= 8 else -1
-                size += length if said == -1 else max(0, said)
+                uncompressed = unpack_from("<q", body[offset : offset + 8])[0] if length >= 8 else -1
+                size += length if uncompressed == -1 else max(0, uncompressed)
     return rows, size
 
 
 def _follow(head: bytes, place: int | None) -> int:
-    """Where a table or vector is that an offset at a place refers to."""
+    """The position of the table or vector that the offset at a place refers to."""
     place = place or 0
     return int(place + unpack_from("<I", head, place)[0])
 
 
 def _field(head: bytes, table: int, number: int) -> int | None:
-    """Where a field of a table is; None where the table does not have it."""
+    """The position of a field of a table; None if the table lacks it."""
     entries = table - unpack_from("<i", head, table)[0]
     (size,) = unpack_from("<H", head, entries)
     offset = unpack_from("<H", head, entries + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
@@ -234,9 +234,9 @@ def _field(head: bytes, table: int, number: int) -> int | None:
 def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     import pyarrow.csv as pacsv
 
-    # What may have gaps, pandas writes with a decimal point.
+    # pandas writes columns with missing values with a decimal point.
     numbers = {name: pa.int32() if name in REQUIRED else pa.float64() for name in NUMBERS}
-    types = {name: _TEXT if known in TEXTS else numbers[known] for name, known in names.items()}
+    types = {name: _TEXT if column in TEXTS else numbers[column] for name, column in names.items()}
     convert = pacsv.ConvertOptions(
         column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=True
     )
@@ -246,14 +246,14 @@ def _csv(path: Path, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
                 for batch in reader:
                     yield batch.rename_columns(list(names.values()))
         except pa.ArrowInvalid:
-            # What is not a whole number is refused with its row, which Arrow does not tell.
+            # Find the row of the value that is not an integer, which Arrow does not name.
             with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream, suppress(csv.Error):
                 for row, record in enumerate(islice(csv.DictReader(stream), MAX_ROWS), start=1):
                     for name in (name for name, column in names.items() if column in NUMBERS):
                         value = (record[name] or "").strip()
                         if value and not _WHOLE.fullmatch(value):
-                            what = f"{names[name]} {value[:40]!r} is not a whole number"
-                            raise LanemapError(f"{path}: row {row}: {what}: write it like 5") from None
+                            problem = f"{names[name]} {value[:40]!r} is not a whole number"
+                            raise LanemapError(f"{path}: row {row}: {problem}: write it like 5") from None
             raise
 
 
@@ -261,36 +261,36 @@ _WHOLE = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
-    """The file's own names of the columns that ``layout`` has, and how ``layout`` calls them."""
-    known: dict[str, str] = {}
+    """The columns of ``layout`` by their names in the file."""
+    columns: dict[str, str] = {}
     for name in names:
         column = name.strip().lower()
-        if column in known.values():
-            raise LanemapError(f"{path} has two columns {column}: a table has each once, in upper or lower case")
+        if column in columns.values():
+            raise LanemapError(f"{path} has two columns named {column}, ignoring case: remove or rename one")
         if column in TEXTS + NUMBERS:
-            known[name] = column
-    lacking = [name for name in _required(known.values()) if name not in known.values()]
+            columns[name] = column
+    lacking = [name for name in _required(columns.values()) if name not in columns.values()]
     if lacking:
         raise LanemapError(f"{path} lacks {', '.join(lacking)}: a table has the columns {', '.join(REQUIRED)}")
-    return known
+    return columns
 
 
 def _required(names: Collection[str]) -> list[str]:
     return [name for name in REQUIRED if name not in ("reg", "slot") or not {*names} & {*_PLACES}]
 
 
-def at_most(limit: int, number: int, what: str, path: Path) -> None:
-    """Refuse a table that has more of something than any of layouts.
+def at_most(limit: int, number: int, things: str, path: Path) -> None:
+    """Refuse a table that has more of something than any table of layouts.
 
     Raises:
         LanemapError: names the limit.
     """
     if number > limit:
-        raise LanemapError(f"{path} has more than {limit} {what}: no table of layouts has so many")
+        raise LanemapError(f"{path} has more than {limit} {things}: no table of layouts has so many")
 
 
-def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> NDArray[np.int32]:
-    """The places of the values of a column among those that are known, to which new ones are added."""
+def _codes(column: pa.Array, places_of: dict[str, int], name: str, path: Path) -> NDArray[np.int32]:
+    """The places of the values of a column in ``places_of``, to which new ones are added."""
     stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
     if not any(is_one(stored) for is_one in kinds):
@@ -301,13 +301,13 @@ def _codes(column: pa.Array, known: dict[str, int], name: str, path: Path) -> ND
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     values = column.dictionary.to_pylist()
-    new = [value for value in dict.fromkeys(values) if value is not None and value not in known]
-    at_most(MAX_NAMES, len(known) + len(new), f"values in column {name}", path)
+    new = [value for value in dict.fromkeys(values) if value is not None and value not in places_of]
+    at_most(MAX_NAMES, len(places_of) + len(new), f"values in column {name}", path)
     if any(len(value) > MAX_LENGTH for value in new):
         raise LanemapError(f"{path}: column {name} has a value of more than {MAX_LENGTH} characters")
     for value in new:
-        known[value] = len(known)
-    places = np.asarray([-1 if value is None else known[value] for value in values] + [-1], np.int32)
+        places_of[value] = len(places_of)
+    places = np.asarray([-1 if value is None else places_of[value] for value in values] + [-1], np.int32)
     rows: NDArray[np.int64] = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return places[rows]
 
@@ -316,16 +316,16 @@ def _whole(column: pa.Array, name: str, path: Path) -> Numbers:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
         raise LanemapError(f"{path}: column {name} holds {column.type}: it must hold whole numbers")
     try:
-        whole = column.cast(pa.int32())
+        integers = column.cast(pa.int32())
     except pa.ArrowException:
         raise LanemapError(f"{path}: column {name} holds numbers that are not whole, or too large") from None
-    arrays = (each.to_numpy(zero_copy_only=False) for each in (whole.fill_null(0), whole.is_null()))
+    arrays = (part.to_numpy(zero_copy_only=False) for part in (integers.fill_null(0), integers.is_null()))
     return np.ma.MaskedArray(*arrays)
 
 
 @contextmanager
 def _in_words(path: Path, kind: str) -> Iterator[None]:
-    """Arrow's errors in one line."""
+    """Turn Arrow's errors into one line."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, MemoryError, struct.error) as error:

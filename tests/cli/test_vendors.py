@@ -169,7 +169,7 @@ def test_a_type_of_its_own_may_be_wider_than_its_vendors_registers(run, foo, tmp
     assert (read.register_bits, read.slot_bits, read.threads) == (64, 64, 128)
     wider = [(*row[:-1], 129 if row[1] == "x64" else 64) for row in wide_rows()]
     refused = run("import", "table", write(tmp_path / "wider.csv", wider), db=foo)
-    assert "bits 129 is not one width of 1 to 128" in refused.err
+    assert "bits 129: give one width from 1 to 128" in refused.err
 
 
 def test_registers_are_as_wide_as_its_vendors(monkeypatch, tmp_path):

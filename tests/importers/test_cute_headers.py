@@ -181,7 +181,7 @@ def test_a_specialisation_goes_before_a_pattern(load, plain):
     exact = traits("Gen<half_t>")
     found = load(special + pattern + exact)
     assert by_role(found)["A"].digest == plain["A"].digest
-    assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is not there, or has other traits"}
+    assert reasons(found) == {"Gen<T>": "its operation, a struct of this name, is missing or has other traits"}
 
 
 def test_two_that_agree_are_one_and_one_that_disagrees_is_compared_by_itself(tmp_path, plain):
@@ -284,8 +284,8 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
 @pytest.mark.parametrize(
     ("text", "name", "reason"),
     [
-        (traits("Gone"), "Gone", "its operation, a struct of this name, is not there"),
-        (operation("Alone"), "OpAlone", "there are no traits for it"),
+        (traits("Gone"), "Gone", "its operation, a struct of this name, is missing"),
+        (operation("Alone"), "OpAlone", "it has no traits"),
         (operation("X", "dp4a.s32 ") + traits("OpX"), "OpX", "dp4a.s32 is not covered: each thread has values"),
         (operation("X", "") + traits("OpX"), "OpX", "no instruction of its own"),
         (
@@ -295,13 +295,13 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
         ),
         (operation("X") + traits("OpX", ThrID="Layout<_1>"), "OpX A", "1 thread does it, but its instruction takes 32"),
         (operation("X") + traits("OpX", ThrID="Layout<_8>"), "OpX A", "for 32 threads, but 8 do the atom"),
-        (operation("X") + traits("OpX", ThrID="_32"), "OpX", "its ThrID is 32 and not a layout"),
+        (operation("X") + traits("OpX", ThrID="_32"), "OpX", "its ThrID is 32, not a layout"),
         (operation("X") + traits("OpX", MEMBERS.replace("ThrID", "Thr")), "OpX", "it has no ThrID"),
         (operation("X") + traits("OpX", Shape_MNK="Shape<_16,_8,_8>"), "OpX", "its instruction is m16n8k16"),
         (operation("X") + traits("OpX", ALayout="Layout<_32>"), "OpX A", "registers"),
         (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,_2>,Stride<Stride<_2,_1>>>"), "OpX A", "no layout"),
         (operation("X") + traits("OpX", ALayout="Layout<Shape<_32,T>>"), "OpX A", "T in a layout is not a number"),
-        (operation("X") + traits("OpX", ALayout="Swizzle<3,4>"), "OpX A", "Swizzle<3, 4> and not a layout"),
+        (operation("X") + traits("OpX", ALayout="Swizzle<3,4>"), "OpX A", "Swizzle<3, 4>, not a layout"),
         (operation("X") + traits("OpX", ALayout="ALayout"), "OpX A", "ALayout is defined in terms of itself"),
         (operation("X") + traits("OpX", ALayout="a + b"), "OpX A", "cannot read the type 'a + b'"),
         (
@@ -325,7 +325,7 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
         (
             operation("X", MNEMONIC.replace("aligned", "aligned.sp")) + traits("OpX"),
             "OpX A",
-            "which columns is not said",
+            "which would say which columns it has",
         ),
         (
             operation("X", MNEMONIC.replace("aligned", "aligned.sp")).replace(
@@ -349,7 +349,7 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
             + MEMBERS
             + "};",
             "OpX<half_t>",
-            "there are no traits for it",
+            "it has no traits",
         ),
     ],
 )
@@ -365,9 +365,9 @@ def test_what_is_left_out_is_told(load, text, name, reason):
         ("", "no struct MMA_Traits"),
         ("int main() { return 0; }\n", "no struct MMA_Traits"),
         ("struct X { ", "braces or quotes do not balance"),
-        ("int a; } }\n", "line 1: not C++"),
+        ("int a; } }\n", "line 1: cannot parse the C++"),
         ('const char* x = "open;\n', "quotes"),
-        (operation(), "no traits for it"),
+        (operation(), "it has no traits"),
         (traits(), "Op: its operation"),
         ("struct MMA_Traits<" + "Layout<" * 50 + ">" * 51 + " {};", "no struct MMA_Traits"),
         ("using P = Q; using Q = P; struct MMA_Traits<P> {};", "P is defined in terms of itself"),

@@ -329,7 +329,7 @@ def test_what_the_release_leaves_out(release):
             for name in ("dpNa.sN", "ld.global", "st.global")
         ),
         "it has no instruction of its own in its assembly",
-        "its operation, a struct of this name, is not there, or has other traits",
+        "its operation, a struct of this name, is missing or has other traits",
         "shape ((N,N),(N,N)) and stride ((N,N),((N,N))) are not nested alike: no layout",
     }
     malformed = [each.name for each in release.skipped if "nested" in each.reason]
