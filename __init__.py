@@ -659,11 +659,7 @@ class Database:
         return from_columns(columns, *operands(self.reader, query))
 
     def add(
-        self,
-        sources: Sequence[Source],
-        *,
-        progress: Callable[[Source], object] | None = None,
-        replacing: bool = True,
+        self, sources: Sequence[Source], *, progress: Callable[[Source], object] | None = None, replacing: bool = True
     ) -> list[str]:
         """Load captures or imports; the names of those that were loaded.
 

@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import (
-    LanemapError,
-    Rows,
-    forms,
-    listing,
-    measure,
-    named_file,
-    send_capture,
-    shipped_capture,
-    write_capture,
-)
+from .. import LanemapError, Rows, forms, listing, measure, named_file, send_capture, shipped_capture, write_capture
 from .. import send as sending
 from .app import DISAGREES, OK, app, encoded, open_database, remark, write, write_rows
 from .options import Format, read_token

@@ -29,11 +29,7 @@ class Importer(NamedTuple):
 #: The kinds by name.
 IMPORTERS: Mapping[str, Importer] = {
     "cute": Importer(
-        "a CUTLASS source tree, its include folder, or a header of it",
-        adds=(
-            "B of mma.sp *",
-            "E of mma.sp *",
-        ),
+        "a CUTLASS source tree, its include folder, or a header of it", adds=("B of mma.sp *", "E of mma.sp *")
     ),
     "tensor-layouts": Importer(),
     "python": Importer("a mapping", ("python",)),

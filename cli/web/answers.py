@@ -50,17 +50,13 @@ _WHICH = "Default: as the header Accept says, else JSON."
 Accept = Annotated[str, Header(include_in_schema=False)]
 
 
-async def of_rows(
-    format: Annotated[Format | None, Query(description=_WHICH)] = None,
-    accept: Accept = "*/*",
-) -> Format:
+async def of_rows(format: Annotated[Format | None, Query(description=_WHICH)] = None, accept: Accept = "*/*") -> Format:
     """The format of rows that a request asks for."""
     return format or _accepted(ROWS, accept)
 
 
 async def of_report(
-    format: Annotated[ReportForm | None, Query(description=_WHICH)] = None,
-    accept: Accept = "*/*",
+    format: Annotated[ReportForm | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
 ) -> ReportForm:
     """The format of a report that a request asks for."""
     return format or _accepted(REPORT, accept)

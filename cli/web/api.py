@@ -80,11 +80,7 @@ Operand = Annotated[Fragments, Depends(operand)]
 @router.get("/find", responses=in_formats(ROWS))
 @router.get("/layout", responses=in_formats(ROWS))
 @explained
-async def find(
-    operand: Operand,
-    form: RowsFormat,
-    **place: Unpack[Place],
-) -> Response:
+async def find(operand: Operand, form: RowsFormat, **place: Unpack[Place]) -> Response:
     """The elements of one operand: of a cell, of a place, of any part of these, or all."""
     if form is Format.JSON and any(value is not None for value in place.values()):
         # A few rows cost less than going to a thread and back.
@@ -172,10 +168,7 @@ async def check(
 
 @explained
 async def only(
-    shape: str | None = None,
-    type: str | None = None,
-    role: str | None = None,
-    instruction: str | None = None,
+    shape: str | None = None, type: str | None = None, role: str | None = None, instruction: str | None = None
 ) -> dict[str, str | None]:
     """The operands to compare."""
     # A form also sends the fields that are empty.

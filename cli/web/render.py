@@ -32,11 +32,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(
-        states=Known,
-        version=__version__,
-        formats=[*formats.FORMATS],
-    )
+    made.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS])
     made.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
     return made
 

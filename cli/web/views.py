@@ -327,12 +327,7 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
 
 
 async def chains(
-    at: At,
-    first: str = "",
-    second: str = "",
-    major: str = "",
-    transposed: bool = False,
-    relabel: bool = False,
+    at: At, first: str = "", second: str = "", major: str = "", transposed: bool = False, relabel: bool = False
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
     first, second = (first, second) if first.strip() else (second, "")

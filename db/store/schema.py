@@ -49,9 +49,7 @@ def _numbered(name: str, *columns: Any) -> sa.Table:
 meta = sa.Table("meta", metadata, sa.Column("key", sa.String, primary_key=True), *_required(sa.String, "value"))
 
 source = _numbered(
-    "source",
-    *_required(sa.String, "name", unique=True),
-    *_required(sa.String, "kind", "title", "provenance"),
+    "source", *_required(sa.String, "name", unique=True), *_required(sa.String, "kind", "title", "provenance")
 )
 
 mapping = _numbered(

@@ -166,10 +166,7 @@ def _engine(location: Location, mode: str) -> sa.Engine:
         return sa.create_engine("sqlite://", poolclass=NullPool, creator=open_file)
     # The address is parsed as it is for readers.
     return sa.create_engine(
-        "postgresql+psycopg://",
-        poolclass=NullPool,
-        isolation_level="AUTOCOMMIT",
-        creator=partial(connected, location),
+        "postgresql+psycopg://", poolclass=NullPool, isolation_level="AUTOCOMMIT", creator=partial(connected, location)
     )
 
 
