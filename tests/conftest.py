@@ -24,19 +24,29 @@ from lanemap.db.layout.fragment import Fragment
 from lanemap.ingest import cute, tensor_layouts
 from lanemap.ingest import python as mappings
 
+from .modes import LONG
 from .shipped import SHIPPED, corrected, documents, everything
 
 # Tests name the database they use; none may touch that of whoever runs them.
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 
+
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
-settings.register_profile(
-    "lanemap",
-    deadline=None,
-    derandomize="LANEMAP_LONG" not in os.environ,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("lanemap")
+def pytest_configure(config):
+    settings.register_profile(
+        "lanemap",
+        deadline=None,
+        derandomize=not LONG,
+        max_examples=200 if LONG else 50 if is_quick(config) else 100,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("lanemap")
+
+
+def is_quick(config) -> bool:
+    """Whether the slow tests are left out."""
+    return "not slow" in config.option.markexpr
+
 
 # What runs in the background ignores Ctrl+C, and so would every command that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,7 +57,7 @@ _NUMBERS = count()
 @pytest.fixture
 def seed() -> int:
     """What random cases begin from: the same everywhere, but what LANEMAP_SEED says, or a new one in the long mode."""
-    chosen = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000 if "LANEMAP_LONG" in os.environ else 0))
+    chosen = int(os.environ.get("LANEMAP_SEED", time.time_ns() % 1_000_000 if LONG else 0))
     print(f"LANEMAP_SEED={chosen}")
     return chosen
 
@@ -70,7 +80,7 @@ def pytest_collection_modifyitems(items):
     """
 
     prepared = {"server": "server", "release": "release", "arrays": "release", "chromium": "pages", "site": "pages"}
-    prepared |= {"runner": "runner", "folder": "dataset", "fleet": "dataset"}
+    prepared |= {"replay": "release", "runner": "runner", "folder": "dataset", "fleet": "dataset"}
 
     def group(item):
         if "postgresql" in item.name or "faults" in item.path.parts:
@@ -121,7 +131,7 @@ def whole(tmp_path_factory):
 @pytest.fixture(scope="session")
 def built(request, tmp_path_factory):
     """The same, but without the slow tests a third of it: of wgmma those with some N alone, small and large."""
-    if "not slow" not in request.config.option.markexpr:
+    if not is_quick(request.config):
         return request.getfixturevalue("whole")
     left_out = re.compile("m64n(?!(8|16|24|40|64|128|256)k)")
     some = [

@@ -1,4 +1,6 @@
-"""How much is tried: with ``LANEMAP_LONG`` in the environment, twice as many examples, and every case."""
+"""How much is tried: of random examples half as many in the quick tests, and with ``LANEMAP_LONG`` in the environment
+twice as many, and every case.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -18,8 +20,8 @@ LONG = "LANEMAP_LONG" in os.environ
 
 
 def examples(many: int) -> settings:
-    """So many examples in the long mode, and half of them otherwise."""
-    return settings(max_examples=many if LONG else many // 2)
+    """So many examples in the long mode, half of them in the complete one, and a quarter in the quick tests."""
+    return settings(max_examples=many * settings().max_examples // 200)
 
 
 def one_of_each(kind: Callable[[T], Any], cases: Iterable[T], size: Callable[[T], int]) -> list[T]:

@@ -35,10 +35,10 @@ def test_names_are_case_insensitive(database):
 
 def test_find_goes_both_ways(database):
     """For every element of a fragment: from its slot to its cell, and from its cell to its slot."""
-    frame = database.layout("m16n8k8", "tf32", "A")
+    frame = database.layout("m16n8k8", "f16", "B")
     for each in frame.itertuples():
-        by_slot = database.find("m16n8k8", "tf32", "A", lane=each.lane, reg=each.reg, slot=each.slot)
-        by_cell = database.find("m16n8k8", "tf32", "A", row=each.row, col=each.col)
+        by_slot = database.find("m16n8k8", "f16", "B", lane=each.lane, reg=each.reg, slot=each.slot)
+        by_cell = database.find("m16n8k8", "f16", "B", row=each.row, col=each.col)
         assert by_slot[["row", "col"]].to_numpy().tolist() == [[each.row, each.col]]
         assert by_cell[["lane", "reg", "slot"]].to_numpy().tolist() == [[each.lane, each.reg, each.slot]]
 

@@ -251,6 +251,7 @@ def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path)
 def test_two_captures_are_compared(run, file, sources):
     """Another driver, or another card: with one register of one operand wrong."""
     captured = recorded()
+    captured = replace(captured, fragments=[each for each in captured.fragments if each.instruction == "mma"])
     load(locate(str(file)), [replace(captured, name="other")])
     report = json.loads(run("check", "--format", "json", db=file).out)
     assert (CARD, "other") in {(each["left"], each["right"]) for each in report["comparisons"]}
@@ -312,8 +313,8 @@ def test_a_side_may_be_a_capture_or_an_export(run, tmp_path):
     assert run("diff", CARD, recording).code == 0
     for form in ("csv", "parquet", "arrow"):
         exported = tmp_path / f"printed.{form}"
-        run("export", "--source", PRINTED, "--output", exported)
-        assert run("diff", PRINTED, exported).code == 0
+        run("export", "--source", PRINTED, *("--instruction", "mma"), "--output", exported)
+        assert run("diff", PRINTED, exported, "--instruction", "mma").code == 0
     assert run("diff", exported, CARD).code == 1
     assert run("diff", exported, exported).code == 0
 

@@ -19,6 +19,7 @@ from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
+from ..modes import SOME_AND_ALL
 from ..shipped import recorded
 
 CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_traits_sm100.hpp"
@@ -38,14 +39,15 @@ def everything(reader):
     return found
 
 
-def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everything):
+@SOME_AND_ALL
+def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everything, step):
     """In the document where it has rows, else where they were measured or imported, and then it is said.
 
     Of wgmma a few widths.
     """
     document = everything[DEFAULT_SOURCE]
-    keys = {key for fragments in everything.values() for key in fragments}
-    for key in [key for key in keys if re.match(r"m64n(8|24|256)k|(?!m64n)", key.shape)]:
+    keys = sorted({key for fragments in everything.values() for key in fragments}, key=str)
+    for key in [key for key in keys if re.match(r"m64n(8|24|256)k|(?!m64n)", key.shape)][::step]:
         query = Query(**key._asdict(), source=DEFAULT_SOURCE)
         found = lookup.one_operand(reader, query)
         rows = [each for each in found if each.has_rows]
