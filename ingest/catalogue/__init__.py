@@ -75,14 +75,14 @@ def document(name: str) -> Source:
     about = sections.pop("document")
     how = "corrected where proved wrong" if corrected else "as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
-    kept, repeated = merge(_fragments(sections, corrected=corrected))
+    distinct, repeated = merge(_fragments(sections, corrected=corrected))
     also: dict[Key, list[str]] = {}
-    for first, other in repeated:
-        if not first.same_layout(other):
-            raise LanemapError(f"sections {first.citation.section} and {other.citation.section} disagree on {other}")
-        also.setdefault(first.key, []).append(str(other.citation.section))
+    for first, second in repeated:
+        if not first.same_layout(second):
+            raise LanemapError(f"sections {first.citation.section} and {second.citation.section} disagree on {second}")
+        also.setdefault(first.key, []).append(str(second.citation.section))
     named = {key: ", ".join(others) for key, others in also.items()}
-    fragments = [replace(each, citation=each.citation._replace(also=named.get(each.key))) for each in kept]
+    fragments = [replace(one, citation=one.citation._replace(also=named.get(one.key))) for one in distinct]
     return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
 
 
@@ -128,8 +128,8 @@ def keys(section: Section, entry: Entry) -> Iterator[Key]:
     widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
     shapes = [(name, shape.replace("N", str(n))) for name, shape in named for n in widths] or list(named)
     qualifiers: list[str | None] = [name for pattern in entry.get("qualifiers", []) for name in _expanded(pattern)]
-    several = entry["roles"], entry["types"], entry.get("selectors", [None]), qualifiers or [None]
-    for (instruction, shape), role, type_, selector, qualified in product(shapes, *several):
+    columns = entry["roles"], entry["types"], entry.get("selectors", [None]), qualifiers or [None]
+    for (instruction, shape), role, type_, selector, qualified in product(shapes, *columns):
         yield Key(instruction, shape, type_, role, None, selector, qualified)
 
 
@@ -154,10 +154,10 @@ def fragment(
     same_as, stated = None, entry
     if "same_as" in entry:
         same_as = sections[entry["same_as"]]
-        alike = (each for each in same_as["fragment"] if key.role in each["roles"] and key.type in each["types"])
-        if (found := next(alike, None)) is None:
+        fitting = (row for row in same_as["fragment"] if key.role in row["roles"] and key.type in row["types"])
+        if (referred := next(fitting, None)) is None:
             raise LanemapError(f"section {same_as['section']} has no {key.role} of {key.type} to refer to")
-        stated = found
+        stated = referred
     erratum = stated.get("erratum", {}) if corrected else {}
     formula = erratum.get("formula", stated.get("formula"))
     if formula:
@@ -242,11 +242,11 @@ def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: M
         LanemapError: the folder cannot be made or written, or holds something else.
     """
     document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
-    with folder_atomically(folder, "catalogue") as made:
+    with folder_atomically(folder, "catalogue") as new_folder:
         texts = {name: _sheet(sheet, borrowed) for name, sheet in sheets.items()}
         texts["document"] = (f"{key} = {json.dumps(value)}" for key, value in document.items())
         for name, lines in texts.items():
-            (made / f"{name}.toml").write_bytes("".join(f"{line}\n" for line in lines).encode())
+            (new_folder / f"{name}.toml").write_bytes("".join(f"{line}\n" for line in lines).encode())
     return len(sheets)
 
 
@@ -259,16 +259,16 @@ def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
         yield "# A warp does several products; each line gives the lanes that take part in one of them."
         yield from ("computations = [", *(f"    {lanes}," for lanes in sheet["computations"]), "]")
     for entry in sheet["fragment"]:
-        there = borrowed.get(entry.get("same_as"))
-        if there is None:
+        target = borrowed.get(entry.get("same_as"))
+        if target is None:
             yield from ("", "[[fragment]]", *_entry(entry))
             continue
         # What it refers to is written out for its own roles and types.
-        for stated in there["fragment"]:
+        for stated in target["fragment"]:
             types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
             if types and {*entry["roles"]} <= {*stated["roles"]}:
-                own = {**stated, "roles": entry["roles"], "types": types}
-                yield from ("", "[[fragment]]", f"# As in {there['section']}.", *_entry(own))
+                written = {**stated, "roles": entry["roles"], "types": types}
+                yield from ("", "[[fragment]]", f"# As in {target['section']}.", *_entry(written))
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -74,16 +74,16 @@ class Reading(NamedTuple):
         fragments = self.source.fragments
         sections = [(place.name, count, elements, place.heading.title) for place, count, elements in self.counts]
         held = (len(sections), "section"), (len(fragments), "fragment"), (count_elements(fragments), "row")
-        lines = [f"{self.source.name}: {', '.join(counted(*each) for each in held)}", ""]
+        lines = [f"{self.source.name}: {', '.join(counted(*total) for total in held)}", ""]
         if sections:
             lines += [table(Rows(("section", "fragments", "rows", "title"), sections))]
         unseen = 0
-        for each in sorted(self.remarks, key=lambda remark: [*Kind].index(remark.kind)):
-            where = f"{each.file}:{each.line}"
-            if each.kind is Kind.LATER:
-                lines.append(f"{each.kind.value}: {each.text} ({where})")
-            elif slips or each.kind is not Kind.SLIP:
-                lines.append(f"{each.kind.value}: {each.section} ({where}): {each.reason}: {each.text}")
+        for remark in sorted(self.remarks, key=lambda remark: [*Kind].index(remark.kind)):
+            where = f"{remark.file}:{remark.line}"
+            if remark.kind is Kind.LATER:
+                lines.append(f"{remark.kind.value}: {remark.text} ({where})")
+            elif slips or remark.kind is not Kind.SLIP:
+                lines.append(f"{remark.kind.value}: {remark.section} ({where}): {remark.reason}: {remark.text}")
             else:
                 unseen += 1
         if unseen:
@@ -128,7 +128,7 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
     of_version = {
         version: [document for document in documents if document.version in (version, None)] for version in versions
     }
-    return [read_documents(each, f"ptx-isa-{version}-document", version) for version, each in of_version.items()]
+    return [read_documents(group, f"ptx-isa-{version}-document", version) for version, group in of_version.items()]
 
 
 def read_documents(documents: Sequence[Document], name: str, version: str | None = None) -> Reading:
@@ -138,13 +138,13 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
         LanemapError: there are more fragment sections, or more elements in them, than any PTX document has.
     """
     places = [place for document in documents for place in sections(document.name, document.blocks)]
-    found = [(place, about) for place in places if (about := subject(place.heading.title))]
-    at_most(MAX_SECTIONS, len(found), "fragment sections")
+    about_fragments = [(place, about) for place in places if (about := subject(place.heading.title))]
+    at_most(MAX_SECTIONS, len(about_fragments), "fragment sections")
     storage = [place for place in places if is_storage(place)]
-    size = sum(len(place.text) for place in (*storage, *(place for place, _ in found)))
+    size = sum(len(place.text) for place in (*storage, *(place for place, _ in about_fragments)))
     at_most(MAX_SECTION_CHARACTERS, size, "characters in fragment sections")
     mendings = iter(range(MAX_MENDED))
-    parts = [FragmentSection(place, about, mendings) for place, about in found]
+    parts = [FragmentSection(place, about, mendings) for place, about in about_fragments]
     # In the order of their numbers, without headings over nothing whose section stands elsewhere: repeated headings,
     # lines of a table of contents, and the parents of sections.
     full = {name for part in parts if part.entries for name in part.place.names}
@@ -165,10 +165,10 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     order = {document.name: index for index, document in enumerate(documents)}
     remarks.sort(key=lambda remark: (order[remark.file], remark.line))
     counts = [(part.place, *counted[key]) for key, part in sheets.sections.items()]
-    what = f"Parallel Thread Execution ISA {version}" if version else "PTX documentation"
-    what += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
+    title = f"Parallel Thread Execution ISA {version}" if version else "PTX documentation"
+    title += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
     provenance = {"version": version, "documents": {document.name: document.sha256 for document in documents}}
-    source = Source(name, "document", what, fragments, provenance)
+    source = Source(name, "document", title, fragments, provenance)
     return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
 
 
@@ -198,10 +198,10 @@ def _contents(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
 
 def _texts(folder: Path) -> dict[Path, str]:
     """The documents in a folder and in those inside it, with their names; neither links nor what is hidden."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    if len(found) > _MOST_FILES:
-        raise LanemapError(f"{folder} holds {len(found)} files (limit {_MOST_FILES}): name the pages themselves")
-    names = {path: path.relative_to(folder).as_posix() for path in found if path.suffix.lower() in _ENDINGS}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(files) > _MOST_FILES:
+        raise LanemapError(f"{folder} holds {len(files)} files (limit {_MOST_FILES}): name the pages themselves")
+    names = {path: path.relative_to(folder).as_posix() for path in files if path.suffix.lower() in _ENDINGS}
     texts = {path: name for path, name in names.items() if "/." not in f"/{name}"}
     if not texts:
         raise LanemapError(f"{folder} holds no documents: their names end in {', '.join(_ENDINGS)}")
@@ -229,7 +229,7 @@ def read_text(name: str, data: bytes) -> Document:
     # The version is the one that a title near the beginning gives.
     near = (block.text.split("\n") for block in blocks[:_NEAR] if isinstance(block, Heading | Paragraph))
     titles = (plain(line) for line in chain.from_iterable(near) if "ISA" in line and len(line) < _LONGEST_HEADING)
-    version = next((found[1] for title in titles if (found := _VERSION.fullmatch(title))), None)
+    version = next((match[1] for title in titles if (match := _VERSION.fullmatch(title))), None)
     return Document(name, tuple(blocks), version, hashlib.sha256(data).hexdigest())
 
 

@@ -45,8 +45,8 @@ class FragmentSection:
 
     def types(self, role: str) -> list[str]:
         """The types that the section gives a role in, in order."""
-        given = (type_ for record in self.entries if role in record["roles"] for type_ in record["types"])
-        return list(dict.fromkeys(given))
+        types = (type_ for record in self.entries if role in record["roles"] for type_ in record["types"])
+        return list(dict.fromkeys(types))
 
     def _unread(self, line: int, text: str, reason: str) -> None:
         self.remarks.add(Kind.UNREAD, self.place, line, text, reason)
@@ -56,29 +56,29 @@ class FragmentSection:
         self._unread(self.place.heading.line, self.place.heading.title, reason)
 
     def _entries(self) -> Iterator[catalogue.Entry]:
-        before, *found = operands(self.place.blocks)
+        before, *stated = operands(self.place.blocks)
         for formula in chain.from_iterable(layout.formula for layout in before.layouts):
             self._unread(formula.line, formula.text, "a formula before any operand is named")
-        if not found:
+        if not stated:
             self._untitled("no operand is named under this heading")
         # Where an operand comes again, it belongs to a section whose heading was lost.
         named: set[str] = set()
-        for index, operand in enumerate(found):
+        for index, operand in enumerate(stated):
             if operand.metadata or any(not group.empty for group in operand.groups):
                 if named & {*operand.roles}:
                     reason = f"{operand} for the second time: the heading of another section may be missing before it"
                     self._unread(operand.line, operand.text, reason)
-                    found = found[:index]
+                    stated = stated[:index]
                     break
                 named |= {*operand.roles}
         referred = {
-            role for operand in found if operand.reference for role in (operand.reference.roles or operand.roles)
+            role for operand in stated if operand.reference for role in (operand.reference.roles or operand.roles)
         }
         expected = "ABCDE" if instruction(self.subject.instruction).sparse else "ABCD"
-        known = referred.union(*(operand.roles for operand in found))
-        if found and (missing := [role for role in expected if role not in known]):
+        known = referred.union(*(operand.roles for operand in stated))
+        if stated and (missing := [role for role in expected if role not in known]):
             self._untitled(f"nothing is said of {' and '.join(missing)}")
-        for operand in found:
+        for operand in stated:
             for formula in operand.second:
                 self._unread(formula.line, formula.text, f"a second formula for {operand}")
             for cut in operand.stray:
@@ -115,7 +115,7 @@ class FragmentSection:
         if not rows:
             text = next((piece.text for layout in group.layouts for piece in layout.formula), operand.text)
             self._unread(group.line, text, f"no table gives types and registers for {operand}")
-        ways = sorted({found for _, found in rows if found})
+        ways = sorted({held for _, held in rows if held})
         if len(ways) > 1 and {*operand.roles} & {"A", "B"}:
             words = " and ".join(f"{registers} registers of {slots}" for registers, slots in ways)
             reason = f"one layout for types that are held differently: {words}"
@@ -125,19 +125,19 @@ class FragmentSection:
             if not any(layout.is_for(row) for layout in layouts):
                 self._unread(row.line, row.prose, "neither a formula nor a figure says where the elements are")
         for layout in layouts:
-            alike: dict[tuple[int, int], list[str]] = {}
-            for row, found in rows:
-                if found and layout.is_for(row):
-                    own = [name for name in row.types if not layout.types or name in layout.types]
-                    alike.setdefault(found, []).extend(own)
-            if alike:
-                yield from self._layout(operand, layout, alike)
+            by_size: dict[tuple[int, int], list[str]] = {}
+            for row, held in rows:
+                if held and layout.is_for(row):
+                    types = [name for name in row.types if not layout.types or name in layout.types]
+                    by_size.setdefault(held, []).extend(types)
+            if by_size:
+                yield from self._layout(operand, layout, by_size)
             elif rows and not any(layout.is_for(row) for row, _ in rows):
                 text = f"{operand} of {', '.join(layout.types)}"
                 self._unread(layout.line, text, "a layout that no row of the table is for")
 
     def _layout(
-        self, operand: StatedOperand, layout: StatedLayout, alike: dict[tuple[int, int], list[str]]
+        self, operand: StatedOperand, layout: StatedLayout, by_size: dict[tuple[int, int], list[str]]
     ) -> Iterator[catalogue.Entry]:
         line = layout.formula[0].line if layout.formula else layout.line
         common: dict[str, Any] = {"major": layout.major, "figures": layout.figures}
@@ -151,11 +151,11 @@ class FragmentSection:
             if common["mended"]:
                 self.remarks.add(Kind.MENDED, self.place, line, text, f"{operand}: {common['mended']}")
         else:
-            words = f"{operand} of {', '.join(chain.from_iterable(alike.values()))}"
+            words = f"{operand} of {', '.join(chain.from_iterable(by_size.values()))}"
             reason = f"only drawn, without a formula, in figure {' and '.join(layout.figures)}"
             self.remarks.add(Kind.NOTE, self.place, line, words, reason)
         common = {key: value for key, value in common.items() if value is not None}
-        for (registers, slots), alike_types in alike.items():
+        for (registers, slots), alike_types in by_size.items():
             stated = {"line": line, "roles": list(operand.roles), "types": list(dict.fromkeys(alike_types))}
             yield stated | {"registers": registers, "slots": slots} | common
 
@@ -187,35 +187,36 @@ class FragmentSection:
         return registers, slots
 
     def _metadata(self, operand: StatedOperand) -> Iterator[catalogue.Entry]:
-        said = operand.metadata
-        if said is None:
+        metadata = operand.metadata
+        if metadata is None:
             self._unread(operand.line, operand.text, "the number of indices in the metadata cannot be read")
             return
-        if (filled := said.vectors * said.bits) != _REGISTER_BITS:
+        if (filled := metadata.vectors * metadata.bits) != _REGISTER_BITS:
             reason = f"these fill {filled} bits of a {_REGISTER_BITS}-bit register"
-            self.remarks.add(Kind.SLIP, self.place, said.line, f"{said.vectors} {said.bits}-bit vectors", reason)
+            text = f"{metadata.vectors} {metadata.bits}-bit vectors"
+            self.remarks.add(Kind.SLIP, self.place, metadata.line, text, reason)
         figures = {number: anchor for layout in operand.layouts for number, anchor in layout.figures.items()}
-        stated = {"line": said.line, "roles": ["E"], "types": []}
-        yield stated | {"registers": said.registers, "slots": said.vectors, "figures": figures}
+        stated = {"line": metadata.line, "roles": ["E"], "types": []}
+        yield stated | {"registers": metadata.registers, "slots": metadata.vectors, "figures": figures}
 
     def _computations(self) -> tuple[tuple[int, ...], ...]:
         """The lanes of each of the products that a warp does at once, where the section gives several."""
         text = self.place.text
-        found: dict[int, tuple[int, ...]] = {}
+        lanes_of: dict[int, tuple[int, ...]] = {}
         for row in _COMPUTATION.finditer(text):
             ranges = re.findall(r"\b(\d{1,2})\s?-\s?(\d{1,2})\b", row["lanes"])
             lanes = tuple(lane for first, last in ranges for lane in range(int(first), int(last) + 1))
             if lanes:
-                found.setdefault(int(row["number"]), lanes)
-        several = _SEVERAL.search(text)
-        count = int(several[1]) if several else len(found)
-        shared = sorted(lane for lanes in found.values() for lane in lanes)
-        if (found and shared != [*range(WARP)]) or [*found] != [*range(1, count + 1)]:
-            words = several[0] if several else f"{len(found)} computations"
+                lanes_of.setdefault(int(row["number"]), lanes)
+        stated_count = _SEVERAL.search(text)
+        count = int(stated_count[1]) if stated_count else len(lanes_of)
+        shared = sorted(lane for lanes in lanes_of.values() for lane in lanes)
+        if (lanes_of and shared != [*range(WARP)]) or [*lanes_of] != [*range(1, count + 1)]:
+            words = stated_count[0] if stated_count else f"{len(lanes_of)} computations"
             reason = "the table that shares the lanes out to them cannot be read"
             self._unread(self.place.heading.line, words, reason)
             return ()
-        return tuple(found.values())
+        return tuple(lanes_of.values())
 
 
 def _slots(row: Registers, counted: re.Match[str], registers: int, expected: int | None) -> tuple[int, list[str]]:
@@ -224,14 +225,14 @@ def _slots(row: Registers, counted: re.Match[str], registers: int, expected: int
     0 where they do not fit. ``expected`` are the elements per lane that fill the matrix, if that is known.
     """
     in_words = registers if counted["type"] in row.types else None
-    if each := _EACH.search(row.prose, counted.end()):
-        in_words = number(each["number"]) * registers
+    if per_register := _EACH.search(row.prose, counted.end()):
+        in_words = number(per_register["number"]) * registers
     elif together := _TOGETHER.search(row.prose, counted.end()):
         in_words = number(together["number"])
     count, slips = elements(row.elements)
     named, speaks_of = {*row.types}, {*types(row.prose)} - (_OF_ANY_TYPE - {*row.types})
-    own = speaks_of <= named and (not speaks_of - {counted["type"]} or speaks_of == named)
-    if not own or not (speaks_of or counted["type"] in _OF_ANY_TYPE):
+    consistent = speaks_of <= named and (not speaks_of - {counted["type"]} or speaks_of == named)
+    if not consistent or not (speaks_of or counted["type"] in _OF_ANY_TYPE):
         slips.append(f"the row is for {', '.join(row.types)}, but speaks of {', '.join(sorted(speaks_of))}")
     choices = [total for total in (in_words, count) if total and total % registers == 0]
     total = next((choice for choice in choices if choice == expected), [*choices, expected or 0][0])
@@ -256,7 +257,7 @@ def elements(listed: str) -> tuple[int, list[str]]:
     text = " ".join(listed.split())
     letter = names[0][0]
     slips = []
-    if wrong := [other + index for other, index, _ in names if index and other != letter]:
+    if wrong := [wrong_letter + index for wrong_letter, index, _ in names if index and wrong_letter != letter]:
         slips.append(f"{wrong[0]} stands among {letter}0, {letter}1, ...: {text}")
     if re.search(r"\d\s?[.;]\s?[abcd]\d", listed):
         slips.append(f"a comma is missing: {text}")

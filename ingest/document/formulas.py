@@ -74,10 +74,10 @@ def read(text: str, mendings: Iterator[int]) -> tuple[str, str | None]:
         return _laid_out(printed), None
     except FormulaError:
         near = len(printed) <= _LONGEST_MENDED and next(mendings, None) is not None
-        found = [(words, each) for words, each in _mendings(printed) if _values(each)] if near else []
-        if not found or any(_values(each) != _values(found[0][1]) for _, each in found):
+        mended_ways = [(words, way) for words, way in _mendings(printed) if _values(way)] if near else []
+        if not mended_ways or any(_values(way) != _values(mended_ways[0][1]) for _, way in mended_ways):
             raise
-        words, mended = found[-1]
+        words, mended = mended_ways[-1]
         return _laid_out(mended), words
 
 

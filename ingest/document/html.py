@@ -22,7 +22,7 @@ def blocks(text: str, first_line: int = 1) -> list[Block]:
     at_most(MAX_TAGS, text.count("<"), "HTML tags")
     if _LONG_TAG.search(text):
         raise LanemapError(f"an HTML tag is longer than {MAX_TAG} characters: this is not a PTX document")
-    found: list[Block] = []
+    blocks: list[Block] = []
     line = first_line
     # The parser reads one document, and drops what stands behind its end: a file may hold several.
     for document in _END.split(text):
@@ -40,9 +40,9 @@ def blocks(text: str, first_line: int = 1) -> list[Block]:
         if root is not None:
             walker = _Walker(line)
             walker.walk(root)
-            found += walker.found
+            blocks += walker.found
         line += document.count("\n")
-    return found
+    return blocks
 
 
 class _Walker:
@@ -135,9 +135,9 @@ class _Table:
 
     def row(self) -> tuple[str, ...]:
         """The texts of a row that is over. A cell that spans rows stands in each of them."""
-        own, cells = iter(self.cells), []
+        own_cells, cells = iter(self.cells), []
         for above in chain(self.above, repeat(("", 0))):
-            cell = above if above[1] > 0 else next(own, None)
+            cell = above if above[1] > 0 else next(own_cells, None)
             if cell is None:
                 break
             cells.append(cell)

@@ -41,7 +41,7 @@ def markdown(text: str) -> list[Block]:
     # Pandoc's own signs go: spans and their attributes, but an attribute that names an anchor becomes a link.
     for _ in range(_SPANS_IN_SPANS if "{" in text else 0):
         text = _SPAN.sub(lambda span: span[1] + "\n" * span[2].count("\n"), text)
-    text = _ATTRIBUTES.sub(lambda it: (f" [](#{it[1]})" if it[1] else "") + "\n" * it[0].count("\n"), text)
+    text = _ATTRIBUTES.sub(lambda match: (f" [](#{match[1]})" if match[1] else "") + "\n" * match[0].count("\n"), text)
     references: dict[str, Any] = {}
     tokens = _parser().parse(text, references)
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
@@ -92,9 +92,9 @@ def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Blo
             case "fence" | "code_block":
                 yield Code(line, token.content)
             case "html_block":
-                found = html.blocks(token.content, first_line=line)
-                section = next((block for block in reversed(found) if isinstance(block, Heading)), section)
-                yield from found
+                parsed = html.blocks(token.content, first_line=line)
+                section = next((block for block in reversed(parsed) if isinstance(block, Heading)), section)
+                yield from parsed
 
 
 def _words(inline: Token, references: dict[str, Any]) -> str:
@@ -128,7 +128,7 @@ def plain_text(text: str) -> Iterator[Block]:
         LanemapError: it is longer than any text of the documentation.
     """
     at_most(MAX_CHARACTERS, len(text), "characters of text")
-    text = _DIRECTIVE.sub("", _TARGET.sub(lambda found: link(found[1]), _ESCAPES.sub("", piped(unescape(text)))))
+    text = _DIRECTIVE.sub("", _TARGET.sub(lambda target: link(target[1]), _ESCAPES.sub("", piped(unescape(text)))))
     text = _GLUED.sub(lambda glued: f"\n{_SEAM}{glued[0].lstrip()}", text)
     held: list[str] = []
     begun = 0
@@ -139,8 +139,8 @@ def plain_text(text: str) -> Iterator[Block]:
             held = []
         if matched:  # as far as it is the title: text may run on behind it
             title = matched[2]
-            known, cut = _TITLE.match(title), _SENTENCE.search(title)
-            end = min(known.end() if known else len(title), cut.start() if cut else len(title), _LONGEST_TITLE)
+            name, cut = _TITLE.match(title), _SENTENCE.search(title)
+            end = min(name.end() if name else len(title), cut.start() if cut else len(title), _LONGEST_TITLE)
             yield heading(number, f"{matched[1]} {title[:end]}")
             line = title[end:].strip()
         if line:

@@ -49,7 +49,7 @@ class Section(NamedTuple):
 
 def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
     """The sections of a document."""
-    found: list[Section] = []
+    sections: list[Section] = []
     head, held = Heading(1, ""), list[Block]()
     for block in [*blocks, Heading(0, "", level=0)]:
         if not isinstance(block, Heading):
@@ -57,9 +57,9 @@ def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
         elif is_part(block, head):
             held.append(Paragraph(block.line, block.title.rstrip(": ") + ":"))
         else:
-            found += [Section(file, head, tuple(held))] if held or head.title else []
+            sections += [Section(file, head, tuple(held))] if held or head.title else []
             head, held = block, []
-    return found
+    return sections
 
 
 def is_part(inner: Heading, outer: Heading) -> bool:
@@ -131,7 +131,7 @@ def selectors(place: Section) -> Selectors:
     with types of their own where the part has several, and then the values that the selector can have.
     """
     text = "\n".join(plain(line) for line in place.text.split("\n"))
-    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    by_type: dict[tuple[str, str], tuple[int, ...]] = {}
     about: tuple[str, ...] = ()
     for mark in _MARK.finditer(text):
         if mark["part"]:
@@ -147,8 +147,8 @@ def selectors(place: Section) -> Selectors:
             values = tuple(map(int, re.findall(r"\d", "".join(filter(None, listed.groups()))))) if listed else ()
             for shape in _SHAPE.finditer(mark["item"]):
                 for type_ in types(shape["types"] or "") or about:
-                    found[shape["shape"], type_] = values
-    return {key: values for key, values in found.items() if values}
+                    by_type[shape["shape"], type_] = values
+    return {key: values for key, values in by_type.items() if values}
 
 
 _LONGEST_EXCERPT = 160

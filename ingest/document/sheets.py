@@ -1,12 +1,13 @@
 """Sections become sheets, in the form of the catalogue's files: references resolved, selectors filled in.
 
-What a document refers to and does not hold itself is taken from the shipped catalogue, with a remark. Sheets become
-fragments with their elements, with a remark where one cannot be had or looks wrong.
+What a document refers to but does not contain is taken from the shipped catalogue, with a remark. Sheets become
+fragments with their elements, with a remark on each that fails or looks wrong.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Sheets:
     """
 
     def __init__(self, sections: Sequence[FragmentSection], selectors: Selectors, remarks: Remarks) -> None:
-        """Bring sections into the form of the catalogue, with a remark on what is not as the document alone has it."""
+        """Bring sections into the form of the catalogue, with a remark on everything added to the document."""
         self.selectors = selectors
         self.remarks = remarks
         self.sections = self._once(sections)
@@ -49,24 +50,24 @@ class Sheets:
         }
 
     def _once(self, sections: Sequence[FragmentSection]) -> dict[str, FragmentSection]:
-        """Each section once, by name. Given again with the same contents, the one with anchors stays."""
-        found: list[FragmentSection] = []
+        """Each section once, by name. Of two with the same contents, the one with anchors is kept."""
+        distinct: list[FragmentSection] = []
         for section in sections:
             head = section.place.heading
-            for index, kept in enumerate(found):
-                other = kept.place.heading
-                if (head.number or head.anchor) and (head.number, section.subject) == (other.number, kept.subject):
-                    if _contents(kept) != _contents(section):
-                        where = f"{kept.place.file}, line {other.line}"
-                        reason = f"another text of this section stands in {where}, and differs"
+            for index, earlier in enumerate(distinct):
+                other = earlier.place.heading
+                if (head.number or head.anchor) and (head.number, section.subject) == (other.number, earlier.subject):
+                    if _contents(earlier) != _contents(section):
+                        where = f"{earlier.place.file}, line {other.line}"
+                        reason = f"another text of this section, in {where}, differs"
                         self.remarks.add(Kind.UNREAD, section.place, head.line, head.title, reason)
                     elif head.anchor and not other.anchor:
-                        found[index] = section
+                        distinct[index] = section
                     break
             else:
-                found.append(section)
+                distinct.append(section)
         names: dict[str, FragmentSection] = {}
-        for section in found:
+        for section in distinct:
             # The end of its anchor, which is stable; without one, its number or title.
             head = section.place.heading
             words = f"section-{head.number}" if head.number else head.title.lower()
@@ -87,29 +88,29 @@ class Sheets:
             yield from self._referred(section, entry)
         elif entry["roles"] == ["E"]:
             # One fragment for each type of A and each selector.
-            alike = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
-            for values, types in alike.items():
+            by_values = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
+            for values, types in by_values.items():
                 yield entry | {"types": types} | ({"selectors": list(values)} if values else {})
         else:
             yield entry
 
     def _selectors(self, section: FragmentSection, entry: catalogue.Entry, type_: str) -> tuple[int, ...]:
         shape = section.subject.shape
-        if found := self.selectors.get((shape, type_)):
-            return found
-        what = f"sparsity selectors of {shape} {type_}"
+        if selectors := self.selectors.get((shape, type_)):
+            return selectors
+        subject = f"sparsity selectors of {shape} {type_}"
         for source, sheets in catalogue.sheets().items():
-            for other in (each for sheet in sheets.values() if sheet["shape"] == shape for each in sheet["fragment"]):
+            for other in chain.from_iterable(sheet["fragment"] for sheet in sheets.values() if sheet["shape"] == shape):
                 if other["roles"] == ["E"] and type_ in other["types"]:
-                    reason = f"not said in what was read: as in {source}"
-                    self.remarks.add(Kind.NOTE, section.place, entry["line"], what, reason)
+                    reason = f"not in this document: taken from {source}"
+                    self.remarks.add(Kind.NOTE, section.place, entry["line"], subject, reason)
                     return tuple(other["selectors"])
-        reason = "neither what was read nor the catalogue gives them"
-        self.remarks.add(Kind.UNREAD, section.place, entry["line"], what, reason)
+        reason = "neither this document nor the catalogue has them"
+        self.remarks.add(Kind.UNREAD, section.place, entry["line"], subject, reason)
         return ()
 
     def _referred(self, section: FragmentSection, entry: catalogue.Entry) -> Iterator[catalogue.Entry]:
-        """The roles that are laid out as elsewhere, with the types of their own that are given there."""
+        """The roles that refer to another section, with those of their types that it has."""
         reference: Reference = entry["reference"]
         of_a = {*section.types("A")}
         # What products of these types can be added to; for types that are new, all there is.
@@ -118,26 +119,26 @@ class Sheets:
             roles = [role for role in group if role in entry["roles"]]
             if not roles:
                 continue
-            name, there = self._target(section, reference, roles[0], allowed)
+            name, target_types = self._target(section, reference, roles[0], allowed)
             if name:
-                types = [type_ for type_ in there if type_ in allowed]
+                types = [type_ for type_ in target_types if type_ in allowed]
                 yield {"line": reference.line, "roles": roles, "types": types, "same_as": name}
             else:
-                reason = f"{' and '.join(roles)}: neither what was read nor the catalogue has what this refers to"
+                reason = f"{' and '.join(roles)}: neither this document nor the catalogue has what this refers to"
                 self.remarks.add(Kind.UNREAD, section.place, reference.line, reference.text, reason)
 
     def _target(
         self, section: FragmentSection, reference: Reference, role: str, allowed: set[str]
     ) -> tuple[str | None, list[str]]:
-        """The name of the sheet that is referred to, in what was read or else in the catalogue, and its types."""
-        own = {name: sheet for name, sheet in self.said.items() if self.sections[name] is not section}
-        for source, sheets in [("", own), *catalogue.sheets().items()]:
+        """The name of the sheet that is referred to, in this document or else in the catalogue, and its types."""
+        own_sheets = {name: sheet for name, sheet in self.said.items() if self.sections[name] is not section}
+        for source, sheets in [("", own_sheets), *catalogue.sheets().items()]:
             types = {name: _types(sheet, role) for name, sheet in sheets.items()}
             name = _closest({name: sheet for name, sheet in sheets.items() if {*types[name]} & allowed}, reference)
             if name and source:
                 where = f"{source} {sheets[name]['section']}"
                 self.borrowed[name] = {**sheets[name], "section": where}
-                reason = f"{role}: not in what was read: as in {where}"
+                reason = f"{role}: not in this document: taken from {where}"
                 self.remarks.add(Kind.NOTE, section.place, reference.line, reference.text, reason)
             if name:
                 return name, types[name]
@@ -145,7 +146,7 @@ class Sheets:
 
 
 def _contents(section: FragmentSection) -> list[dict[str, object]]:
-    """What a section says, without anchors and lines, which not every conversion keeps."""
+    """The contents of a section, without anchors and lines, which not every conversion keeps."""
     lost = {"line": 0, "reference": None}
     return [record | lost | {"figures": [*record.get("figures", ())]} for record in section.entries]
 
@@ -154,16 +155,16 @@ def _types(sheet: Sheet, role: str) -> list[str]:
     return [type_ for entry in sheet["fragment"] if role in entry["roles"] for type_ in entry["types"]]
 
 
-def _closest(there: Mapping[str, Sheet], reference: Reference) -> str | None:
-    """The sheet that has the anchor of a reference, else the one of its subject whose title is nearest to it."""
-    linked = [name for name, sheet in there.items() if reference.anchor and sheet.get("anchor") == reference.anchor]
+def _closest(sheets: Mapping[str, Sheet], reference: Reference) -> str | None:
+    """The sheet with the anchor of a reference, else the one of its subject with the most similar title."""
+    linked = [name for name, sheet in sheets.items() if reference.anchor and sheet.get("anchor") == reference.anchor]
     about = subject(reference.title)
-    likely = linked or [name for name, sheet in there.items() if (sheet["instruction"], sheet["shape"]) == about]
+    likely = linked or [name for name, sheet in sheets.items() if (sheet["instruction"], sheet["shape"]) == about]
     words = re.findall(r"[a-z]{3,}", reference.title.lower())
 
     def nearness(name: str) -> tuple[int, int]:
-        """How many words of the title stand in the reference, whole or shortened; and how few do not."""
-        parts = re.findall(r"[a-z]{3,}", there[name].get("title", name).lower())
+        """How many words of the title are in the reference, whole or shortened, and then how few are not."""
+        parts = re.findall(r"[a-z]{3,}", sheets[name].get("title", name).lower())
         shared = sum(any(word.startswith(part) for word in words) for part in parts)
         return shared, shared - len(parts)
 
@@ -171,53 +172,53 @@ def _closest(there: Mapping[str, Sheet], reference: Reference) -> str | None:
 
 
 def evaluate(sheets: Sheets) -> tuple[list[Fragment], dict[str, tuple[int, int]]]:
-    """The first fragment of each key; by name of the sheet, how many there are and how many rows.
+    """The first fragment of each key, and for each sheet the number of its fragments and rows.
 
-    A formula that leaves an element without a place costs only its own fragments. Of two sections that say the same of
-    a fragment, the second is named in the first; one that says otherwise is left out, with a remark.
+    A formula that leaves an element without a place costs only its own fragments. If two sections agree on a fragment,
+    the first names the second; one that disagrees is left out, with a remark.
 
     Raises:
         LanemapError: there are more elements than in any document of PTX.
     """
-    kept: dict[Key, Fragment] = {}
+    by_key: dict[Key, Fragment] = {}
     counts: dict[str, tuple[int, int]] = {}
     fragments = elements = 0
     for name, section in sheets.sections.items():
-        found = []
+        evaluated = []
         for fragment in _fragments(sheets, name):
             fragments, elements = fragments + 1, elements + fragment.registers * fragment.slots
             at_most(MAX_FRAGMENTS, fragments, "fragments")
             at_most(MAX_ELEMENTS, elements, "elements in each lane")
-            found.append(fragment)
-            first = kept.setdefault(fragment.key, fragment)
+            evaluated.append(fragment)
+            first = by_key.setdefault(fragment.key, fragment)
             if first.digest != fragment.digest:
-                reason = f"section {first.citation.section} says otherwise, and was read first"
+                reason = f"section {first.citation.section}, which was read first, disagrees"
                 sheets.remarks.add(Kind.UNREAD, section.place, section.place.heading.line, str(fragment), reason)
             elif first is not fragment and fragment.citation.section:
                 also = ", ".join(filter(None, (first.citation.also, fragment.citation.section)))
-                kept[fragment.key] = replace(first, citation=first.citation._replace(also=also))
-        counts[name] = len(found), count_elements(found)
-    return list(kept.values()), counts
+                by_key[fragment.key] = replace(first, citation=first.citation._replace(also=also))
+        counts[name] = len(evaluated), count_elements(evaluated)
+    return list(by_key.values()), counts
 
 
 def _fragments(sheets: Sheets, name: str) -> Iterator[Fragment]:
     sheet = sheets.sheets[name]
-    known = {**sheets.borrowed, **sheets.sheets}
+    all_sheets = {**sheets.borrowed, **sheets.sheets}
     for entry in sheet["fragment"]:
-        said: set[str] = set()
+        reported: set[str] = set()
         for key in catalogue.keys(sheet, entry):
             try:
-                fragment = catalogue.fragment(known, sheet, entry, key)
+                fragment = catalogue.fragment(all_sheets, sheet, entry, key)
             except LanemapError as error:
                 reasons, kind = [str(error.__cause__ or error.__context__ or error)], Kind.UNREAD
                 text = f"{' and '.join(entry['roles'])} of {', '.join(entry['types'])}"
             else:
-                own = fragment.citation.formula if fragment.citation.same_as is None and not said else None
-                reasons = list(slips(fragment, parse(own), key.role.lower())) if own else []
+                formula = fragment.citation.formula if fragment.citation.same_as is None and not reported else None
+                reasons = list(slips(fragment, parse(formula), key.role.lower())) if formula else []
                 kind, text = Kind.SLIP, str(fragment)
                 yield fragment
-            for reason in [each for each in dict.fromkeys(reasons) if each not in said]:
-                said.add(reason)
+            for reason in [reason for reason in dict.fromkeys(reasons) if reason not in reported]:
+                reported.add(reason)
                 sheets.remarks.add(kind, sheets.sections[name].place, entry["line"], text, reason)
 
 

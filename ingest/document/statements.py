@@ -114,8 +114,8 @@ class StatedOperand:
         layouts = self.group(line).layouts
         last = layouts[-1] if layouts else StatedLayout(line)
         pairs = ((major, last.major), (types, last.types))
-        other = any(said and known and said != known for said, known in pairs)
-        if not layouts or other:
+        differs = any(given and known and given != known for given, known in pairs)
+        if not layouts or differs:
             last = StatedLayout(line)
             layouts.append(last)
         last.major, last.types = major or last.major, types or last.types
@@ -140,15 +140,15 @@ def operands(blocks: Iterable[Block]) -> list[StatedOperand]:
     Raises:
         LanemapError: more is said than in any section of PTX.
     """
-    found = [StatedOperand(0, ())]
+    stated = [StatedOperand(0, ())]
     total = 0
     for block in _rejoined(blocks):
-        count = _read(block, found)
+        count = _read(block, stated)
         total += count
         at_most(MAX_STATEMENTS, total, "statements in a section")
         if isinstance(block, Row) and not count and len(block.cells) > 1 and not _HEAD.search(block.text):
-            found[-1].stray.append(Excerpt(block.line, plain(block.text)))
-    return found
+            stated[-1].stray.append(Excerpt(block.line, plain(block.text)))
+    return stated
 
 
 def _rejoined(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -187,61 +187,61 @@ def _is_cut(text: str, behind: str) -> bool:
     return case is not None and words <= defined(text) | defined(behind) | {"i", "laneid"}
 
 
-def _read(block: Block, found: list[StatedOperand]) -> int:
+def _read(block: Block, stated: list[StatedOperand]) -> int:
     """Put what a block says where it belongs; how many things those are."""
     text = _SPACES.sub(" ", block.text)
     names = defined(text)
     line, counted, at, formula_end, count = block.line, 0, 0, 0, 0
-    while (said := _STATEMENT.search(text, at)) and count <= MAX_STATEMENTS:
-        line += text.count("\n", counted, said.start())
-        counted, at, count, operand = said.start(), said.end(), count + 1, found[-1]
-        match said.lastgroup:
+    while (match := _STATEMENT.search(text, at)) and count <= MAX_STATEMENTS:
+        line += text.count("\n", counted, match.start())
+        counted, at, count, operand = match.start(), match.end(), count + 1, stated[-1]
+        match match.lastgroup:
             case "formula":
-                at = formula_end = max(at, end_of_formula(text, said.start(), names))
-                operand.add_formula(Excerpt(line, text[said.start() : at]))
+                at = formula_end = max(at, end_of_formula(text, match.start(), names))
+                operand.add_formula(Excerpt(line, text[match.start() : at]))
             case "row":
                 # The cells of the row may have run into the text.
                 ended = _ROW_END.search(text, at, at + _LONGEST_CELL)
                 end = ended.start() if ended else min(len(text), at + _LONGEST_CELL)
                 listed = _LIST.search(text, at, end)
-                named = said["names"] or said["cell"] or ""
-                prose = text[said.start() + len(named) : listed.start() if listed else end]
+                named = match["names"] or match["cell"] or ""
+                prose = text[match.start() + len(named) : listed.start() if listed else end]
                 prose = plain(prose.lstrip(" |\n").partition("|")[0])
                 operand.add_row(Registers(line, types(named), prose, listed[0].rstrip() if listed else ""))
                 at = listed.end() if listed else at
             case "reference":
                 # Which roles it is for stands before, which section it refers to behind.
-                first = max(formula_end, said.start() - _LONGEST_CELL)
-                begun = max(text.rfind(sign, first, said.start()) for sign in (". ", ".\n", ":", "|", "\n\n"))
-                before, behind = text[max(begun, first) : said.start()], text[at : at + _LONGEST_CELL]
+                first = max(formula_end, match.start() - _LONGEST_CELL)
+                begun = max(text.rfind(sign, first, match.start()) for sign in (". ", ".\n", ":", "|", "\n\n"))
+                before, behind = text[max(begun, first) : match.start()], text[at : at + _LONGEST_CELL]
                 linked = _ANCHOR.search(behind)
                 title = _ANCHOR.sub("", behind[: linked.start()] if linked else behind.partition("\n\n")[0])
-                roles, words = _roles(before), plain(before + said[0] + title)
+                roles, words = _roles(before), plain(before + match[0] + title)
                 if roles and roles != operand.roles:
-                    found.append(StatedOperand(line, roles, words))
-                found[-1].reference = Reference(line, roles, linked[1] if linked else None, plain(title), words)
+                    stated.append(StatedOperand(line, roles, words))
+                stated[-1].reference = Reference(line, roles, linked[1] if linked else None, plain(title), words)
             case "operand":
-                found.append(StatedOperand(line, _roles(said[0]), said[0]))
+                stated.append(StatedOperand(line, _roles(match[0]), match[0]))
             case "metadata":
-                found.append(StatedOperand(line, ("E",), said[0]))
+                stated.append(StatedOperand(line, ("E",), match[0]))
             case "vectors":
-                registers = number(said["held"] or "one")
-                operand.metadata = StatedMetadata(line, registers, number(said["count"]), int(said["bits"]))
+                registers = number(match["held"] or "one")
+                operand.metadata = StatedMetadata(line, registers, number(match["count"]), int(match["bits"]))
             case "figure":
                 anchor, caption = _ANCHOR.match(text, at), ""
                 # Where it is no reference but begins a line, its caption follows, which ends with the anchor.
-                if not anchor and not text[: said.start()].rpartition("\n")[2].strip():
+                if not anchor and not text[: match.start()].rpartition("\n")[2].strip():
                     caption = text[at : at + _LONGEST_CAPTION].partition("\n")[0]
                     anchor = _ANCHOR.search(caption)
                 variant = _VARIANT.search(caption)
                 figures = operand.layout(line, *_variant(variant[0] if variant else "")).figures
-                figures[said["number"]] = figures.get(said["number"]) or (anchor[1] if anchor else "")
+                figures[match["number"]] = figures.get(match["number"]) or (anchor[1] if anchor else "")
             case "types":
                 operand.group(line, new=bool(operand.groups) and not operand.groups[-1].empty)
             case "stray":
-                operand.stray.append(Excerpt(line, text[said.start() : said.start() + _LONGEST_EXCERPT]))
+                operand.stray.append(Excerpt(line, text[match.start() : match.start() + _LONGEST_EXCERPT]))
             case "major" | "ctype":
-                operand.layout(line, *_variant(said[0]))
+                operand.layout(line, *_variant(match[0]))
     return count
 
 

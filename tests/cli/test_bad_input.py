@@ -85,7 +85,7 @@ import pytest
         (("sql", "SELECT section FROM layout"), ("no such column: section", "in citation, as JSON")),
         (("export", "m16n8k16", "f16", "A", "--format", "tikz"), ("no tikz any more", "lanemap draw", "SVG")),
         (("sql", "SELECT ?"), ("it takes one SELECT, without placeholders",)),
-        (("sql", "SELECT '\udcff'"), ("not text in UTF-8", "it takes one SELECT")),
+        (("sql", "SELECT '\udcff'"), ("not UTF-8 text", "write a SELECT")),
         (("sql", "SELECT 1 AS a, 2 AS a", "-f", "json"), ("two columns are called 'a'", "AS")),
         (("sql", "SELECT 1 AS a, 2 AS a", "-f", "parquet"), ("two columns are called 'a'", "AS")),
         (("sql", "SELECT 1 AS a UNION ALL SELECT 'x'", "-f", "parquet"), ("'a'", "parquet", "int, str", "CAST")),

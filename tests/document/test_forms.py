@@ -73,9 +73,9 @@ def test_a_reference_is_resolved_against_the_catalogue_and_said_so(reading, prin
     assert found.complete
     notes = [remark.reason for remark in found.remarks if remark.kind is Kind.NOTE]
     assert notes == [
-        "B: not in what was read: as in ptx-isa-9.1 9.7.14.5.7",
-        "C: not in what was read: as in ptx-isa-9.1 9.7.14.5.7",
-        "not said in what was read: as in ptx-isa-9.1",
+        "B: not in this document: taken from ptx-isa-9.1 9.7.14.5.7",
+        "C: not in this document: taken from ptx-isa-9.1 9.7.14.5.7",
+        "not in this document: taken from ptx-isa-9.1",
     ]
     borrowed = [fragment for fragment in found.source.fragments if fragment.role in "BCD"]
     assert {fragment.citation.same_as for fragment in borrowed} == {"ptx-isa-9.1 9.7.14.5.7"}
