@@ -313,7 +313,7 @@ def test_what_another_server_writes_is_noticed(own, own_client, fragments):
     assert len(set(tags)) == 3
     with lanemap.open(own) as third, serving(third) as elsewhere:
         host = {"host": own_client.base_url.netloc}
-        asked = httpx.get(elsewhere + address, headers={"if-none-match": tags[-1]} | host)
+        asked = httpx.get(elsewhere + address, headers={"if-none-match": tags[-1]} | host, timeout=100)
         assert asked.status_code == 304
 
 

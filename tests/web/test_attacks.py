@@ -295,7 +295,7 @@ def test_what_takes_too_long_is_killed_and_told_when_to_come_again(client, refus
         for answer in asked:
             refused(answer.result(), 503, "longer than 1 s")
             assert answer.result().headers["retry-after"] == "60"
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 100
     while at_work := [number for number, state in workers().items() if state == "R"]:
         assert time.monotonic() < ends, f"{at_work} work on"
         time.sleep(0.05)
@@ -308,7 +308,7 @@ def test_who_goes_while_a_process_starts_leaves_none_behind(own_client):
     for wait in np.linspace(0.02, 0.2, 20):
         with contextlib.suppress(httpx.ReadTimeout):
             own_client.get("/api/sql?query=SELECT 1", timeout=float(wait))
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + 100
     while len(workers().keys() - before) > max(2, os.cpu_count() or 2):
         assert time.monotonic() < ends, "more are there than work at a time"
         time.sleep(0.05)
@@ -350,7 +350,7 @@ def test_a_place_that_is_given_from_here_is_not_named_either(built, refused, mon
     with lanemap.open(built.name) as database, serving(database) as address:
         place = database.location.file.absolute()
         monkeypatch.setattr(database.reader, "select", lambda *_: broken(f"{place} and {place.name} are wrong"))
-        said = refused(httpx.get(f"{address}/api/fragments"), 400)
+        said = refused(httpx.get(f"{address}/api/fragments", timeout=100), 400)
     assert said == "the database and the database are wrong"
 
 

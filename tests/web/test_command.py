@@ -66,7 +66,9 @@ def test_it_answers_until_it_is_stopped(start, ending, send):
     """Alone, or with all that works for it, as Ctrl-C and the end of a service do it."""
     process, address = start()
     assert address.startswith("http://127.0.0.1:")
-    assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
+    assert (
+        httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3", timeout=100).json()[0]["lane"] == 5
+    )
     # With a process at work for it.
     assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
     workers = children(process.pid)
@@ -102,7 +104,7 @@ def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
     port = address.rpartition(":")[2]
     assert address == f"http://localhost:{port}"
     for name, status in ((f"localhost:{port}", 200), (f"{socket.gethostname()}:{port}", 200), ("elsewhere", 421)):
-        assert httpx.get(f"{address}/api/sources", headers={"host": name}).status_code == status
+        assert httpx.get(f"{address}/api/sources", headers={"host": name}, timeout=100).status_code == status
     process.send_signal(signal.SIGTERM)
     said = process.communicate()[1]
     assert said.count("\n") == 1
@@ -112,7 +114,7 @@ def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
 
 def test_a_name_that_it_is_given_is_its_own(start):
     _, address = start("--name", "Lanemap.Example")
-    assert httpx.get(f"{address}/api/sources", headers={"host": "lanemap.example"}).status_code == 200
+    assert httpx.get(f"{address}/api/sources", headers={"host": "lanemap.example"}, timeout=100).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,9 @@ def test_a_role_that_reads_more_than_tables_takes_no_queries(start, as_role, rol
         answer = httpx.get(f"{address}{path}", timeout=100)
         assert answer.status_code == (403 if words else 200), answer.text
         assert words is None or words in answer.text
-    assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3").json()[0]["lane"] == 5
+    assert (
+        httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3", timeout=100).json()[0]["lane"] == 5
+    )
     process.send_signal(signal.SIGTERM)
     said = process.communicate()[1]
     assert (words in said and "--sql-as-superuser" in said) if words else not said
@@ -347,7 +351,7 @@ def test_half_sent_requests_keep_nobody_out(start):
     process.send_signal(signal.SIGSTOP)
     with (
         connected(address, 300) as many,
-        httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other,
+        httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=100) as other,
     ):
         for each in many:
             each.sendall(b"GET /")

@@ -131,7 +131,7 @@ def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right,
     limits(**({"memory_bytes": 1 << 28} if "memory" in DEEDS[deed] else {"processes": 30}))
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     (found,) = imported(entry(deed), GOOD)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
     assert [right(each) for each in found.source.fragments] == [True]
     assert len(found.skipped) == bool(DEEDS[deed])
@@ -156,7 +156,7 @@ def test_nothing_that_a_library_started_goes_on(imported, limits, deed, monkeypa
                 if f"STARTED_BY={deed} {os.getpid()}".encode() in (process / "environ").read_bytes():
                     yield process
 
-    until = time.monotonic() + 5  # a process that was killed takes a moment to end
+    until = time.monotonic() + 60  # a process that was killed takes a moment to end
     while (left := list(started())) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []
