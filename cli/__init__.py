@@ -43,11 +43,11 @@ _WORDS = {
 
 
 def main() -> None:
-    """Run a command, which returns its exit code. 2 is bad input, with one line on stderr that says what is right."""
+    """Run a command, which returns its exit code; 2 is bad input, with one line on stderr that says what would help."""
     if hasattr(signal, "SIGPIPE"):
-        # End quietly, as other tools do, when the reader of our output has seen enough of it.
+        # End quietly, as other tools do, when the reader of our output closes it.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # As after Ctrl-C, so that what is half written is cleared away.
+    # As after Ctrl-C, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         if signal.getsignal(signal.SIGINT) is interruption.stop:
@@ -65,8 +65,8 @@ def main() -> None:
     except NoRowsError as error:
         from .. import importing
 
-        known = importing.adding(error.key)
-        code = complain(f"{error}: {'; '.join(known)}" if known else f"{error}, and no import has them")
+        commands = importing.adding(error.key)
+        code = complain(f"{error}: {'; '.join(commands)}" if commands else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
     except UnicodeError as error:
@@ -79,21 +79,21 @@ def main() -> None:
 
 
 def application(command: str | None = None) -> typer.Typer:
-    """The application with one command, or with all of them where there is no such command."""
+    """The application with one command, or with all of them if there is no such command."""
     names = [command] if command in _MODULES else sorted(_MODULES)
     for name in names:
         import_module(f".{_MODULES[name]}", __name__)
-    made = copy(app)
-    loaded = {each.name or getattr(each.callback, "__name__", ""): each for each in app.registered_commands}
-    made.registered_commands = [loaded[name] for name in names]
-    for each in made.registered_commands:
-        if each.callback:
-            described(each.callback, option)
-    return made
+    reduced = copy(app)
+    loaded = {entry.name or getattr(entry.callback, "__name__", ""): entry for entry in app.registered_commands}
+    reduced.registered_commands = [loaded[name] for name in names]
+    for entry in reduced.registered_commands:
+        if entry.callback:
+            described(entry.callback, option)
+    return reduced
 
 
 class _Closed(io.StringIO):
-    """Stands for an input that the shell has closed."""
+    """Stands in for an input that the shell has closed."""
 
     def read(self, _size: int | None = -1, /) -> str:
         """Refuse to be read."""
@@ -101,7 +101,7 @@ class _Closed(io.StringIO):
 
 
 def _open_streams() -> None:
-    """Python has None for what the shell has closed. Without an output the next file to be opened would be it."""
+    """Replace streams that the shell has closed, which are None. Without stdout the next open file would become it."""
     if sys.stdin is None:
         sys.stdin = _Closed()
     if sys.stderr is None:
@@ -112,7 +112,7 @@ def _open_streams() -> None:
 
 def _encoding(error: UnicodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return f"what was read is not {error.encoding}: give text in UTF-8"
+        return f"the input is not {error.encoding}: give text in UTF-8"
     if isinstance(error, UnicodeEncodeError):
         part = ascii(error.object[error.start : error.end][:20])
         return f"cannot write {part} in {error.encoding}: give text in UTF-8, and set PYTHONIOENCODING=utf-8"

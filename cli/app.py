@@ -123,7 +123,7 @@ def write(data: str | bytes, output: str, form: str = "", reads: Iterable[str] =
     if output != "-":
         from .. import files
 
-        with files.atomically(Path(output), [Path(each) for each in reads if Path(each).is_file()]) as file:
+        with files.atomically(Path(output), [Path(source) for source in reads if Path(source).is_file()]) as file:
             file.write(data.encode() if isinstance(data, str) else data)
     elif isinstance(data, str):
         sys.stdout.write(data)
@@ -140,14 +140,14 @@ def write_report(check: Check, form: str, output: str, reads: Iterable[str] = ()
     write(replace(check, made=made).report(form, **how), output, reads=reads)
 
 
-def narrow(found: Rows) -> Rows:
+def narrow(rows: Rows) -> Rows:
     """Elements for reading: without the columns that tell nothing there, so that a line fits a terminal."""
-    columns = dict(zip(found.columns, found.by_column(), strict=True))
+    columns = dict(zip(rows.columns, rows.by_column(), strict=True))
     silent = {name for name in ("major", "selector", "qualifiers") if len(set(columns[name])) == 1}
     silent |= {"col_last"} if columns["col_last"] == columns["col"] else set()
     silent |= {"computation"} if set(columns["computation"]) == {1} else set()
     silent |= {"first_bit"} if set(columns["first_bit"]) <= {0, None} else set()
-    return found.only(lambda name, _: name not in silent)
+    return rows.only(lambda name, _: name not in silent)
 
 
 def remark(lines: Iterable[str]) -> None:

@@ -86,27 +86,27 @@ def capture(
 
 
 def _write_forms(selected: Sequence[Form], folder: str | None, form: Format | None) -> None:
-    """What needs no GPU: the kernels in a folder, and in a format what a capture would run."""
+    """Without a GPU: write the kernels to a folder, and in a format what a capture would run."""
     if folder is not None:
         from .. import write_kernels
 
         written = named_file(folder, "a folder for the kernels")
         sys.stdout.write(f"{listing.counted(write_kernels(selected, written), 'kernel')} in {written}\n")
-    if form is Format.TABLE:  # not narrowed: a mnemonic, which says the rest, cannot be broken
-        made = Rows(("target", "instruction"), [(each.target, each.mnemonic) for each in selected])
-        write(encoded(made, form), "-")
+    if form is Format.TABLE:  # only two columns, as a mnemonic cannot be broken and says the rest
+        targets = Rows(("target", "instruction"), [(chosen.target, chosen.mnemonic) for chosen in selected])
+        write(encoded(targets, form), "-")
     elif form:
         rows: list[tuple[str | None, ...]] = []
-        for each in selected:
-            selectors = " ".join(str(selector) for selector in each.selectors if selector is not None) or None
-            majors = each.layout if each.role else " ".join(each.majors)
-            rows.append((each.mnemonic, each.shape, each.a, each.d or None, majors, selectors, each.target))
+        for chosen in selected:
+            selectors = " ".join(str(selector) for selector in chosen.selectors if selector is not None) or None
+            majors = chosen.layout if chosen.role else " ".join(chosen.majors)
+            rows.append((chosen.mnemonic, chosen.shape, chosen.a, chosen.d or None, majors, selectors, chosen.target))
         columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
         write_rows(Rows(columns, rows), form)
 
 
 def _write_results(source: Source, summary: Sequence[str], form: Format, *, everything: bool) -> None:
-    """The summary in words, and what became of each instruction: in a table only where ``everything`` is asked for."""
+    """The summary in words, and the outcome of each instruction: in a table only if ``everything``."""
     say = sys.stdout if form is Format.TABLE else sys.stderr
     for line in summary:
         lines = wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -125,7 +125,7 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
 
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
-    """What was captured, how it compares with the run that ships of the same architecture, and where it is."""
+    """What was captured, how it compares with the shipped run of the same architecture, and where it is stored."""
     from .. import Verdict, crosscheck
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
@@ -139,27 +139,27 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
         results = crosscheck.diff([source], [shipped]).comparisons[0].results
-        found = Counter(result.verdict for result in results)
-        del found[Verdict.RIGHT_ONLY]
-        said = ", ".join(f"{found[verdict]} {verdict}" for verdict in Verdict if found[verdict])
-        yield f"compared with {shipped.name}, which ships: {said}".replace("left only", "only here")
+        counts = Counter(result.verdict for result in results)
+        del counts[Verdict.RIGHT_ONLY]
+        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+        yield f"compared with {shipped.name}, which ships: {verdicts}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
 
 
 def _send(source: Source, file: Path | None, url: str, token: str) -> str:
-    """Send a capture. Where that fails it is kept in a file, because nobody wants to measure again."""
+    """Send a capture. If that fails, it is kept in a file, so that it need not be measured again."""
     from tempfile import mkdtemp
 
-    kept = file or Path(mkdtemp(prefix="lanemap-"), f"{source.name}.parquet")
+    capture_file = file or Path(mkdtemp(prefix="lanemap-"), f"{source.name}.parquet")
     if not file:
-        write_capture(source, kept)
+        write_capture(source, capture_file)
     try:
-        stored = send_capture(kept, url, token)
+        stored = send_capture(capture_file, url, token)
     except LanemapError as error:
-        raise LanemapError(f"{error}: the capture is in {kept}") from None
+        raise LanemapError(f"{error}: the capture is in {capture_file}") from None
     if not file:
-        kept.unlink()
-        kept.parent.rmdir()
+        capture_file.unlink()
+        capture_file.parent.rmdir()
     return stored
 
 
@@ -175,7 +175,7 @@ def _progress(count: int) -> Iterator[Callable[[object], object] | None]:
     task = bar.add_task("capturing", total=count)
 
     def advance(_: object) -> None:
-        bar.start()  # not before: there may be nothing to measure on
+        bar.start()  # only now, as there may be no device
         bar.advance(task)
 
     try:

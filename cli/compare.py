@@ -27,9 +27,9 @@ def check(
     known reason, 1 that something does.
     """
     with open_database(db) as database:
-        found = database.check(against or ())
-    write_report(found, format, output, everything=everything, matrix=matrix)
-    return DISAGREES if found.unexplained or (strict and (found.known or found.unjudged)) else OK
+        result = database.check(against or ())
+    write_report(result, format, output, everything=everything, matrix=matrix)
+    return DISAGREES if result.unexplained or (strict and (result.known or result.unjudged)) else OK
 
 
 @app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.1+errata --allow-unjudged")
@@ -54,9 +54,9 @@ def diff(
     left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database:
-        found = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
-    write_report(found, format, output, everything=everything, reads=filter(None, (left, right)))
-    return DISAGREES if found.unexplained or (found.unjudged and not allow_unjudged) else OK
+        comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
+    write_report(comparison, format, output, everything=everything, reads=filter(None, (left, right)))
+    return DISAGREES if comparison.unexplained or (comparison.unjudged and not allow_unjudged) else OK
 
 
 @app.command(epilog="Example: lanemap report tilelang-0.1.15 --fragment 'm16n8k64 s4 A'")
@@ -74,6 +74,6 @@ def report(
     means that there are defects.
     """
     with open_database(db) as database:
-        found = database.report(*sources, fragment=fragment)
-    write(found.report(format.lower()), output)
-    return DISAGREES if found.defects else OK
+        defects = database.report(*sources, fragment=fragment)
+    write(defects.report(format.lower()), output)
+    return DISAGREES if defects.defects else OK

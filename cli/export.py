@@ -57,7 +57,7 @@ def draw(
 
 
 _TABLES = ("parquet", "csv", "arrow", "jsonl", "dataset")
-_AUDIENCES = ", ".join(f"{name} ({each.audience})" for name, each in NOTATIONS.items())
+_AUDIENCES = ", ".join(f"{name} ({notation.audience})" for name, notation in NOTATIONS.items())
 FileFormat = StrEnum("FileFormat", {name.upper(): name for name in (*_TABLES, *NOTATIONS)})  # type: ignore[misc]
 _FORMATS = f"Table: {', '.join(_TABLES)}. Notation: {_AUDIENCES}. Default: by the ending of --output, else csv."
 
@@ -94,13 +94,13 @@ def export(
             if named.parameters()["role"]:
                 remarks = database.operand(named, rows=False).remarks
         if output != "-":
-            made = database.export(output, format=format, query=query)
+            exported = database.export(output, format=format, query=query)
         elif format == "dataset" or format in NOTATIONS:
-            made = database.export(format=format, query=query)
-            sys.stdout.write(made.text)
+            exported = database.export(format=format, query=query)
+            sys.stdout.write(exported.text)
         else:
             form = format or "csv"
-            made = database.export(binary_stdout(form), format=form, query=query)
+            exported = database.export(binary_stdout(form), format=form, query=query)
     remark(remarks)
-    remark(f"{format} cannot express {error}" for error in made.refused)
-    return DISAGREES if made.refused else OK
+    remark(f"{format} cannot express {error}" for error in exported.refused)
+    return DISAGREES if exported.refused else OK

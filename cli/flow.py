@@ -48,23 +48,23 @@ def chain(
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
     shared memory that each lane passes. Either may have qualifiers, as in ldmatrix.x4.
     """
-    given, *taken = Query.split(operand)
+    words, *taken = Query.split(operand)
     if len(taken) > 1:
         raise LanemapError(f"name two operands, as in m16n8k16 f32 D m16n8k16 f16 A: these are {1 + len(taken)}")
     named = [word.lower() for word in taken[0]] if taken else []
     if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
         raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
-    one = Query.parse(given, instruction=first, source=source)
-    other = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
+    start = Query.parse(words, instruction=first, source=source)
+    end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
-        found = database.flow(one, other, transposed=transpose, relabel=relabel, major=major, count=count)
-        remark(found.remarks)
+        answer = database.flow(start, end, transposed=transpose, relabel=relabel, major=major, count=count)
+        remark(answer.remarks)
         if format is not Format.TABLE:
-            remark(found.failed)
-            write_rows(found.rows(), format)
-        elif text := found.text(room()):
+            remark(answer.failed)
+            write_rows(answer.rows(), format)
+        elif text := answer.text(room()):
             sys.stdout.write(text + "\n")
-    return DISAGREES if found.moves_values else OK
+    return DISAGREES if answer.moves_values else OK
 
 
 _LARGEST = 1 << 22
@@ -92,13 +92,13 @@ def decode(
         raise LanemapError("give words of metadata, or --columns FILE for the way back")
     with open_database(db) as database:
         if columns:
-            found = database.encode(shape, type, _table(columns), selector=selector, source=source)
+            metadata = database.encode(shape, type, _table(columns), selector=selector, source=source)
         else:
-            given = sys.stdin.read().split() if words == ["-"] else words or []
-            found = database.decode(shape, type, list(map(word, given)), selector=selector, source=source)
-    if found.others:
-        complain(f"metadata as in {found.e.source}; --source takes another: {', '.join(found.others)}")
-    write_rows(found.words_by_lane() if columns else found.columns_by_slot(), format)
+            values = sys.stdin.read().split() if words == ["-"] else words or []
+            metadata = database.decode(shape, type, list(map(word, values)), selector=selector, source=source)
+    if metadata.others:
+        complain(f"metadata as in {metadata.e.source}; --source takes another: {', '.join(metadata.others)}")
+    write_rows(metadata.words_by_lane() if columns else metadata.columns_by_slot(), format)
 
 
 def _table(file: str) -> dict[tuple[int, int, int], int]:

@@ -1,4 +1,4 @@
-"""What is loaded and removed: ``lanemap ingest``, ``import`` and ``remove``."""
+"""Loading and removing sources: ``lanemap ingest``, ``import`` and ``remove``."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def ingest(
         for reading in readings:
             sys.stdout.write(reading.text(slips=slips))
     else:
-        said = [reading.rows(slips=slips) for reading in readings]
-        write_rows(Rows(said[0].columns, [row for each in said for row in each.rows]), format)
+        tables = [reading.rows(slips=slips) for reading in readings]
+        write_rows(Rows(tables[0].columns, [row for rows in tables for row in rows.rows]), format)
     if not any(reading.source.fragments for reading in readings):
         raise LanemapError(f"no fragment in {', '.join(documents)}: give pages on the fragments of mma or mma.sp")
     if folder:
@@ -92,36 +92,36 @@ def import_(
         write_rows(shipped_mappings(), format)
         return OK
     with open_database(db) as database:
-        found = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
-    _write_imported(found, format)
-    return DISAGREES if any(imported.failed for imported in found) else OK
+        imports = database.import_layouts(kind.lower(), path, name=name, python=python, progress=progress)
+    _write_imported(imports, format)
+    return DISAGREES if any(imported.failed for imported in imports) else OK
 
 
-def _write_imported(found: Sequence[importing.Imported], form: Format) -> None:
-    """A line for each source, which is not part of the rows, then what was left out, and what is wrong in the rest.
+def _write_imported(imports: Sequence[importing.Imported], form: Format) -> None:
+    """A line for each source, apart from the rows, then what was left out, and what is wrong in the rest.
 
-    As a table it has one line for each reason, because a header has hundreds of atoms that share one.
+    A table has one line for each reason, because a header has hundreds of atoms with the same one.
     """
     stream = sys.stdout if form is Format.TABLE else sys.stderr
-    for imported in found:
+    for imported in imports:
         held = f"{listing.counted(len(imported.source.fragments), 'fragment')}, {listing.counted(imported.rows, 'row')}"
         wrong = f", {listing.counted(len(imported.findings), 'finding')}" if imported.findings else ""
         stream.write(f"{imported.source.name}: {held}; {len(imported.skipped)} {_LOST[imported.failed]}{wrong}\n")
-    left_out = [(imported.source.name, atom.name, atom.reason) for imported in found for atom in imported.skipped]
-    findings = [(imported.source.name, atom.name, atom.reason) for imported in found for atom in imported.findings]
+    left_out = [(imported.source.name, atom.name, atom.reason) for imported in imports for atom in imported.skipped]
+    findings = [(imported.source.name, atom.name, atom.reason) for imported in imports for atom in imported.findings]
     if form is not Format.TABLE:
         write_rows(Rows(("source", "name", "reason"), [*left_out, *findings]), form)
         return
-    failed = any(imported.failed for imported in found)
+    failed = any(imported.failed for imported in imports)
     for count, named in (_LOST[failed].replace(" ", "_"), left_out), ("wrong_in", findings):
         groups = listing.grouped(named, itemgetter(2))
-        rows = [(len(each), why, each[0][1] + (", ..." if len(each) > 1 else "")) for why, each in groups.items()]
+        rows = [(len(group), why, group[0][1] + (", ..." if len(group) > 1 else "")) for why, group in groups.items()]
         if rows:
             sys.stdout.write("\n")
             write_rows(Rows((count, "reason", "name"), rows), form)
 
 
-#: What became of what was not imported: of a mapping that ships, and of somebody's own.
+#: The words for what was not imported: by a shipped mapping, and by a user's own.
 _LOST = ("left out", "failed")
 
 

@@ -27,8 +27,8 @@ def find(operand: Operand, format: Format = Format.TABLE, db: str | None = None,
     with open_database(db) as database:
         fragments = database.operand(Query.parse(operand, **which))
         remark(fragments.remarks)
-        found = fragments.rows(**place)
-        write_rows(narrow(found) if format is Format.TABLE else found, format)
+        rows = fragments.rows(**place)
+        write_rows(narrow(rows) if format is Format.TABLE else rows, format)
 
 
 @app.command(epilog="Example: lanemap show m16n8k16 f16 A --by lane")
@@ -53,11 +53,11 @@ def show(
     query = Query.parse(operand, **which)
     with open_database(db) as database:
         if query.parameters()["role"] is None and lane is None:
-            made = database.summary(query)
+            summary = database.summary(query)
             if format is Format.TABLE:
-                sys.stdout.write(made.text(room()) + "\n")
+                sys.stdout.write(summary.text(room()) + "\n")
             else:
-                write_rows(made.rows(), format)
+                write_rows(summary.rows(), format)
             return
         fragments = database.operand(query, rows=False)
         remark(fragments.remarks)
@@ -67,8 +67,8 @@ def show(
             terminal.show(fragments, by, room(), whole=whole)
             database.operand(query)  # a figure alone is no answer
             return
-        found = database.operand(query).rows(lane=lane)
-        write_rows(narrow(found) if format is Format.TABLE else found, format)
+        rows = database.operand(query).rows(lane=lane)
+        write_rows(narrow(rows) if format is Format.TABLE else rows, format)
 
 
 #: What there is to list.
@@ -99,21 +99,21 @@ def list_(
     filters = {"instruction": instruction, "shape": shape, "type": type, "role": role}
     if source is None and what in (What.FRAGMENTS, What.ERRATA):
         source = DEFAULT_SOURCE
-    if what is What.SOURCES and (named := [name for name, given in filters.items() if given]):
+    if what is What.SOURCES and (named := [name for name, value in filters.items() if value]):
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
     queries = [Query(shape, type_, role, instruction, source=source) for type_ in type or (None,)]
     with open_database(db) as database:
         if what is What.SOURCES:
-            found = sources(database, *queries)
+            rows = sources(database, *queries)
         elif what is not What.FRAGMENTS:
-            found = database.listing(what, *queries)
+            rows = database.listing(what, *queries)
         elif format is Format.TABLE and not any(filters.values()):
-            found = database.listing("instructions", *queries)
+            rows = database.listing("instructions", *queries)
             drawn = "without_rows counts what the source only draws: look-ups take its elements from another source"
             remark(["one line per instruction: --instruction, --shape, --type or --role lists operands", drawn])
         else:
-            found = database.listing("operands", *queries)
-        write_rows(_compact(found) if format is Format.TABLE else found, format)
+            rows = database.listing("operands", *queries)
+        write_rows(_compact(rows) if format is Format.TABLE else rows, format)
 
 
 def sources(database: Database, *queries: Query) -> Rows:
@@ -123,12 +123,12 @@ def sources(database: Database, *queries: Query) -> Rows:
     return Rows(columns, [tuple(record[name] for name in columns) for record in records])
 
 
-def _compact(found: Rows) -> Rows:
+def _compact(listed: Rows) -> Rows:
     """Rows for reading: no empty columns; of an operand no section, and one column for what tells it from others."""
-    if "section" not in found.columns or "roles" not in found.columns:
-        return found.filled()
-    rows = [(*row[:4], " ".join(map(str, filter(None, row[4:7]))) or None, *row[7:10]) for row in found.rows]
-    return Rows((*found.columns[:4], "of", *found.columns[7:10]), rows).filled()
+    if "section" not in listed.columns or "roles" not in listed.columns:
+        return listed.filled()
+    rows = [(*row[:4], " ".join(map(str, filter(None, row[4:7]))) or None, *row[7:10]) for row in listed.rows]
+    return Rows((*listed.columns[:4], "of", *listed.columns[7:10]), rows).filled()
 
 
 @app.command(epilog="Example: lanemap sql 'SELECT role, COUNT(*) FROM layout GROUP BY role'")
@@ -151,8 +151,8 @@ def sql(
     """
     with open_database(db) as database:
         text = sys.stdin.read() if query == "-" else query
-        found = database.select(text, seconds=seconds, rows=rows)
+        result = database.select(text, seconds=seconds, rows=rows)
         if re.search(r"\blayout\b", text, re.IGNORECASE) and not re.search(r"\bsource", text, re.IGNORECASE):
-            every, one = ", ".join(database.names("source")), f"WHERE source = '{DEFAULT_SOURCE}' takes one"
-            complain(f"layout has the rows of every source: {every}; {one}")
-        write_rows(found, format, output)
+            every, choice = ", ".join(database.names("source")), f"WHERE source = '{DEFAULT_SOURCE}' takes one"
+            complain(f"layout has the rows of every source: {every}; {choice}")
+        write_rows(result, format, output)

@@ -54,11 +54,11 @@ def completer(column: str, fallback: Sequence[str] = (), role: str | None = None
 
 def _offered(names: Callable[[Database], Sequence[str]], fallback: Sequence[str], incomplete: str) -> list[str]:
     """The names that begin as somebody has begun. Whatever is wrong, a completer must never disturb the shell."""
-    found = fallback
+    choices = fallback
     with suppress(Exception):
         if database := existing():
-            found = names(database)
-    return [name for name in found if name.lower().startswith(incomplete.lower())]
+            choices = names(database)
+    return [name for name in choices if name.lower().startswith(incomplete.lower())]
 
 
 def next_words(words: Sequence[str], context: typer.Context, incomplete: str) -> list[str]:
@@ -151,7 +151,7 @@ def described(function: Callable[..., Any], describe: Callable[[str, Any, str], 
     """
     if hasattr(function, "__signature__"):
         return
-    found = []
+    parameters = []
     for name, kind, default in _parameters(function):
         base, own, *_ = (*get_args(kind), None) if get_origin(kind) is Annotated else (kind, None)
         says = PARAMETERS.get(name)
@@ -160,18 +160,18 @@ def described(function: Callable[..., Any], describe: Callable[[str, Any, str], 
         elif own is None and says is not None:
             words = ", as in ".join(filter(None, (says.help, says.example)))
             kind = describe(name, base, words + "." * (words[-1] not in ".]"))
-        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    found.sort(key=lambda parameter: parameter.name in _LAST)
-    vars(function).update(__signature__=inspect.Signature(found))
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    parameters.sort(key=lambda parameter: parameter.name in _LAST)
+    vars(function).update(__signature__=inspect.Signature(parameters))
     function.__annotations__.clear()
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
     """The name, type and default of each parameter."""
     hints = get_type_hints(function, include_extras=True)
-    for name, given in inspect.signature(function).parameters.items():
-        if given.kind is not given.VAR_KEYWORD:
-            yield name, hints[name], given.default
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            yield name, hints[name], parameter.default
             continue
         for field, kind in get_type_hints(get_args(hints[name])[0]).items():
             default = PARAMETERS[field].default
@@ -180,7 +180,7 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def plain(kind: Any) -> Any:
     """A type without None."""
-    return next(each for each in get_args(kind) if each is not NoneType) if isinstance(kind, UnionType) else kind
+    return next(member for member in get_args(kind) if member is not NoneType) if isinstance(kind, UnionType) else kind
 
 
 def option(name: str, kind: Any, words: str) -> Any:
@@ -216,10 +216,10 @@ SomeOperand = Annotated[
 ]
 
 
-def read_text(file: str, what: str, most: int = -1) -> str:
+def read_text(file: str, wanted: str, most: int = -1) -> str:
     """The text in a file, or so many characters of it."""
     try:
-        with named_file(file, what).open(encoding="utf-8", newline="") as stream:
+        with named_file(file, wanted).open(encoding="utf-8", newline="") as stream:
             return stream.read(most)
     except (OSError, UnicodeDecodeError) as error:
         raise LanemapError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None

@@ -52,7 +52,7 @@ def serve(
     token = None if token_file is None else read_token(token_file)
     with open_database(db) as database, _listening(host, port) as listening:
         place, number, *_ = listening.getsockname()
-        names = {each.lower() for each in (host, socket.gethostname(), socket.getfqdn(), *(name or ()))}
+        names = {host_name.lower() for host_name in (host, socket.gethostname(), socket.getfqdn(), *(name or ()))}
         without_sql = None
         if (privilege := database.reader.privilege()) and not sql_as_superuser:
             without_sql = f"no queries in SQL are taken, because {privilege}: use a role that only reads tables"
