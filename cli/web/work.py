@@ -295,10 +295,9 @@ class Made(OrderedDict[Hashable, tuple[Any, int]]):
     def recall(self, key: Hashable) -> Any:
         """What is kept under a key, or None."""
         with self._lock:
-            if key not in self:
-                return None
-            self.move_to_end(key)
-            return self[key][0]
+            if key in self:
+                self.move_to_end(key)
+            return self.get(key, (None, 0))[0]
 
     def keep(self, key: Hashable, made: Any, size: int) -> None:
         """Keep what is not None, and forget what was not used for longest."""

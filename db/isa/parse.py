@@ -60,8 +60,6 @@ def parse(text: str) -> Words | None:
     Raises:
         LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
-    if is_shape(text):
-        return {shape_name(text): "shape"}
     if encoding := _TRITON.search(text):
         warps = 4 if encoding["version"] == "3" else 1
         shape = [f"m{warps * int(encoding['m'])}n{encoding['n']}k{encoding['k']}"] if encoding["k"] else []
