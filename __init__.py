@@ -170,8 +170,8 @@ class Database:
         place = {name: which.pop(name) for name in Place.__annotations__ if name in which}
         query = Query.of(shape, type, role, **which)
         with self.reader.snapshot():
-            found = lookup.operand_with_rows(self.reader, query, "shape", "type").rows(**place)
-        frame = _with_selector(found.frame())
+            rows = lookup.operand_with_rows(self.reader, query, "shape", "type").rows(**place)
+        frame = _with_selector(rows.frame())
         # Without a row there is nothing for pandas to see that these are numbers.
         return frame if len(frame) else frame.astype(dict.fromkeys(Element._fields, "int64"))
 
@@ -186,8 +186,8 @@ class Database:
         >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")
         >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
         """
-        found = lookup.one_operand(self.reader, Query.of(shape, type, role, **which))
-        return found.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
+        matching = lookup.one_operand(self.reader, Query.of(shape, type, role, **which))
+        return matching.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
 
     def operand(self, query: Query | str, *, rows: bool = True) -> Fragments:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.
@@ -218,10 +218,10 @@ class Database:
         """
         query = _query(query)
         try:
-            found = lookup.fragments(self.reader, query)
+            matching = lookup.fragments(self.reader, query)
         except AbsentError:  # its source does not know it
-            found = lookup.fragments(self.reader, replace(query, source=None))
-        return replace(query, instruction=lookup.prefer_dense(found)[0].instruction)
+            matching = lookup.fragments(self.reader, replace(query, source=None))
+        return replace(query, instruction=lookup.prefer_dense(matching)[0].instruction)
 
     def listing(self, what: str, *queries: Query) -> Rows:
         """What there is of a kind, a row each, of the fragments that match any of the queries.
@@ -384,12 +384,12 @@ class Database:
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         query = None if fragment is None else replace(_query(fragment), source=None)
         sources = tuple(text("source", source) for source in sources)
-        asked = crosscheck.named(every, sources)
-        made = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
-        unjudged = crosscheck.judge(asked, every, *filter(None, [query])).unjudged
+        judged = crosscheck.named(every, sources)
+        head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
+        unjudged = crosscheck.judge(judged, every, *filter(None, [query])).unjudged
         if count := sum(map(len, unjudged.values())):
-            made["Not judged"] = f"{listing.counted(count, 'fragment')}, which nothing that judges has elements of"
-        return defect.Report(defect.defects(asked, every, findings, query), made)
+            head["Not judged"] = f"{listing.counted(count, 'fragment')}, for which no evidence has elements"
+        return defect.Report(defect.defects(judged, every, findings, query), head)
 
     def _side(self, side: str | PathLike[str] | Source) -> Sequence[Source]:
         """The sources that a side of a comparison is: one, or those of a library."""
@@ -397,13 +397,13 @@ class Database:
 
         if isinstance(side, Source):
             return [side]
-        known = self.names("source")
-        if isinstance(side, str) and (found := with_name(known, side)):
-            return read_sources(self.reader, *found)
+        available = self.names("source")
+        if isinstance(side, str) and (matching := with_name(available, side)):
+            return read_sources(self.reader, *matching)
         if not named_file(side, "a source or a file").exists():
             from .db.isa.not_found import source_names
 
-            libraries = list(dict.fromkeys(name.partition(":")[0] for name in known))
+            libraries = list(dict.fromkeys(name.partition(":")[0] for name in available))
             raise LanemapError(f"{side} is neither a source nor a file: {source_names(str(side), libraries)}")
         return [replace(read_file(side), name=str(side))]
 
@@ -418,10 +418,10 @@ class Database:
 
         name = text("source", name)
         with self.reader.snapshot():
-            known = self.names("source")
-            if found := [each for each in known if each.lower() == name.lower()]:
-                return read_sources(self.reader, *found)[0]
-        raise LanemapError(f"no source {name or repr(name)}: {source_names(name, known)}")
+            available = self.names("source")
+            if matching := [source_name for source_name in available if source_name.lower() == name.lower()]:
+                return read_sources(self.reader, *matching)[0]
+        raise LanemapError(f"no source {name or repr(name)}: {source_names(name, available)}")
 
     def chain(
         self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False
@@ -436,13 +436,13 @@ class Database:
         """
         from .db.flow.chain import chain, operand, relabelled
 
-        asked = _query(first), _query(second)
+        queries = _query(first), _query(second)
         with self.reader.snapshot():
-            ends = [operand(self.reader, end) for end in asked]
-            given, taken = (self.operand(f"movmatrix m8n8 b16 {role}")[0] for role in "AD")
-        said = (line for query, end in zip(asked, ends, strict=True) for line in lookup.Fragments(query, [end]).remarks)
-        remarks = [*dict.fromkeys(said)]
-        plain = replace(chain(*ends, transposed=transposed), movmatrix=(given, taken), remarks=remarks)
+            ends = [operand(self.reader, end) for end in queries]
+            movable, moved = (self.operand(f"movmatrix m8n8 b16 {role}")[0] for role in "AD")
+        shown = (lookup.Fragments(query, [end]) for query, end in zip(queries, ends, strict=True))
+        remarks = [*dict.fromkeys(line for fragments in shown for line in fragments.remarks)]
+        plain = replace(chain(*ends, transposed=transposed), movmatrix=(movable, moved), remarks=remarks)
         return (relabelled(plain) if relabel else None) or plain
 
     def through_movmatrix(self, chain: Chain) -> list[Transposed] | None:
@@ -469,15 +469,15 @@ class Database:
         from .db.flow.chain import Chains, operand
 
         with self.reader.snapshot():
-            asked = _query(end)
-            known = operand(self.reader, asked)
+            query = _query(end)
+            fixed = operand(self.reader, query)
             named = Query() if others is None else _query(others)
-            found = lookup.every_operand(self.reader, replace(named, source=known.source))
-        if str(asked.source).lower() != DEFAULT_SOURCE:
-            found = [fragment for fragment in found if fragment.source == known.source]
-        made = Chains.of(known, found, (False, True) if transposed is None else (transposed,))
-        made.remarks = lookup.Fragments(asked, [known]).remarks if made else []
-        return made
+            partners = lookup.every_operand(self.reader, replace(named, source=fixed.source))
+        if str(query.source).lower() != DEFAULT_SOURCE:
+            partners = [fragment for fragment in partners if fragment.source == fixed.source]
+        listed = Chains.of(fixed, partners, (False, True) if transposed is None else (transposed,))
+        listed.remarks = lookup.Fragments(query, [fixed]).remarks if listed else []
+        return listed
 
     def flow(
         self,
@@ -498,9 +498,9 @@ class Database:
         between lanes; then ``second`` may be a ``Query`` of an instruction alone. With ldmatrix first, or stmatrix
         second, it is ``recipes``. ``major`` is that of the second operand, of an only one, or of the tile in memory.
         """
-        one, other = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
-        alone = other.shape is None
-        moved = None if alone else names.matrix_move(one, other)
+        start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
+        alone = goal.shape is None
+        moved = None if alone else names.matrix_move(start, goal)
         if moved and (transposed or relabel):
             words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
             raise LanemapError(words, "major")
@@ -509,13 +509,13 @@ class Database:
         if count != 1:
             words = "count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
             raise LanemapError(words, "count")
-        if alone and one.parameters()["role"] != "D":
-            one = replace(one, major=major or one.major)
+        if alone and start.parameters()["role"] != "D":
+            start = replace(start, major=major or start.major)
         else:
-            other = replace(other, major=major or other.major)
+            goal = replace(goal, major=major or goal.major)
         if alone:
-            return self.chains(one, other, transposed=transposed or None).still(relabel=relabel)
-        return self.chain(one, other, transposed=transposed, relabel=relabel)
+            return self.chains(start, goal, transposed=transposed or None).still(relabel=relabel)
+        return self.chain(start, goal, transposed=transposed, relabel=relabel)
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
@@ -605,18 +605,18 @@ class Database:
         from .db.render.notation import NOTATIONS, Export, export
         from .db.store.export import write
 
-        given = one_or_several(query) or [Query()]
+        requests = one_or_several(query) or [Query()]
         with self.reader.snapshot():
-            queries = [self.prefer_dense(each) if isinstance(each, str) else _query(each) for each in given]
+            queries = [self.prefer_dense(item) if isinstance(item, str) else _query(item) for item in requests]
             if format not in NOTATIONS:
-                found = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
-                write(self.reader, found, output, format, __version__)
+                selected = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
+                write(self.reader, selected, output, format, __version__)
                 return Export("", [])
-            found = lookup.read_best(self.reader, *queries)
-        made = export(found, str(format), __version__)
+            selected = lookup.read_best(self.reader, *queries)
+        exported = export(selected, str(format), __version__)
         if output is not None:
-            made.write(output)
-        return made
+            exported.write(output)
+        return exported
 
     def decode(
         self, shape: str, type: str, words: Sequence[int], *, selector: int | None = None, source: str | None = None
@@ -672,10 +672,10 @@ class Database:
         from .db.store.store import load
 
         added = one_or_several(sources)
-        for each in added:
-            check_names(each)
-            if _ships(each.name):
-                words = f"{each.name} is the name of a source that Lanemap ships: choose another name"
+        for source in added:
+            check_names(source)
+            if _ships(source.name):
+                words = f"{source.name} is the name of a source that Lanemap ships: choose another name"
                 raise LanemapError(words, "name")
         return load(self.location, added, progress, replacing=replacing)
 
@@ -722,12 +722,12 @@ class Database:
                 raise LanemapError("name a capture file", "path")
             if python is not None:
                 raise LanemapError("capture takes no python: leave it out")
-            found: Sequence[Imported] = [Imported(recording.read(named_file(path, "a capture file"), name))]
+            imports: Sequence[Imported] = [Imported(recording.read(named_file(path, "a capture file"), name))]
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
-            found = read(kind, file, name, python=None if python is None else text("python", python))
-        self.add([imported.source for imported in found], progress=progress)
-        return found
+            imports = read(kind, file, name, python=None if python is None else text("python", python))
+        self.add([imported.source for imported in imports], progress=progress)
+        return imports
 
     def ingest(
         self,
@@ -746,7 +746,7 @@ class Database:
             check_name(name)
         if not documents:
             raise LanemapError("name the documents: HTML, Markdown or plain text files, or folders of them")
-        pages = [named_file(each, "a page of the PTX documentation, or a folder of them") for each in documents]
+        pages = [named_file(document, "a page of the PTX documentation, or a folder of them") for document in documents]
         readings = read(pages, name)
         if sources := [reading.source for reading in readings if reading.source.fragments]:
             self.add(sources, progress=progress)
@@ -820,14 +820,14 @@ def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source],
     called with each source before it is loaded, if the database has to be built.
     """
     location = locate(url)
-    there = state(location)
+    built = state(location)
     shipped = program_digest()
-    if there is None or (location.default and there != shipped):
+    if built is None or (location.default and built != shipped):
         from .db.store.store import ship
 
         ship(location, _shipped, shipped, progress=progress)
-        there = shipped
-    return Database(location, stale=there != shipped)
+        built = shipped
+    return Database(location, stale=built != shipped)
 
 
 def existing() -> Database | None:
@@ -844,11 +844,11 @@ def read_file(path: str | PathLike[str]) -> Source:
     file = named_file(path, "a capture, or a CSV, Parquet or Arrow file")
     if recording.is_capture(file):
         return recording.read(file)
-    found = [imported.source for imported in load(file)]
-    if len(found) > 1:
-        names = ", ".join(source.name for source in found)
+    sources = [imported.source for imported in load(file)]
+    if len(sources) > 1:
+        names = ", ".join(source.name for source in sources)
         raise LanemapError(f"{path} holds the sources {names}: export one of them with --source, or import the file")
-    return found[0]
+    return sources[0]
 
 
 def _draw(fragment: Fragment, **how: Any) -> Picture:
@@ -928,7 +928,7 @@ def shipped_mappings() -> Rows:
     """The mappings of Python libraries that ship, by the names that ``import_layouts`` takes, a row each."""
     from .ingest.python.mapping import shipped
 
-    rows = [(each.path.stem, each.library, each.package, " ".join(each.seen)) for each in shipped()]
+    rows = [(mapping.path.stem, mapping.library, mapping.package, " ".join(mapping.seen)) for mapping in shipped()]
     return Rows(("mapping", "library", "package", "seen"), rows)
 
 
@@ -962,7 +962,7 @@ def shipped_names() -> set[str]:
 
 def _ships(name: str) -> bool:
     """Whether a source of this name ships, in any case."""
-    return name.lower() in {each.lower() for each in shipped_names()}
+    return name.lower() in {source.lower() for source in shipped_names()}
 
 
 def _shipped() -> Iterable[Source]:

@@ -82,17 +82,17 @@ def sources(reader: Reader) -> Rows:
         return reader.select(_SOURCES, {})
 
 
-def by_trust(reader: Reader, *asked: str) -> list[str]:
-    """The names of the sources in the order in which look-ups ask them.
+def by_trust(reader: Reader, *named: str) -> list[str]:
+    """The names of the sources in the order in which look-ups use them.
 
-    Those that are asked for come first, then the default source, documents, what was measured, and what was imported;
-    of each kind what ships before the user's own, and then by name. Not by when they were loaded: loading what ships
-    again must not change an answer.
+    The ``named`` ones come first, then the default source, documents, captures and imports; in each kind shipped ones
+    before the user's own, and then by name. The order does not depend on when they were loaded: reloading the shipped
+    ones must not change an answer.
 
     Raises:
         DamagedError: see ``sources``.
     """
-    wanted, shipped = [*map(str.lower, asked)], reader.shipped()
+    wanted, shipped = [*map(str.lower, named)], reader.shipped()
 
     def order(record: Mapping[str, Any]) -> tuple[Any, ...]:
         name, kind = record["name"], {"document": 0, "capture": 1}.get(record["kind"], 2)
@@ -101,14 +101,14 @@ def by_trust(reader: Reader, *asked: str) -> list[str]:
     return [record["name"] for record in sorted(sources(reader).records(), key=order)]
 
 
-def best(found: Iterable[Fragment], order: Sequence[str]) -> dict[Key, Fragment]:
-    """Of each key the fragment of the first source in ``order`` that has rows, or where none has, of the first one."""
-    ranked = sorted(found, key=lambda fragment: (not fragment.has_rows, order.index(str(fragment.source))))
+def best(candidates: Iterable[Fragment], order: Sequence[str]) -> dict[Key, Fragment]:
+    """For each key the fragment of the first source in ``order`` that has rows, or if none has, of the first one."""
+    ranked = sorted(candidates, key=lambda fragment: (not fragment.has_rows, order.index(str(fragment.source))))
     return {fragment.key: fragment for fragment in merge(ranked)[0]}
 
 
 def _first(reader: Reader, having: Container[str | None]) -> str | None:
-    """The first source ``by_trust`` of some."""
+    """The most trusted of some sources."""
     return next(filter(having.__contains__, by_trust(reader)), None)
 
 
@@ -116,20 +116,18 @@ def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
         reader.verify(rows=False)
-        there = {record["id"]: record for record in _found(reader, queries)}
-        found = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
-    known = [(_fragment(there[number], bytes), words) for number, words in found if number in there]
-    records = [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in known]
+        by_id = {record["id"]: record for record in _found(reader, queries)}
+        rows = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
+    pairs = [(_fragment(by_id[number], bytes), words) for number, words in rows if number in by_id]
+    records = [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in pairs]
     return Rows(("source", *Key._fields, "section", "finding"), records)
 
 
 def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
-    """The fragments that match, in the order of their sources. Their elements are read when somebody asks for them.
-
-    Of several queries they are those that match any.
+    """The fragments that match any of the queries, in the order of their sources. Elements are read on demand.
 
     Raises:
-        LanemapError: a query matches none; names which part of it is unknown, and what there is.
+        LanemapError: a query matches none; the message names the unknown part, and what there is.
     """
     with reader.snapshot():
         return _lazy(reader, _found(reader, queries))
@@ -149,31 +147,31 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
 
 
 def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
-    """The same with rows: of what the source of look-ups only draws, those of the first other source ``by_trust``.
+    """The same with rows: for fragments that the default source only draws, those of the next most trusted source.
 
-    What no source has rows of is left without.
+    A fragment for which no source has rows is left without.
 
     Raises:
         LanemapError: see ``fragments`` and ``with_rows``.
     """
     with reader.snapshot():
-        asked = [replace(query, source=None) for query in queries if str(query.source).lower() == DEFAULT_SOURCE]
+        unnamed = [replace(query, source=None) for query in queries if str(query.source).lower() == DEFAULT_SOURCE]
         try:
-            found = read_fragments(reader, *queries)
+            matching = read_fragments(reader, *queries)
         except AbsentError:  # the default source does not know it
-            if len(asked) < len(queries):
+            if len(unnamed) < len(queries):
                 raise
-            found = [*best(prefer_dense(read_fragments(reader, *asked)), by_trust(reader)).values()]
-        if asked and not all(fragment.has_rows for fragment in found):
-            having = {fragment.key: fragment for fragment in every_operand(reader, *asked)}
-            found = [fragment if fragment.has_rows else having.get(fragment.key, fragment) for fragment in found]
-        return found if any(fragment.has_rows for fragment in found) else with_rows(reader, found)
+            matching = [*best(prefer_dense(read_fragments(reader, *unnamed)), by_trust(reader)).values()]
+        if unnamed and not all(fragment.has_rows for fragment in matching):
+            by_key = {fragment.key: fragment for fragment in every_operand(reader, *unnamed)}
+            matching = [fragment if fragment.has_rows else by_key.get(fragment.key, fragment) for fragment in matching]
+        return matching if any(fragment.has_rows for fragment in matching) else with_rows(reader, matching)
 
 
 def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
     """The fragments with elements that match, each key once.
 
-    Each is of the source that is asked for, or where that has no rows, of the first other source ``by_trust`` that has.
+    Each is of the source of its query, or if that has no rows, of the most trusted one that has.
 
     Raises:
         LanemapError: no source has them.
@@ -184,8 +182,8 @@ def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
 
 
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
-    """What is stored of the fragments that match any of the queries, each of which must match some."""
-    found: dict[int, dict[str, Any]] = {}
+    """The records of the fragments that match any of the queries, each of which must match some."""
+    by_id: dict[int, dict[str, Any]] = {}
     for query in queries:
         if not (records := _records(reader, query)):
             from .isa.not_found import no_fragment
@@ -193,12 +191,12 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
             every = _whole(reader, None)
             first_of = partial(_first, reader)
             raise AbsentError(no_fragment(query.parameters(), query.words, query.title, every, first_of))
-        found |= {record["id"]: record for record in records}
-    return [found[number] for number in sorted(found)]
+        by_id |= {record["id"]: record for record in records}
+    return [by_id[number] for number in sorted(by_id)]
 
 
 def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
-    """Fragments whose elements are read when somebody asks for them."""
+    """Fragments whose elements are read on demand."""
 
     @cache
     def read(mapping: int) -> bytes:
@@ -208,68 +206,68 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
 
 
 def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
-    """What is stored of all fragments, or of those of a shape; for these the database need not be verified.
+    """The records of all fragments, or of those of a shape, for which the database need not be verified.
 
     Raises:
-        DamagedError: something of it is not what was written, or not there.
+        DamagedError: something in them has changed or is missing.
     """
-    # What a database cannot hold is not in it.
-    asked = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
+    # Characters that a database cannot hold match nothing.
+    printable = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
     with reader.snapshot():
         if shape is None:
             reader.verify(rows=False)
-        records = reader.select(_FRAGMENTS, {"shape": asked}).records()
+        records = reader.select(_FRAGMENTS, {"shape": printable}).records()
         if shape is None:
             return records
         meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
-    found = seals_of_shapes((record["shape"], record["seal"]) for record in records)
+    seals = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
         written = expected_of_shapes(meta)
-        expected = found if written is None else {name: own for name, own in written.items() if name == shape}
+        expected = seals if written is None else {name: own for name, own in written.items() if name == shape}
     except (TypeError, ValueError, AttributeError):
         raise reader.damaged("the shape of a fragment") from None
-    if found != expected or any(record["seal"] != seal(record) for record in records):
-        raise reader.damaged("what is said of a fragment")
+    if seals != expected or any(record["seal"] != seal(record) for record in records):
+        raise reader.damaged("the record of a fragment")
     return records
 
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
-    """What is stored of the fragments that match, C and D by the type of A where they have no such type themselves."""
+    """The records of the fragments that match; C and D match by the type of A if they have no such type themselves."""
 
-    def stored(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        wanted = [(name, value) for name, value in asked.items() if value is not None]
-        every = _whole(reader, asked["shape"])
-        return [each for each in every if all(same_name(each[name], value) for name, value in wanted)]
+    def stored(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        wanted = [(name, value) for name, value in parameters.items() if value is not None]
+        every = _whole(reader, parameters["shape"])
+        return [record for record in every if all(same_name(record[name], value) for name, value in wanted)]
 
-    def of_unknown(**other: str | None) -> list[dict[str, Any]]:
-        return [each for each in stored(asked | other) if each["instruction"] not in INSTRUCTIONS]
+    def of_unknown(**changes: str | None) -> list[dict[str, Any]]:
+        return [record for record in stored(parameters | changes) if record["instruction"] not in INSTRUCTIONS]
 
-    for each in filter(None, (query, query.of_accumulator())):
-        records = stored(each.parameters())
-        if found := [record for record in records if each.includes(Key._make(map(record.get, Key._fields)))]:
-            return found
-    asked = query.parameters()
-    if asked["instruction"] not in INSTRUCTIONS and (type_ := query.type or asked["type"]):
-        if found := of_unknown(type=plain(type_)):  # their types have one name
-            return found
-        if asked["role"] in ("C", "D"):
+    for candidate in filter(None, (query, query.of_accumulator())):
+        records = stored(candidate.parameters())
+        if matching := [record for record in records if candidate.includes(Key._make(map(record.get, Key._fields)))]:
+            return matching
+    parameters = query.parameters()
+    if parameters["instruction"] not in INSTRUCTIONS and (type_ := query.type or parameters["type"]):
+        if matching := of_unknown(type=plain(type_)):  # their types have one name
+            return matching
+        if parameters["role"] in ("C", "D"):
             of_a = {(record["instruction"], record["shape"]) for record in of_unknown(type=plain(type_), role="A")}
-            found = [each for each in of_unknown(type=None) if (each["instruction"], each["shape"]) in of_a]
-            if len({record["type"] for record in found}) == 1:
-                return found
-    if str(asked["source"]).lower() != DEFAULT_SOURCE:
+            matching = [record for record in of_unknown(type=None) if (record["instruction"], record["shape"]) in of_a]
+            if len({record["type"] for record in matching}) == 1:
+                return matching
+    if str(parameters["source"]).lower() != DEFAULT_SOURCE:
         return []
-    # The default is of one vendor: the instructions of others are in the first of the other sources.
+    # The default source has one vendor: instructions of others are in the most trusted of the other sources.
     records = _records(reader, replace(query, source=None))
-    found = [record for record in records if instruction(record["instruction"]).vendor.source != DEFAULT_SOURCE]
-    first = _first(reader, {record["source"] for record in found}) if found else None
-    return [record for record in found if record["source"] == first]
+    matching = [record for record in records if instruction(record["instruction"]).vendor.source != DEFAULT_SOURCE]
+    first = _first(reader, {record["source"] for record in matching}) if matching else None
+    return [record for record in matching if record["source"] == first]
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
     elements = None if record["mapping_id"] is None else Packed(record["digest"], read)
-    own = {name: record[name] for name in _OWN}
-    return Fragment(elements=elements, citation=_citation(record["citation"]), **own)  # type: ignore[arg-type]
+    fields = {name: record[name] for name in _OWN}
+    return Fragment(elements=elements, citation=_citation(record["citation"]), **fields)  # type: ignore[arg-type]
 
 
 @lru_cache(256)  # few differ, of thousands
@@ -278,41 +276,42 @@ def _citation(written: str) -> Citation:
 
 
 class Fragments(list[Fragment], Tabular):
-    """The fragments of one operand as look-ups show them, and the ``query`` that asked for it."""
+    """The fragments of one operand as look-ups show them, and the ``query`` for it."""
 
-    def __init__(self, query: Query, found: Iterable[Fragment]) -> None:
-        super().__init__(found)
+    def __init__(self, query: Query, listed: Iterable[Fragment]) -> None:
+        super().__init__(listed)
         self.query = query
 
     @property
     def remarks(self) -> list[str]:
-        """How they differ from what was asked for, in sentences."""
-        asked, first = self.query.parameters(), self[0]
-        what = f"{first.role} of {first.instruction} {first.shape}"
+        """How they differ from the request, in sentences."""
+        parameters, first = self.query.parameters(), self[0]
+        subject = f"{first.role} of {first.instruction} {first.shape}"
         lines = []
         row = instruction(first.instruction)
-        if asked["type"] not in (None, first.type) and row.known:
-            there = accumulators(first.instruction, first.shape, asked["type"]) if first.role in "CD" else ()
-            others = [each for each in there if each != first.type]
+        if parameters["type"] not in (None, first.type) and row.known:
+            results = accumulators(first.instruction, first.shape, parameters["type"]) if first.role in "CD" else ()
+            others = [type_ for type_ in results if type_ != first.type]
             choice = f"; it may be {' or '.join(others)}" if others else ""
             types = " or ".join(dict.fromkeys(fragment.type for fragment in self))
-            lines.append(f"{what} {asked['type']} has the type {types}{choice}")
-        if asked["instruction"] is None and row.sparse:
-            lines.append(f"{what} {first.type}: only {first.instruction} has this operand")
+            lines.append(f"{subject} {parameters['type']} has the type {types}{choice}")
+        if parameters["instruction"] is None and row.sparse:
+            lines.append(f"{subject} {first.type}: only {first.instruction} has this operand")
         if first.role == "A" and "B" in row.absent and self.query.from_memory:
-            lines.append(f"the atom takes A from shared memory: {what} is that of the atom that ends in _RS")
+            lines.append(f"the atom takes A from shared memory: {subject} is that of the atom that ends in _RS")
         if row.per_architecture:
             lines.append(
                 f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
             )
-        if asked["source"] and first.stands_in(asked["source"]):
+        if parameters["source"] and first.stands_in(parameters["source"]):
             where = f" ({first.citation.origin})" if first.citation.origin else ""
             evidence = ", neither documented nor measured" if first.status == "imported" else ""
-            lines.append(f"{asked['source']} has no rows for {first}: these are from {first.source}{where}{evidence}")
+            lacking = f"{parameters['source']} has no rows for {first}"
+            lines.append(f"{lacking}: these are from {first.source}{where}{evidence}")
         return lines
 
     def expect_one(self, *attributes: str) -> Self:
-        """The same, which must be alike in these attributes. See the function of this name."""
+        """The same fragments, after the check of the function of this name."""
         expect_one(self.query, self, *attributes)
         return self
 
@@ -324,57 +323,56 @@ class Fragments(list[Fragment], Tabular):
         Raises:
             OutsideError: a coordinate is outside all of them; names its range.
         """
-        asked = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
+        coordinates = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
         records, outside = [], []
         for fragment in self:
-            ranges = fragment.ranges if asked else {}
-            if wrong := [name for name, value in asked.items() if value not in ranges[name]]:
-                outside.append(OutsideError(wrong[0], asked[wrong[0]], ranges[wrong[0]], fragment))
+            ranges = fragment.ranges if coordinates else {}
+            if wrong := [name for name, value in coordinates.items() if value not in ranges[name]]:
+                outside.append(OutsideError(wrong[0], coordinates[wrong[0]], ranges[wrong[0]], fragment))
                 continue
-            found = fragment.tuples()
-            for name, value in asked.items():
-                first, last = (Element._fields.index(each) for each in (name, "col_last" if name == "col" else name))
-                found = [each for each in found if each[first] <= value <= each[last]]
-            known = {name: getattr(fragment, name, None) for name in COLUMNS}
-            records += [tuple((known | Element._make(each)._asdict()).values()) for each in found]
+            elements = fragment.tuples()
+            for name, value in coordinates.items():
+                first, last = (Element._fields.index(field) for field in (name, "col_last" if name == "col" else name))
+                elements = [element for element in elements if element[first] <= value <= element[last]]
+            columns = {name: getattr(fragment, name, None) for name in COLUMNS}
+            records += [tuple((columns | Element._make(element)._asdict()).values()) for element in elements]
         if outside and len(outside) == len(self):
             raise outside[0]
         return Rows(COLUMNS, records)
 
 
 def one_operand(reader: Reader, query: Query) -> Fragments:
-    """The fragments of one operand: the dense instruction's where no instruction is named and there is one.
+    """The fragments of one operand: if no instruction is named, those of the dense one, if there is one.
 
-    Where the default source has no rows of them, they are those of the first other source ``by_trust`` that has, as
-    ``remarks`` say. More than one where a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them
-    apart.
+    If the default source has no rows of them, they are those of the most trusted other source that has, as ``remarks``
+    say. There are several if a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
 
     Raises:
         LanemapError: see ``fragments``.
     """
     if query.parameters()["role"] is None:
-        there = prefer_dense(fragments(reader, replace(query, source=None)))
-        held = {fragment.role for fragment in there}
-        roles = [role for role in instruction(there[0].instruction).axes if role in held]
+        named = prefer_dense(fragments(reader, replace(query, source=None)))
+        held = {fragment.role for fragment in named}
+        roles = [role for role in instruction(named[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
-    found, asked = prefer_dense(_lazy(reader, _records(reader, query))), query
-    if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in found):
-        asked = replace(query, source=None)
-        everywhere = prefer_dense(_lazy(reader, _records(reader, asked)))
+    shown, request = prefer_dense(_lazy(reader, _records(reader, query))), query
+    if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in shown):
+        request = replace(query, source=None)
+        everywhere = prefer_dense(_lazy(reader, _records(reader, request)))
         first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
-        found = [fragment for fragment in everywhere if fragment.source == first] if first else found
-    return Fragments(query, found or fragments(reader, asked))
+        shown = [fragment for fragment in everywhere if fragment.source == first] if first else shown
+    return Fragments(query, shown or fragments(reader, request))
 
 
-def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
-    """Refuse to choose for whoever asks: what a query names must be alike in these attributes.
+def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
+    """Refuse to choose for the user: what a query names must be alike in these attributes.
 
     Raises:
         LanemapError: one of them has several values; lists them.
     """
-    found = list(found)
+    named = list(named)
     for attribute in attributes:
-        values = dict.fromkeys(str(getattr(each, attribute)) for each in found)
+        values = dict.fromkeys(str(getattr(item, attribute)) for item in named)
         if len(values) > 1:
             from .isa.listing import shortened
 
@@ -383,10 +381,10 @@ def expect_one(query: Query, found: Iterable[object], *attributes: str) -> None:
             raise LanemapError(f"{name} has the {called} {shortened([*values])}: name one")
 
 
-def prefer_dense(found: Sequence[Fragment]) -> list[Fragment]:
-    """Those of one instruction: of a sparse one only where all are."""
-    names = sorted({fragment.instruction for fragment in found}, key=lambda name: (instruction(name).sparse, name))
-    return [fragment for fragment in found if fragment.instruction == names[0]]
+def prefer_dense(candidates: Sequence[Fragment]) -> list[Fragment]:
+    """The fragments of one instruction, of a sparse one only if all are sparse."""
+    names = sorted({fragment.instruction for fragment in candidates}, key=lambda name: (instruction(name).sparse, name))
+    return [fragment for fragment in candidates if fragment.instruction == names[0]]
 
 
 def operand_with_rows(reader: Reader, query: Query, *alike: str) -> Fragments:
@@ -398,18 +396,18 @@ def operand_with_rows(reader: Reader, query: Query, *alike: str) -> Fragments:
     return Fragments(query, with_rows(reader, one_operand(reader, query))).expect_one(*alike)
 
 
-def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
-    """Those fragments that have elements.
+def with_rows(reader: Reader, candidates: Sequence[Fragment]) -> list[Fragment]:
+    """The fragments that have elements.
 
     Raises:
-        LanemapError: none has; says what the source has instead, and which other source has rows.
+        LanemapError: none has; the message says what the source has instead, and which other source has rows.
         NoRowsError: no other source has any, either.
     """
-    if rows := [fragment for fragment in found if fragment.has_rows]:
+    if rows := [fragment for fragment in candidates if fragment.has_rows]:
         return rows
-    first = found[0]
+    first = candidates[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
-    keys = {fragment.key for fragment in found}
+    keys = {fragment.key for fragment in candidates}
     better = _first(reader, {fragment.source for fragment in others if fragment.has_rows and fragment.key in keys})
     figures = [figure.split()[0] for figure in (first.citation.figures or "").split(", ") if figure]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
@@ -420,9 +418,9 @@ def with_rows(reader: Reader, found: Sequence[Fragment]) -> list[Fragment]:
 
 
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:
-    """One fragment of each operand of an instruction: of two majors the row of A and the column of B.
+    """One fragment for each operand of an instruction: of two majors, row for A and column for B.
 
-    What the source only draws, and metadata that it does not know, are those of another source.
+    Fragments that the source only draws, and metadata that it lacks, come from another source.
 
     Args:
         reader: where to look.
@@ -439,22 +437,23 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     roles = [role for role in row.axes if not role.startswith("SF")]
     types: Sequence[str] = accumulators(first.instruction, first.shape, first.type)
     if not row.known:
-        there = fragments(reader, Query(first.shape, instruction=first.instruction))
-        roles = [role for role in roles if role in {fragment.role for fragment in there}]
-        types = [*dict.fromkeys(fragment.type for fragment in there if fragment.role == "D")]
-    asked = accumulator or query.type_named("D")
-    result = next(iter(types), "") if asked is None else type_name(text("accumulator", asked))[0]
+        every = fragments(reader, Query(first.shape, instruction=first.instruction))
+        roles = [role for role in roles if role in {fragment.role for fragment in every}]
+        types = [*dict.fromkeys(fragment.type for fragment in every if fragment.role == "D")]
+    requested = accumulator or query.type_named("D")
+    result = next(iter(types), "") if requested is None else type_name(text("accumulator", requested))[0]
     if result not in types:
         name = f"{first.instruction} {first.shape} {first.type}"
-        raise LanemapError(f"no accumulator {asked or 'is known'} for {name}: there is {', '.join(types) or 'none'}")
+        lacking = f"no accumulator {requested or 'is known'} for {name}"
+        raise LanemapError(f"{lacking}: there is {', '.join(types) or 'none'}")
 
     def only(role: str) -> Fragment:
         major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
         result_of = Query(first.shape, result, role, first.instruction)
         whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
-        found = a if role == "A" else every_operand(reader, replace(whose, source=str(first.source)))
-        return min(found or with_rows(reader, fragments(reader, whose)), key=lambda fragment: fragment.major != major)
+        every = a if role == "A" else every_operand(reader, replace(whose, source=str(first.source)))
+        return min(every or with_rows(reader, fragments(reader, whose)), key=lambda fragment: fragment.major != major)
 
     return [only(role) for role in roles]
 
@@ -466,14 +465,14 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
         LanemapError: nothing matches the words so far.
     """
     query = Query(words[0], words[1]) if len(words) == 2 else Query.parse(words)
-    asked = query.parameters()
-    if asked["role"] is not None:
+    parameters = query.parameters()
+    if parameters["role"] is not None:
         return []
-    found = fragments(reader, query)
-    if asked["shape"] is None:
-        return sorted({fragment.shape for fragment in found}, key=naturally)
+    matching = fragments(reader, query)
+    if parameters["shape"] is None:
+        return sorted({fragment.shape for fragment in matching}, key=naturally)
     if not query.word("type") and not query.spells_types:
-        return sorted({fragment.type for fragment in found})
-    results = accumulators(asked["instruction"], asked["shape"], asked["type"] or "")
-    axes = {role for fragment in found for role in instruction(fragment.instruction).axes if results}
-    return sorted({fragment.role for fragment in found} | axes & {"C", "D"})
+        return sorted({fragment.type for fragment in matching})
+    results = accumulators(parameters["instruction"], parameters["shape"], parameters["type"] or "")
+    axes = {role for fragment in matching for role in instruction(fragment.instruction).axes if results}
+    return sorted({fragment.role for fragment in matching} | axes & {"C", "D"})

@@ -20,30 +20,31 @@ _ALIKE = ("instruction", "shape", "major", "registers", "slots", "status")
 
 
 def _sources(reader: Reader, *queries: Query) -> Rows:
-    found = lookup.sources(reader)
-    if asked := [query for query in queries if query.source is not None]:
-        there = {fragment.source for fragment in lookup.fragments(reader, *asked)}
-        return Rows(found.columns, [row for row in found.rows if row[0] in there])
-    return found
+    every = lookup.sources(reader)
+    if named := [query for query in queries if query.source is not None]:
+        names = {fragment.source for fragment in lookup.fragments(reader, *named)}
+        return Rows(every.columns, [row for row in every.rows if row[0] in names])
+    return every
 
 
 def _fragments(reader: Reader, *queries: Query) -> Rows:
-    own = attrgetter(*_FRAGMENT)
-    records = [(*own(each), *each.citation, *each.dimensions) for each in lookup.fragments(reader, *queries)]
+    fields = attrgetter(*_FRAGMENT)
+    fragments = lookup.fragments(reader, *queries)
+    records = [(*fields(fragment), *fragment.citation, *fragment.dimensions) for fragment in fragments]
     return Rows((*_FRAGMENT, *Citation._fields, "rows", "cols"), records)
 
 
 def _errata(reader: Reader, *queries: Query) -> Rows:
-    said = [vars(fragment) | fragment.citation._asdict() for fragment in _in_order(reader, queries)]
-    return Rows(_ERRATUM, [tuple(record[name] for name in _ERRATUM) for record in said if record["erratum"]])
+    records = [vars(fragment) | fragment.citation._asdict() for fragment in _in_order(reader, queries)]
+    return Rows(_ERRATUM, [tuple(record[name] for name in _ERRATUM) for record in records if record["erratum"]])
 
 
 def _operands(reader: Reader, *queries: Query) -> Rows:
     """One row for the roles, types and selectors that a section treats alike."""
 
-    def alike(each: Fragment) -> tuple[Any, ...]:
-        kind, apart = "CD" if each.role in "CD" else each.role, undecided(each.qualifiers)
-        return kind, apart, *(getattr(each, name) for name in _ALIKE), each.citation.section
+    def alike(fragment: Fragment) -> tuple[Any, ...]:
+        kind, apart = "CD" if fragment.role in "CD" else fragment.role, undecided(fragment.qualifiers)
+        return kind, apart, *(getattr(fragment, name) for name in _ALIKE), fragment.citation.section
 
     rows = []
     for (_, _, instruction, shape, major, *rest), group in grouped(_in_order(reader, queries), alike).items():
@@ -64,7 +65,7 @@ def _instructions(reader: Reader, *queries: Query) -> Rows:
 
 def _in_order(reader: Reader, queries: Sequence[Query]) -> list[Fragment]:
     """The fragments that match, with block scales last."""
-    return sorted(lookup.fragments(reader, *queries), key=lambda each: each.role.startswith("SF"))
+    return sorted(lookup.fragments(reader, *queries), key=lambda fragment: fragment.role.startswith("SF"))
 
 
 def _distinct(group: Sequence[Fragment], name: str) -> str | None:
@@ -72,7 +73,7 @@ def _distinct(group: Sequence[Fragment], name: str) -> str | None:
     return " ".join(values) or None
 
 
-#: What can be listed, of a reader and of queries of which a fragment must match one.
+#: The listings: functions of a reader, and of queries one of which a fragment must match.
 LISTINGS: dict[str, Callable[..., Rows]] = {
     "sources": _sources,
     "fragments": _fragments,
