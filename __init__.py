@@ -43,6 +43,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
@@ -603,20 +604,25 @@ class Database:
                 ``"m16n8k16 bf16 B"``, mean the dense instruction where there is one.
         """
         from .db.render.notation import NOTATIONS, Export, export
-        from .db.store.export import write
+        from .db.store.files import opened
 
+        form = str(format)
+        if form not in NOTATIONS:
+            from .db.store.export import table_format, write
+
+            form = table_format(output, format)
         requests = one_or_several(query) or [Query()]
-        with self.reader.snapshot():
+        # What may not be written is refused before anything is read.
+        with opened(BytesIO() if output is None or form == "dataset" else output) as file, self.reader.snapshot():
             queries = [self.prefer_dense(item) if isinstance(item, str) else _query(item) for item in requests]
-            if format not in NOTATIONS:
-                selected = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
-                write(self.reader, selected, output, format, __version__)
-                return Export("", [])
-            selected = lookup.read_best(self.reader, *queries)
-        exported = export(selected, str(format), __version__)
-        if output is not None:
-            exported.write(output)
-        return exported
+            if form in NOTATIONS:
+                exported = export(lookup.read_best(self.reader, *queries), form, __version__)
+                exported.write(file)
+                return exported
+            selected = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
+            folder = Path(output) if form == "dataset" and isinstance(output, str | PathLike) else None
+            write(self.reader, selected, folder or file, form, __version__)
+            return Export("", [])
 
     def decode(
         self, shape: str, type: str, words: Sequence[int], *, selector: int | None = None, source: str | None = None

@@ -7,7 +7,8 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from .. import open as open_lanemap
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Check, Source
+    from .. import Chain, Chains, Check, Recipes, Source, Summary
 
 app = typer.Typer(
     name="lanemap",
@@ -79,11 +80,35 @@ def _common(context: typer.Context, version: Version = False) -> None:  # noqa: 
         sys.stdout.write(context.get_help() + "\n")
 
 
-def write_rows(rows: Rows, form: Format, output: str = "-") -> None:
+@contextmanager
+def opened(output: str, reads: Iterable[str] = ()) -> Iterator[IO[bytes] | None]:
+    """The file to write, or None for ``-``. One that may not be written is refused before anybody works for it.
+
+    It appears whole or not at all, and is none of those that are read meanwhile.
+    """
+    if output == "-":
+        yield None
+        return
+    from .. import files
+
+    with files.atomically(Path(output), [Path(each) for each in reads if Path(each).is_file()]) as file:
+        yield file
+
+
+def write_rows(rows: Rows, form: Format, file: IO[bytes] | None = None) -> None:
     """Print rows, or write them to a file. A table is for reading; the other formats are for programs."""
     # In one piece: what cannot be written is found before any of it is.
-    piped = output == "-" and not sys.stdout.seekable()
-    write(encoded(rows, form, room() if output == "-" else None, piped=piped), output, form.value)
+    piped = file is None and not sys.stdout.seekable()
+    write(encoded(rows, form, room() if file is None else None, piped=piped), file, form.value)
+
+
+def write_answer(found: Chain | Chains | Recipes | Summary, form: Format) -> None:
+    """Print what an answer says, or in other formats than the table its rows."""
+    if form is not Format.TABLE:
+        remark(found.failed)
+        write_rows(found.rows(), form)
+    elif text := found.text(room()):
+        sys.stdout.write(text + "\n")
 
 
 def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = False) -> str | bytes:
@@ -115,29 +140,23 @@ def room() -> int | None:
     return shutil.get_terminal_size().columns if known else None
 
 
-def write(data: str | bytes, output: str, form: str = "", reads: Iterable[str] = ()) -> None:
-    """Print, for ``-``, or write to a file that appears whole or not at all, but to none of those that it ``reads``.
-
-    ``form`` is what bytes are called in the message that they are not for a terminal.
-    """
-    if output != "-":
-        from .. import files
-
-        with files.atomically(Path(output), [Path(source) for source in reads if Path(source).is_file()]) as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+def write(data: str | bytes, file: IO[bytes] | None = None, form: str = "") -> None:
+    """Print, or write to a file. ``form`` is what bytes are called in the message that they are not for a terminal."""
+    if file:
+        file.write(data.encode() if isinstance(data, str) else data)
     elif isinstance(data, str):
         sys.stdout.write(data)
     else:
         binary_stdout(form).write(data)
 
 
-def write_report(check: Check, form: str, output: str, reads: Iterable[str] = (), **how: bool) -> None:
-    """Print the report of a comparison, or write it to a file, which must not be one of those that were compared."""
+def write_report(check: Check, form: str, file: IO[bytes] | None, **how: bool) -> None:
+    """Print the report of a comparison, or write it to a file."""
     import shlex
 
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
     made["date"] = datetime.now(UTC).date().isoformat()
-    write(replace(check, made=made).report(form, **how), output, reads=reads)
+    write(replace(check, made=made).report(form, **how), file)
 
 
 def narrow(rows: Rows) -> Rows:

@@ -94,7 +94,7 @@ def _write_forms(selected: Sequence[Form], folder: str | None, form: Format | No
         sys.stdout.write(f"{listing.counted(write_kernels(selected, written), 'kernel')} in {written}\n")
     if form is Format.TABLE:  # only two columns, as a mnemonic cannot be broken and says the rest
         targets = Rows(("target", "instruction"), [(chosen.target, chosen.mnemonic) for chosen in selected])
-        write(encoded(targets, form), "-")
+        write(encoded(targets, form))
     elif form:
         rows: list[tuple[str | None, ...]] = []
         for chosen in selected:
@@ -120,8 +120,8 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
     if form is not Format.TABLE:
         write_rows(Rows(("instruction", "status", "probes", "seconds", "documented", "message"), rows), form)
     elif everything:
-        write("\n", "-")
-        write(encoded(Rows(("status", "instruction"), [row[1::-1] for row in rows]), form), "-")
+        write("\n")
+        write(encoded(Rows(("status", "instruction"), [row[1::-1] for row in rows]), form))
 
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from .app import DISAGREES, OK, app, open_database, write, write_report
+from .app import DISAGREES, OK, app, open_database, opened, write, write_report
 from .options import ReportFormat, argument, source_names
 
 _BEST = "of each fragment the corrected document, else what was measured"
@@ -26,9 +26,9 @@ def check(
     or for none; findings are what is wrong in a source by itself. Exit code 0 means that nothing disagrees but for a
     known reason, 1 that something does.
     """
-    with open_database(db) as database:
+    with open_database(db) as database, opened(output) as file:
         result = database.check(against or ())
-    write_report(result, format, output, everything=everything, matrix=matrix)
+        write_report(result, format, file, everything=everything, matrix=matrix)
     return DISAGREES if result.unexplained or (strict and (result.known or result.unjudged)) else OK
 
 
@@ -53,9 +53,9 @@ def diff(
     columns within the windows of the other; different; left only and right only. Exit code 0 means that all of the
     left side agrees, 1 that something is different or cannot be judged.
     """
-    with open_database(db) as database:
+    with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
         comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
-    write_report(comparison, format, output, everything=everything, reads=filter(None, (left, right)))
+        write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.unjudged and not allow_unjudged) else OK
 
 
@@ -73,7 +73,7 @@ def report(
     effect on a product, the true layout, and the other versions of the library that are in the database. Exit code 1
     means that there are defects.
     """
-    with open_database(db) as database:
+    with open_database(db) as database, opened(output) as file:
         defects = database.report(*sources, fragment=fragment)
-    write(defects.report(format.lower()), output)
+        write(defects.report(format.lower()), file)
     return DISAGREES if defects.defects else OK

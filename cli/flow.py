@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import DEFAULT_SOURCE, LanemapError, Query
-from .app import DISAGREES, OK, app, complain, open_database, remark, room, write_rows
+from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import Format, argument, completer, next_words, read_text
 
 
@@ -59,11 +59,7 @@ def chain(
     with open_database(db) as database:
         answer = database.flow(start, end, transposed=transpose, relabel=relabel, major=major, count=count)
         remark(answer.remarks)
-        if format is not Format.TABLE:
-            remark(answer.failed)
-            write_rows(answer.rows(), format)
-        elif text := answer.text(room()):
-            sys.stdout.write(text + "\n")
+        write_answer(answer, format)
     return DISAGREES if answer.moves_values else OK
 
 

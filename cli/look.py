@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, Place, Query, Rows, Where, Which
-from .app import app, complain, narrow, open_database, remark, room, write_rows
+from .app import app, complain, narrow, open_database, opened, remark, room, write_answer, write_rows
 from .options import By, Format, Operand
 
 
@@ -53,11 +53,7 @@ def show(
     query = Query.parse(operand, **which)
     with open_database(db) as database:
         if query.parameters()["role"] is None and lane is None:
-            summary = database.summary(query)
-            if format is Format.TABLE:
-                sys.stdout.write(summary.text(room()) + "\n")
-            else:
-                write_rows(summary.rows(), format)
+            write_answer(database.summary(query), format)
             return
         fragments = database.operand(query, rows=False)
         remark(fragments.remarks)
@@ -149,10 +145,10 @@ def sql(
     qualifiers of each role of a mnemonic; instruction the name, vendor and threads. They join layout by the columns of
     the same names.
     """
-    with open_database(db) as database:
+    with open_database(db) as database, opened(output) as file:
         text = sys.stdin.read() if query == "-" else query
         result = database.select(text, seconds=seconds, rows=rows)
         if re.search(r"\blayout\b", text, re.IGNORECASE) and not re.search(r"\bsource", text, re.IGNORECASE):
             every, choice = ", ".join(database.names("source")), f"WHERE source = '{DEFAULT_SOURCE}' takes one"
             complain(f"layout has the rows of every source: {every}; {choice}")
-        write_rows(result, format, output)
+        write_rows(result, format, file)

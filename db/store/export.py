@@ -21,7 +21,7 @@ from ..errors import LanemapError
 from ..isa.listing import grouped
 from ..isa.types import TYPES
 from ..layout.fragment import Element, Fragment, Source, element_type
-from .files import folder_atomically, opened
+from .files import folder_atomically
 from .reader import COLUMNS, Reader
 
 #: Key of the Parquet and Arrow schema metadata: JSON with the Lanemap version and the provenance of each source.
@@ -226,28 +226,31 @@ def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, v
                 write_parquet(table, stream)
 
 
-def write(
-    reader: Reader,
-    fragments: Sequence[Fragment],
-    output: str | PathLike[str] | IO[bytes] | None,
-    form: str | None,
-    version: str,
-) -> None:
-    """Write the rows of fragments to a file, by default in the format of its ending, a stream, or a dataset's folder.
+def table_format(output: str | PathLike[str] | IO[bytes] | None, form: str | None) -> str:
+    """The format in which rows are written, by default that of a file's ending.
 
     Raises:
-        LanemapError: there is no such format, or it cannot be written.
+        LanemapError: there is no such format, or nothing to write to.
     """
     path = Path(output) if isinstance(output, str | PathLike) else None
     if form == "dataset" and path:
-        write_dataset(reader, fragments, path, version)
-        return
+        return form
     if output is None or form == "dataset":
         raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
     form = form or (_ENDINGS.get(path.suffix.lower(), "") if path else "")
     if form not in WRITERS:
         problem = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
         raise LanemapError(f"{problem}: choose from {', '.join(WRITERS)}", "format")
-    table = layout_table(reader, fragments, version, sealed=form not in ("csv", "jsonl"))
-    with opened(output) as stream:
-        WRITERS[form](table, stream)
+    return form
+
+
+def write(reader: Reader, fragments: Sequence[Fragment], output: Path | IO[bytes], form: str, version: str) -> None:
+    """Write the rows of fragments to a stream, or to the folder of a dataset.
+
+    Raises:
+        LanemapError: it cannot be written.
+    """
+    if isinstance(output, Path):
+        write_dataset(reader, fragments, output, version)
+    else:
+        WRITERS[form](layout_table(reader, fragments, version, sealed=form not in ("csv", "jsonl")), output)

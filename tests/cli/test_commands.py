@@ -512,3 +512,20 @@ def test_the_module_runs_as_the_command_does(built):
     environment = os.environ | {"LANEMAP_DB": str(built)}
     command = [sys.executable, "-m", "lanemap", *FIND]
     assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check", "diff h200-sm_90a", "report h200-sm_90a", "sql 'SELECT 1'", "export -f csv", "export -f cute"],
+)
+def test_where_nothing_may_be_written_nobody_works_first(refused, monkeypatch, tmp_path, command):
+    def worked(*_, **__):
+        raise AssertionError("it worked before it refused the place")
+
+    for name in ("check", "diff", "report", "select"):
+        monkeypatch.setattr(lanemap.Database, name, worked)
+    for name in ("read_fragments", "read_best"):
+        monkeypatch.setattr(lanemap.db.lookup, name, worked)
+    refused(
+        *shlex.split(command), "--output", str(tmp_path / "none" / "file"), words=("cannot write", "does not exist")
+    )
