@@ -355,8 +355,8 @@ def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_
     assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10
     lines, types = [CHECKS], re.findall(r"using (\w+) \[\[deprecated.*?\]\] = (\w+<.*?>);", text)
     assert len(types) == len(fragments) == len({each.key for each in fragments})
-    fragments.sort(key=lambda each: each.key.identifier)
-    for (old, new), fragment in zip(sorted(types), fragments, strict=True):
+    in_order = sorted(fragments, key=lambda each: each.key.identifier)
+    for (old, new), fragment in zip(sorted(types), in_order, strict=True):
         body = text[text.index(f"struct {new.partition('<')[0]} {{") :].partition("\n};")[0]
         lines += assertions(old, body, fragment)
         lines.append(f"static_assert(lanemap::{new}::at(0, 0, 0).row == lanemap::{old}::at(0, 0, 0).row);")
