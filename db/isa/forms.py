@@ -106,10 +106,10 @@ class Form:
     @cached_property
     def mnemonic(self) -> str:
         """The instruction as its vendor spells it. It is unique, and names the form everywhere."""
-        said = {"majors": ".".join(self.majors), "types": self.a if self.role else ".".join(self.named_types)}
-        said |= {"move": self.moves, "role": self.role.lower()}
+        fields = {"majors": ".".join(self.majors), "types": self.a if self.role else ".".join(self.named_types)}
+        fields |= {"move": self.moves, "role": self.role.lower()}
         spelling = self.instruction.move_spelling if self.role else self.instruction.spelling
-        return spelling.format_map(vars(self) | said)
+        return spelling.format_map(vars(self) | fields)
 
     @property
     def block_scales(self) -> tuple[int, str] | None:
@@ -154,7 +154,7 @@ class Form:
 
     def supports(self, target: str) -> bool:
         """Whether its vendor allows the form on a target such as sm_90a."""
-        return any(self.instruction.vendor.supports(mine, target) for mine in (self.target, *self.also))
+        return any(self.instruction.vendor.supports(own, target) for own in (self.target, *self.also))
 
     @property
     def targets(self) -> str:
@@ -238,7 +238,7 @@ def _with_another_b(forms: Sequence[Form]) -> tuple[Form, ...]:
 
     alike = grouped(forms, rest)
     every = [(one, other) for one in forms for other in alike[rest(one)] if one.a != other.a]
-    return tuple(replace(one, b=other.b) for one, other in every if any({one.a, other.a} <= each for each in _MIXED))
+    return tuple(replace(one, b=other.b) for one, other in every if any({one.a, other.a} <= pair for pair in _MIXED))
 
 
 @cache
@@ -293,8 +293,8 @@ def wmma() -> tuple[Form, ...]:
     for a, shapes, of_a, of_b, accumulators, target in _WMMA:
         suffixes = ((".xor.popc", "sm_75"), (".and.popc", "sm_80")) if a == "b1" else (("", target),)
         every = product(shapes, of_a, of_b, accumulators, accumulators, suffixes)
-        for shape, one, other, c, d, (suffix, least) in every:
-            forms.append(Form("wmma", shape, a, a, c, d, least, (one, other), suffix=suffix))
+        for shape, major_a, major_b, c, d, (suffix, least) in every:
+            forms.append(Form("wmma", shape, a, a, c, d, least, (major_a, major_b), suffix=suffix))
     return tuple(forms)
 
 
@@ -308,16 +308,16 @@ def moves() -> tuple[Form, ...]:
     """Forms of ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store."""
     counts = [f"x{count}{trans}" for count, trans in product((1, 2, 4), ("", ".trans"))]
     matrices = product((("ldmatrix", "sm_75"), ("stmatrix", "sm_90")), counts)
-    found = [move_form(name, "m8n8", "b16", "r", least, qualifiers=each) for (name, least), each in matrices]
-    found.append(move_form("movmatrix", "m8n8", "b16", "D", "sm_75", qualifiers="trans"))
+    listed = [move_form(name, "m8n8", "b16", "r", least, qualifiers=words) for (name, least), words in matrices]
+    listed.append(move_form("movmatrix", "m8n8", "b16", "D", "sm_75", qualifiers="trans"))
     for a, shapes, of_a, of_b, accumulators, target in _WMMA:
         operands = [("A", a, type_) for type_ in of_a] + [("B", a, type_) for type_ in of_b]
-        operands += [(role, type_, each) for type_, role, each in product(accumulators, "CD", _ROW_COL)]
+        operands += [(role, type_, qualifiers) for type_, role, qualifiers in product(accumulators, "CD", _ROW_COL)]
         for shape, (role, type_, layout) in product(shapes, operands):
             qualifiers = layout if role in "AB" else None
-            found.append(move_form("wmma", shape, type_, role, target, qualifiers=qualifiers, layout=layout))
+            listed.append(move_form("wmma", shape, type_, role, target, qualifiers=qualifiers, layout=layout))
     # Several types of A and B share C and D: the first of them has the least target.
-    return tuple({form.mnemonic: form for form in reversed(found)}.values())[::-1]
+    return tuple({form.mnemonic: form for form in reversed(listed)}.values())[::-1]
 
 
 @cache
@@ -332,21 +332,21 @@ def later_moves() -> tuple[Form, ...]:
 
     No more than 128 registers of a thread move to or from Tensor Memory (9.7.16.8.3).
     """
-    narrow = [("b8x16", each) for each in (".b6x16_p32", ".b4x16_p64")]
+    narrow = [("b8x16", qualifiers) for qualifiers in (".b6x16_p32", ".b4x16_p64")]
     matrices = [
         *product(["ldmatrix"], ["m16n16"], [("b8", ""), *narrow], ["x1.trans", "x2.trans"]),
         *product(["ldmatrix"], ["m8n16"], narrow, ["x1", "x2", "x4"]),
         *product(["stmatrix"], ["m16n8"], [("b8", "")], ["x1.trans", "x2.trans", "x4.trans"]),
     ]
     forms = [
-        move_form(name, shape, type_, "r", "sm_100a", qualifiers=each, packed=packed, also=("sm_110a", "sm_120a"))
-        for name, shape, (type_, packed), each in matrices
+        move_form(name, shape, type_, "r", "sm_100a", qualifiers=qualifiers, packed=packed, also=("sm_110a", "sm_120a"))
+        for name, shape, (type_, packed), qualifiers in matrices
     ]
     shapes = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
     for (name, pack), shape in product((("tcgen05.ld", ".pack::16b"), ("tcgen05.st", ".unpack::16b")), shapes):
         every = [f"x{1 << log}{packed}" for packed, log in product(("", pack), range(8))]
-        made = [move_form(name, shape, "b32", "r", "sm_100a", qualifiers=each, also=("sm_110a",)) for each in every]
-        forms += [form for form in made if form.operand("r").registers <= _MOST_REGISTERS]
+        built = [move_form(name, shape, "b32", "r", "sm_100a", qualifiers=word, also=("sm_110a",)) for word in every]
+        forms += [form for form in built if form.operand("r").registers <= _MOST_REGISTERS]
     return tuple(forms)
 
 

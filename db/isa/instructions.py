@@ -136,8 +136,8 @@ def _move(name: str, axes: Mapping[str, str], spelling: str, **more: str) -> Ins
 
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
-    each.name: each
-    for each in (
+    row.name: row
+    for row in (
         _MMA,
         replace(
             _MMA,
@@ -223,13 +223,13 @@ def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | No
 
 def _extents(shape: str, qualifiers: str) -> dict[str, int]:
     """The extent of each axis that a shape has: two 16-bit columns of Tensor Memory may be packed into one of 32."""
-    known = {"1": 1} | {axis: int(count) for axis, count in zip("s", _SCALES.findall(qualifiers), strict=False)}
+    extents = {"1": 1} | {axis: int(count) for axis, count in zip("s", _SCALES.findall(qualifiers), strict=False)}
     if memory := _TENSOR_MEMORY.fullmatch(shape):
         count = _COUNT.match(qualifiers)
         columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
-        return known | {"l": int(memory[1]), "c": columns}
+        return extents | {"l": int(memory[1]), "c": columns}
     if is_shape(shape) and shape_name(shape) == shape:
-        return known | {axis: int(number) for axis, number in _AXES.findall(shape)}
+        return extents | {axis: int(number) for axis, number in _AXES.findall(shape)}
     raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
 
 
@@ -341,11 +341,11 @@ def choices(qualifiers: Iterable[str | None]) -> str | None:
     >>> choices([f"scale_vec::1X.byte_id::{byte}" for byte in range(4)])
     'scale_vec::1X byte_id::0-3'
     """
-    known = [qualifier for qualifier in dict.fromkeys(qualifiers) if qualifier]
-    if not known or "_id::" not in known[0]:
-        return next(iter(known), None)
+    given = [qualifier for qualifier in dict.fromkeys(qualifiers) if qualifier]
+    if not given or "_id::" not in given[0]:
+        return next(iter(given), None)
     merged = []
-    for words in zip(*(qualifier.split(".") for qualifier in known), strict=True):
+    for words in zip(*(qualifier.split(".") for qualifier in given), strict=True):
         numbers = spans(int(word[-1]) for word in words if "_id::" in word)
         merged.append(words[0][:-1] + numbers.replace(" ", "") if numbers else words[0])
     return " ".join(merged)

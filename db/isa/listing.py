@@ -14,10 +14,10 @@ def grouped(items: Iterable[Item], common: Callable[[Item], Common]) -> dict[Com
     >>> grouped(["mma", "wgmma", "mma.sp"], lambda name: name[0])
     {'m': ['mma', 'mma.sp'], 'w': ['wgmma']}
     """
-    found: dict[Common, list[Item]] = {}
+    groups: dict[Common, list[Item]] = {}
     for item in items:
-        found.setdefault(common(item), []).append(item)
-    return found
+        groups.setdefault(common(item), []).append(item)
+    return groups
 
 
 def but_for_n(items: Iterable[Item]) -> list[list[Item]]:

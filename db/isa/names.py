@@ -96,29 +96,29 @@ class Query:
         Raises:
             LanemapError: there are no words.
         """
-        given = words.split() if isinstance(words, str) else _unquoted(words)
-        if not given:
+        parts = words.split() if isinstance(words, str) else _unquoted(words)
+        if not parts:
             raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
-        given = sorted(given, key=lambda each: (is_role(each), plain(each) not in INSTRUCTIONS))
-        if types_named(given[0]):
-            given.sort(key=is_shape, reverse=True)
-        *rest, last = given
-        if len(given) == 3 and (is_shape(given[0]) or not given[0]):
-            return cls(given[0], given[1], given[2], **more)
-        if len(given) == 2 and not last.strip():
-            return cls(given[0], last, **more)
+        parts = sorted(parts, key=lambda part: (is_role(part), plain(part) not in INSTRUCTIONS))
+        if types_named(parts[0]):
+            parts.sort(key=is_shape, reverse=True)
+        *rest, last = parts
+        if len(parts) == 3 and (is_shape(parts[0]) or not parts[0]):
+            return cls(parts[0], parts[1], parts[2], **more)
+        if len(parts) == 2 and not last.strip():
+            return cls(parts[0], last, **more)
         if rest and is_role(last):
             return cls(" ".join(rest), role=last, **more)
-        return cls(" ".join(given), **more)
+        return cls(" ".join(parts), **more)
 
     @classmethod
     def of(cls, shape: str, type: str | None = None, role: str | None = None, **which: Unpack[Which]) -> Query:
         """What the arguments of a call ask for: the second is the role where the first names the whole instruction."""
         expect_names(which, Which.__annotations__)
         more: Any = {"source": DEFAULT_SOURCE, **which}
-        given = [each for each in (shape, type, role) if each is not None]
-        words = all(isinstance(each, str) for each in given) and (len(given) != 2 or is_role(given[1]))
-        return cls.parse(given, **more) if words else cls(shape, type, role, **more)
+        parts = [part for part in (shape, type, role) if part is not None]
+        words = all(isinstance(part, str) for part in parts) and (len(parts) != 2 or is_role(parts[1]))
+        return cls.parse(parts, **more) if words else cls(shape, type, role, **more)
 
     @staticmethod
     def split(words: Sequence[str]) -> list[list[str]]:
@@ -132,10 +132,10 @@ class Query:
         words = _unquoted(words)
         after = not is_role(words[0])
         ends = [at + after for at, word in enumerate(words) if at and is_role(word)]
-        found = [words[start:end] for start, end in pairwise(sorted({0, *ends, len(words)}))]
-        move, *rest = found[0]
+        pieces = [words[start:end] for start, end in pairwise(sorted({0, *ends, len(words)}))]
+        move, *rest = pieces[0]
         bare = rest and move.lower().partition(".")[0] in _MOVES and rest[-1].lower() != "r"
-        return [[move], rest, *found[1:]] if bare else found
+        return [[move], rest, *pieces[1:]] if bare else pieces
 
     @cached_property
     def words(self) -> Mapping[str, str]:
@@ -144,23 +144,23 @@ class Query:
         Raises:
             LanemapError: they contradict each other, or there is no such instruction; says what there is.
         """
-        found: dict[str, str] = {}
+        words: dict[str, str] = {}
         before: list[str] = []
         for field, given in self._given.items():
-            more = _parsed_type(given, found) if field == "type" else _parsed(given, field)
+            more = _parsed_type(given, words) if field == "type" else _parsed(given, field)
             for kind in {*more.values()} & {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers"}:
-                if {word for word, its in found.items() if its == kind} - {w for w, its in more.items() if its == kind}:
+                if {word for word, tag in words.items() if tag == kind} - {w for w, tag in more.items() if tag == kind}:
                     raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
-            found = {**more, **found}
+            words = {**more, **words}
             before.append(given)
-        if not {*found.values()} <= {"instruction", "shape", "type"}:
+        if not {*words.values()} <= {"instruction", "shape", "type"}:
             from .spelling import candidates
 
-            if not candidates(found):
+            if not candidates(words):
                 from .not_found import no_form
 
-                raise LanemapError(no_form(found, self.title))
-        return found
+                raise LanemapError(no_form(words, self.title))
+        return words
 
     @property
     def title(self) -> str:
@@ -169,12 +169,12 @@ class Query:
 
     @cached_property
     def _given(self) -> Mapping[str, str]:
-        given = {"instruction": self.instruction, "shape": self.shape, "type": self.type}
-        return {name: text(name, value) for name, value in given.items() if value is not None}
+        fields = {"instruction": self.instruction, "shape": self.shape, "type": self.type}
+        return {name: text(name, value) for name, value in fields.items() if value is not None}
 
     def word(self, kind: str) -> str | None:
         """The word of a kind, such as the shape, or the only type that is named."""
-        return next((word for word, its in self.words.items() if its == kind), None)
+        return next((word for word, tag in self.words.items() if tag == kind), None)
 
     @cached_property
     def forms(self) -> Sequence[Form]:
@@ -184,8 +184,8 @@ class Query:
         """
         from .spelling import candidates, exact
 
-        found = candidates(self.words)
-        return exact(self.words, found) if "sync" in self.words else found
+        forms = candidates(self.words)
+        return exact(self.words, forms) if "sync" in self.words else forms
 
     def parameters(self) -> dict[str, Any]:
         """The names as the database spells them. A name that has no role leaves the type open.
@@ -198,21 +198,21 @@ class Query:
             from .not_found import no_role
 
             raise LanemapError(no_role(name, role))
-        own = self._type_of(role) if role else self.word("type") if self.type is not None else None
+        type_ = self._type_of(role) if role else self.word("type") if self.type is not None else None
         if role in ("SFA", "SFB"):
-            own = own or next(iter(self._scales & {*SCALE_TYPES}), None)
+            type_ = type_ or next(iter(self._scales & {*SCALE_TYPES}), None)
         layout = self.layout_of(role) if role else None
-        several = len(majors(name or "", shape or "", own or "", role or "")) > 1
+        has_majors = len(majors(name or "", shape or "", type_ or "", role or "")) > 1
         in_memory = layout if role in ("A", "B") and instruction(name or "").layouts == "qualifiers" else None
         named = self.word("qualifiers") or in_memory
         qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
         source = None if self.source is None else text("source", self.source)
         return {
             "shape": shape,
-            "type": own,
+            "type": type_,
             "role": role,
             "instruction": name,
-            "major": (layout if several else None) if self.major is None else word("major", self.major),
+            "major": (layout if has_majors else None) if self.major is None else word("major", self.major),
             "selector": whole("selector", self.selector),
             "qualifiers": None if self._scales else qualifiers,
             "source": None if source is None or source.lower() == EVERY_SOURCE else source,
@@ -262,8 +262,8 @@ class Query:
 
     def type_named(self, role: str) -> str | None:
         """The type of an operand, where the name has those of all operands; that of E is the type of A."""
-        its = {form.types.get("A" if role == "E" else role) for form in self.forms} if self.spells_types else set()
-        return its.pop() if len(its) == 1 else None
+        types = {form.types.get("A" if role == "E" else role) for form in self.forms} if self.spells_types else set()
+        return types.pop() if len(types) == 1 else None
 
     def of_registers(self) -> Query:
         """The same; of ldmatrix or stmatrix without a role their registers, r."""
@@ -279,8 +279,8 @@ class Query:
             return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
-        found = accumulators(asked["instruction"], asked["shape"], asked["type"])
-        return replace(named, type=found[0]) if found else None
+        accumulating = accumulators(asked["instruction"], asked["shape"], asked["type"])
+        return replace(named, type=accumulating[0]) if accumulating else None
 
     @property
     def from_memory(self) -> bool:
@@ -296,8 +296,8 @@ class Query:
         held = (self.word("role") or "").upper() or None
         if self.role is None:
             return held
-        given = text("role", self.role)
-        role = _ROLES.get(given.lower(), given.upper())
+        name = text("role", self.role)
+        role = _ROLES.get(name.lower(), name.upper())
         if held not in (None, role):
             raise LanemapError(f"{self.title} holds {held} and no {role}")
         return role
@@ -308,9 +308,9 @@ class Query:
     @cached_property
     def _scales(self) -> set[str]:
         """What is said of block scales: their type, how many there are, and what selects their bytes and lanes."""
-        given = {*filter(_SCALE.fullmatch, (*self.words, *(word("qualifiers", self.qualifiers) or "").split(".")))}
+        scales = {*filter(_SCALE.fullmatch, (*self.words, *(word("qualifiers", self.qualifiers) or "").split(".")))}
         counts = {form.block_scales for form in self.forms} if "block_scale" in self.words else set()
-        return given | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
+        return scales | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
 
     @cached_property
     def _operands(self) -> set[tuple[str, str, str]]:
@@ -321,29 +321,29 @@ class Query:
         return {(form.name, *operand) for form in forms for operand in form.types.items()}
 
 
-def _parsed(given: str, field: str) -> Mapping[str, str]:
+def _parsed(spelt: str, field: str) -> Mapping[str, str]:
     """The words of a name. In none of the notations, it is an instruction of an import, with a shape and a type."""
-    if is_shape(given):
-        return {shape_name(given): "shape"}
-    if plain(given) in INSTRUCTIONS:
-        return {plain(given): "instruction"}
-    if types_named(given):
-        return _parsed_type(given, {})
+    if is_shape(spelt):
+        return {shape_name(spelt): "shape"}
+    if plain(spelt) in INSTRUCTIONS:
+        return {plain(spelt): "instruction"}
+    if types_named(spelt):
+        return _parsed_type(spelt, {})
     from .parse import parse
 
-    if (found := parse(given)) is not None:
-        return found
-    if not given:
+    if (parsed := parse(spelt)) is not None:
+        return parsed
+    if not spelt:
         return {"": field}
-    head, *rest = given.split()
-    return {plain(head): "instruction"} | {shape_name(each): "shape" if is_shape(each) else "type" for each in rest}
+    head, *rest = spelt.split()
+    return {plain(head): "instruction"} | {shape_name(part): "shape" if is_shape(part) else "type" for part in rest}
 
 
-def _parsed_type(given: str, named: Mapping[str, str]) -> Mapping[str, str]:
+def _parsed_type(spelt: str, named: Mapping[str, str]) -> Mapping[str, str]:
     """A type by any of its names, and what the name says besides. An instruction of an import has types of its own."""
     if any(kind == "instruction" and word not in INSTRUCTIONS for word, kind in named.items()):
-        return {plain(given): "type"}
-    type_, modifier = type_name(given)
+        return {plain(spelt): "type"}
+    type_, modifier = type_name(spelt)
     if modifier is None:
         return {type_: "type"}
     from .spelling import kind_of
@@ -366,18 +366,18 @@ def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]
         return ()
     from .spelling import candidates
 
-    asked = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
-    found = {form.types.get("D", "") for form in candidates(asked)} - {""}
-    return tuple(sorted(found, key=type_bits, reverse=True))
+    words = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
+    types = {form.types.get("D", "") for form in candidates(words)} - {""}
+    return tuple(sorted(types, key=type_bits, reverse=True))
 
 
-def expect_names(given: Iterable[str], known: Collection[str]) -> None:
+def expect_names(names: Iterable[str], known: Collection[str]) -> None:
     """Refuse a keyword that a look-up does not take.
 
     Raises:
         LanemapError: there is one; says which is meant.
     """
-    for name in given:
+    for name in names:
         if name not in known:
             from difflib import get_close_matches
 
@@ -385,10 +385,10 @@ def expect_names(given: Iterable[str], known: Collection[str]) -> None:
             raise LanemapError(f"there is no argument {name!r}: did you mean {near}?")
 
 
-def one_or_several(given: Any) -> list[Any]:
+def one_or_several(argument: Any) -> list[Any]:
     """What is given, in order; nothing of None."""
-    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    return [each for each in several if each is not None]
+    items = argument if isinstance(argument, Iterable) and not isinstance(argument, str) else [argument]
+    return [item for item in items if item is not None]
 
 
 def is_role(word: object) -> bool:
@@ -412,17 +412,17 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     if roles == ["r", "r"]:
         raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
     place = roles.index("r")
-    move, other = (first, second) if place == 0 else (second, first)
+    move, partner = (first, second) if place == 0 else (second, first)
     named = move.word("instruction") or _MOVES[place]
     if named != _MOVES[place]:
         why = "" if named in _MOVES else f"{named} is not for shared memory: "
         raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
-    return replace(move, instruction=named), other
+    return replace(move, instruction=named), partner
 
 
 def _unquoted(words: Sequence[str]) -> list[str]:
     """The words one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
-    return [each for word in words for each in (word.split() if _PLAIN.fullmatch(word) else [word])]
+    return [part for word in words for part in (word.split() if _PLAIN.fullmatch(word) else [word])]
 
 
 def whole(name: str, number: object) -> int | None:
@@ -469,14 +469,14 @@ def select(pattern: str | None = None, shape: str | None = None, type: str | Seq
     from .forms import every
 
     shape = word("shape", shape)
-    found = [form for form in every() if shape in (None, form.shape)]
+    forms = [form for form in every() if shape in (None, form.shape)]
     if pattern is not None:
-        found = [form for form in found if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
-    there = {form.a for form in found}
+        forms = [form for form in forms if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
+    having = {form.a for form in forms}
     types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
-    lacking = next((each for each, name in types.items() if name not in there), None)
-    if lacking is not None or not found:
-        asked = {"instruction": pattern, "shape": shape, "type": lacking}
-        given = " ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
-        raise LanemapError(f"no instruction matches {given}: lanemap capture --list says what there is")
-    return [form for form in found if not types or form.a in types.values()]
+    lacking = next((option for option, name in types.items() if name not in having), None)
+    if lacking is not None or not forms:
+        request = {"instruction": pattern, "shape": shape, "type": lacking}
+        named = " ".join(f"{name} {value!r}" for name, value in request.items() if value is not None)
+        raise LanemapError(f"no instruction matches {named}: lanemap capture --list says what there is")
+    return [form for form in forms if not types or form.a in types.values()]

@@ -35,54 +35,54 @@ def no_form(asked: Words, title: str) -> str:
         return len(_ORDER) if not stands else -1 if kind in MODIFIERS else -2
 
     for word in sorted(sorted(asked), key=rank):
-        rest = {each: kind for each, kind in asked.items() if each != word}
-        if asked[word] != "instruction" and (found := every_candidate(rest)):
-            return f"there is no {title}: {_instead(word, asked, found)}"
+        rest = {other: kind for other, kind in asked.items() if other != word}
+        if asked[word] != "instruction" and (forms := every_candidate(rest)):
+            return f"there is no {title}: {_instead(word, asked, forms)}"
     close = get_close_matches(title, [form.mnemonic for form in every_candidate({})], 1, 0)
     return f"there is no {title}: did you mean {close[0]}?"
 
 
-def no_opcode(text: str, its: Sequence[str]) -> str:
+def no_opcode(text: str, parts: Sequence[str]) -> str:
     """Why no form is assembled to an opcode: its shape, or the opcodes that are most like it."""
     every = {opcode_name(form): opcode(form) for form in every_candidate({}) if opcode(form)}
     size = next((word for word in text.split(".") if is_shape(word)), None)
-    if size and not any({its[0], re.sub("[^0-9]", "", size)} <= {*words} for words in every.values()):
-        found = every_candidate({its[0]: "opcode"}) or every_candidate({})
-        return f"there is no {text}: {_shapes(shape_name(size), found)}"
-    apart = {name: len({*words} ^ {*its}) for name, words in every.items()}
+    if size and not any({parts[0], re.sub("[^0-9]", "", size)} <= {*words} for words in every.values()):
+        forms = every_candidate({parts[0]: "opcode"}) or every_candidate({})
+        return f"there is no {text}: {_shapes(shape_name(size), forms)}"
+    apart = {name: len({*words} ^ {*parts}) for name, words in every.items()}
     close = [name for name, number in apart.items() if number == min(apart.values())]
     return f"there is no {text}: did you mean {either(close[:_FEW])}?"
 
 
-def _instead(word: str, asked: Words, found: Sequence[Form]) -> str:
+def _instead(word: str, asked: Words, forms: Sequence[Form]) -> str:
     """What the forms that have the other words of a name have in the place of a word."""
     kind = asked[word]
     if kind == "shape":
-        return _shapes(word, found)
+        return _shapes(word, forms)
     if kind == "type":
-        types = sorted({form.a for form in found})
-        what = "A of " if any(not form.role for form in found) else ""
-        whose = next((each for role in ("shape", "instruction") for each, its in asked.items() if its == role), None)
-        return f"{what}{whose} is {shortened(types)}" if whose else f"choose from {shortened(types)}"
-    there = {each for form in found for each, its in words(form).items() if its == kind}
+        types = sorted({form.a for form in forms})
+        operand = "A of " if any(not form.role for form in forms) else ""
+        whose = next((name for role in ("shape", "instruction") for name, tag in asked.items() if tag == role), None)
+        return f"{operand}{whose} is {shortened(types)}" if whose else f"choose from {shortened(types)}"
+    names = {name for form in forms for name, tag in words(form).items() if tag == kind}
     if kind not in ("types", "layouts", "qualifiers"):
-        there = {each for each in there if any(each in form.mnemonic.lower().split(".") for form in found)}
-    elif kind == "types" and not there:
-        there = {form.a for form in found}
-    if there := _nearest(word.split("."), there):
-        return f"write {either([f'.{cased(each)}' for each in sorted(there, key=naturally)])} instead of .{cased(word)}"
+        names = {name for name in names if any(name in form.mnemonic.lower().split(".") for form in forms)}
+    elif kind == "types" and not names:
+        names = {form.a for form in forms}
+    if names := _nearest(word.split("."), names):
+        return f"write {either([f'.{cased(name)}' for name in sorted(names, key=naturally)])} instead of .{cased(word)}"
     return f"leave out .{cased(word)}"
 
 
-def _shapes(asked: str, found: Sequence[Form]) -> str:
-    there = {form.shape for form in found}
-    return f"its shapes are {shortened(_folded(sorted(_near(asked, there) or there, key=naturally)))}"
+def _shapes(asked: str, forms: Sequence[Form]) -> str:
+    shapes = {form.shape for form in forms}
+    return f"its shapes are {shortened(_folded(sorted(_near(asked, shapes) or shapes, key=naturally)))}"
 
 
-def _nearest(asked: Sequence[str], there: Iterable[str]) -> set[str]:
+def _nearest(asked: Sequence[str], names: Iterable[str]) -> set[str]:
     """Those that differ in the fewest words."""
-    apart = {each: len({*asked} ^ {*each.split(".")}) + sum(map(str.__ne__, asked, each.split("."))) for each in there}
-    return {each for each, number in apart.items() if number == min(apart.values())}
+    apart = {name: len({*asked} ^ {*name.split(".")}) + sum(map(str.__ne__, asked, name.split("."))) for name in names}
+    return {name for name, number in apart.items() if number == min(apart.values())}
 
 
 def no_fragment(
@@ -105,7 +105,7 @@ def no_fragment(
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
     if typed and not forms and "" not in named:
         return no_form(named, title)
-    known = every
+    records = every
     matched: list[str] = []
     for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
         value = asked[name]
@@ -113,9 +113,9 @@ def no_fragment(
             continue
         if name != "source":
             every = [record for record in every if same_name(record[name], value)]
-        there = [record for record in known if same_name(record[name], value)]
-        if not there:
-            rows = [INSTRUCTIONS.get(record["instruction"]) for record in known if name == "role"]
+        matching = [record for record in records if same_name(record[name], value)]
+        if not matching:
+            rows = [INSTRUCTIONS.get(record["instruction"]) for record in records if name == "role"]
             reasons = {row and row.absent.get(str(value)) for row in rows}
             if len(reasons) == 1 and (reason := reasons.pop()):
                 return reason
@@ -124,21 +124,21 @@ def no_fragment(
                 first = first_of({record["source"] for record in every})
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
             if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
-                own = {record["instruction"].lower(): record["instruction"] for record in known}
-                close = [own[name] for name in get_close_matches(value.lower(), own.keys() - INSTRUCTIONS.keys())]
+                spelt = {record["instruction"].lower(): record["instruction"] for record in records}
+                close = [spelt[name] for name in get_close_matches(value.lower(), spelt.keys() - INSTRUCTIONS.keys())]
                 close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""
                 return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
-            options = sorted({str(record[name]) for record in known if record[name] is not None}, key=naturally)
+            options = sorted({str(record[name]) for record in records if record[name] is not None}, key=naturally)
             return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
-        matched.append(str(there[0][name]))
-        known = there
-    if not known:
+        matched.append(str(matching[0][name]))
+        records = matching
+    if not records:
         return "the database is empty: run lanemap ingest"
     if asked["role"] and forms and not any(asked["role"] in form.types for form in forms):
         return f"{title} has no {asked['role']}: it has {', '.join(forms[0].types)}"
-    alike = grouped(sorted({record["qualifiers"] or "" for record in known}), undecided)
-    apart = [each for each in map(choices, alike.values()) if each]
+    alike = grouped(sorted({record["qualifiers"] or "" for record in records}), undecided)
+    apart = [choice for choice in map(choices, alike.values()) if choice]
     return f"no source has operands of {title}" + (f": choose from {shortened(apart)}" if apart else "")
 
 
@@ -146,12 +146,12 @@ def _printed(value: object) -> str:
     return repr(value) if isinstance(value, str) and (not value or not value.isprintable()) else str(value)
 
 
-def source_names(name: str, there: Sequence[str]) -> str:
+def source_names(name: str, names: Sequence[str]) -> str:
     """Which sources there are instead of one that is not there: of many, the nearest, and what lists them all."""
-    if len(there) <= 2 * _FEW:
-        return f"choose from {', '.join(there)}" if there else "there is none to choose from"
-    near = get_close_matches(name, there, _FEW, 0)
-    return f"choose from {', '.join(near)}, or from all {len(there)} that lanemap list sources names"
+    if len(names) <= 2 * _FEW:
+        return f"choose from {', '.join(names)}" if names else "there is none to choose from"
+    near = get_close_matches(name, names, _FEW, 0)
+    return f"choose from {', '.join(near)}, or from all {len(names)} that lanemap list sources names"
 
 
 def _suggest(kind: str, name: str, options: list[str]) -> str:
@@ -164,23 +164,23 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
         options = _folded(sorted(close or options, key=naturally))
     else:
         close = get_close_matches(name, options)
-        close = [each for each in close if kind != "type" or each.rstrip("0123456789") == name.rstrip("0123456789")]
+        close = [word for word in close if kind != "type" or word.rstrip("0123456789") == name.rstrip("0123456789")]
     guess = f"did you mean {close[0]}?" if close else ""
     return guess if options == close[:1] else f"{guess} choose from {shortened(options)}".strip()
 
 
-def _near(asked: str, there: Iterable[str]) -> list[str]:
+def _near(asked: str, shapes: Iterable[str]) -> list[str]:
     """The shapes that differ from the one asked for in one number: in N if there are any, else in K, else in M."""
     numbers = _NUMBERS.findall(asked)
 
     def apart(shape: str) -> dict[int, int]:
         pairs = enumerate(zip(_NUMBERS.findall(shape), numbers, strict=True))
-        return {place: abs(int(one) - int(other)) for place, (one, other) in pairs if one != other}
+        return {place: abs(int(left) - int(right)) for place, (left, right) in pairs if left != right}
 
-    like = [each for each in there if _NUMBERS.sub("#", each) == _NUMBERS.sub("#", asked)]
+    like = [shape for shape in shapes if _NUMBERS.sub("#", shape) == _NUMBERS.sub("#", asked)]
     alike = grouped(like, lambda each: (*apart(each),))
-    found = next(filter(None, (alike.get((place,)) for place in (1, 2, 0))), [])
-    return sorted(found, key=lambda each: [*apart(each).values()])
+    nearest = next(filter(None, (alike.get((place,)) for place in (1, 2, 0))), [])
+    return sorted(nearest, key=lambda shape: [*apart(shape).values()])
 
 
 def _folded(shapes: Sequence[str]) -> list[str]:
@@ -189,11 +189,11 @@ def _folded(shapes: Sequence[str]) -> list[str]:
     >>> _folded([f"m64n{n}k16" for n in range(8, 257, 8)])
     ['m64nNk16 with N a multiple of 8 from 8 to 256']
     """
-    found = []
+    folded = []
     for first, *others in but_for_n(shapes):
         widths = [int(re.findall(r"n(\d+)", shape)[0]) for shape in (first, *others)] if others else []
-        found.append(re.sub(r"n\d+", "nN", first) + f" with N {_series(widths)}" if others else first)
-    return found
+        folded.append(re.sub(r"n\d+", "nN", first) + f" with N {_series(widths)}" if others else first)
+    return folded
 
 
 def _series(numbers: Sequence[int]) -> str:

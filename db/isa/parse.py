@@ -66,8 +66,8 @@ def parse(text: str) -> Words | None:
         return _of_mnemonic(["wgmma" if warps == 4 else "mma", *shape])
     if product := _ATOM.search(text):
         return _of_mnemonic(_of_atom(product))
-    if other := _NO_REGISTERS.search(text):
-        raise LanemapError(str(uncovered("tcgen05.cp" if other[1] or other[2] else "tcgen05.mma")))
+    if unsupported := _NO_REGISTERS.search(text):
+        raise LanemapError(str(uncovered("tcgen05.cp" if unsupported[1] or unsupported[2] else "tcgen05.mma")))
     if move := _OTHER_ATOM.search(text):
         if form := _move_atoms().get(move[1]):
             return {word: kind for word, kind in spelling.words(form).items() if kind not in spelling.OPTIONS}
@@ -76,8 +76,8 @@ def parse(text: str) -> Words | None:
         )
     if mnemonic := find_mnemonic(text):
         return _of_mnemonic(mnemonic.split("."))
-    if found := _OPCODE.search(text):
-        return _of_opcode(found[0])
+    if opcode := _OPCODE.search(text):
+        return _of_opcode(opcode[0])
     if reason := uncovered(text):
         raise LanemapError(reason)
     return None
@@ -96,18 +96,18 @@ def find_mnemonic(text: str) -> str | None:
     if is_shape(_SEPARATOR.split(plain.strip(), maxsplit=1)[0]):
         return _without_operands(plain)
     starts = [head.start() for head in _HEAD.finditer(plain)]
-    found = [_without_operands(plain[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=False)]
-    shaped = dict.fromkeys(each for each in found if any(map(is_shape, each.split("."))))
+    mnemonics = [_without_operands(plain[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=False)]
+    shaped = dict.fromkeys(mnemonic for mnemonic in mnemonics if any(map(is_shape, mnemonic.split("."))))
     if len(shaped) > 1:
         raise LanemapError(f"there are {len(shaped)} instructions, {' and '.join([*shaped][:2])}: name one of them")
-    return next(iter([*shaped, *found]), None)
+    return next(iter([*shaped, *mnemonics]), None)
 
 
 def title(text: str) -> str:
     """What to call the instruction in a text in a message: the text itself, or the mnemonic among other code."""
     alone = not re.search(r'[\\"\n]', text) and not _OPERANDS.search(text)
-    found = None if alone or is_shape(text) or _ATOM.search(text) or _OTHER_ATOM.search(text) else find_mnemonic(text)
-    return cased(found) if found else text.strip()
+    named = None if alone or is_shape(text) or _ATOM.search(text) or _OTHER_ATOM.search(text) else find_mnemonic(text)
+    return cased(named) if named else text.strip()
 
 
 def _without_operands(text: str) -> str:
@@ -119,16 +119,16 @@ def _without_operands(text: str) -> str:
     return ".".join(filter(None, _SEPARATOR.split(mnemonic)))
 
 
-def _of_mnemonic(given: list[str]) -> Words:
+def _of_mnemonic(words: list[str]) -> Words:
     """The words of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
-    text, (head, *rest) = ".".join(given), given
+    text, (head, *rest) = ".".join(words), words
     if is_shape(head):
-        head, rest = "", given
+        head, rest = "", words
     elif head in ("tcgen05", "wgmma"):
         head, rest = _with_verb(head, rest)
-    found: list[tuple[str, str]] = []
+    kinds: list[tuple[str, str]] = []
     if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
-        found.append((rest.pop(1), "role"))
+        kinds.append((rest.pop(1), "role"))
     for word in rest:
         kind = kind_of(word)
         if kind == "sparse" and head.removesuffix(".sp") in ("mma", "wgmma"):
@@ -136,31 +136,31 @@ def _of_mnemonic(given: list[str]) -> Words:
             # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
             kind = kind if "::" in word or "sync" in rest else "instruction"
         if kind:
-            found.append((shape_name(word) if kind == "shape" else word, kind))
+            kinds.append((shape_name(word) if kind == "shape" else word, kind))
             continue
         type_, more = known_type(word, _NO_TYPES)
         if type_ != word and "sync" in rest:  # other names of types are for people, and not for the assembler
             raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
-        found += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
-    _check_once(text, [*found, (head, "instruction")])
-    named = [each for each in found if each[1] != "instruction"]
+        kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
+    _check_once(text, [*kinds, (head, "instruction")])
+    named = [pair for pair in kinds if pair[1] != "instruction"]
     return spelling.joined([*named, *([(head, "instruction")] if head else [])])
 
 
-def _check_once(text: str, found: list[tuple[str, str]]) -> None:
+def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
     """Refuse a name that has a word twice, two words for one thing, or a number that nothing goes up to."""
     in_order = ("layouts", "qualifiers", "types")
-    words = [word for word, kind in found if kind not in ("shape", "role", *in_order)]
+    words = [word for word, kind in kinds if kind not in ("shape", "role", *in_order)]
     if twice := next((word for word in words if words.count(word) > 1), None):
         raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
-    for kind in {kind for _, kind in found} - {*in_order, "instruction"}:
-        several = sorted(word for word, its in found if its == kind)
-        if len(several) > 1 and kind == "shape":
-            raise LanemapError(f"{text} has {len(several)} shapes: name one instruction")
-        if len(several) > 1:
-            raise LanemapError(f"{cased(text)} has .{several[0]} and .{several[1]}: write one of them")
-        if kind in spelling.IDS and int(several[0].rpartition(":")[2]) > _LAST_ID:
-            raise LanemapError(f"there is no {several[0]}: it goes from 0 to {_LAST_ID}")
+    for kind in {kind for _, kind in kinds} - {*in_order, "instruction"}:
+        conflicting = sorted(word for word, tag in kinds if tag == kind)
+        if len(conflicting) > 1 and kind == "shape":
+            raise LanemapError(f"{text} has {len(conflicting)} shapes: name one instruction")
+        if len(conflicting) > 1:
+            raise LanemapError(f"{cased(text)} has .{conflicting[0]} and .{conflicting[1]}: write one of them")
+        if kind in spelling.IDS and int(conflicting[0].rpartition(":")[2]) > _LAST_ID:
+            raise LanemapError(f"there is no {conflicting[0]}: it goes from 0 to {_LAST_ID}")
 
 
 def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
@@ -179,15 +179,15 @@ def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
 
 def _of_atom(product: re.Match[str]) -> list[str]:
     """The words of the mnemonic that an atom of CuTe stands for."""
-    shape, its = shape_name(product["shape"]), product["words"].split("_")[1:]
-    types = [type_name(each)[0] for word in its for each in _ATOM_TYPE.findall(word)]
+    shape, parts = shape_name(product["shape"]), product["words"].split("_")[1:]
+    types = [type_name(name)[0] for word in parts for name in _ATOM_TYPE.findall(word)]
     if any(type_.endswith("c64") for type_ in types):
         raise LanemapError(f"{product[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
-    more = [each for word in its for each in _ATOM_WORDS.get(word, "").split()]
+    more = [part for word in parts for part in _ATOM_WORDS.get(word, "").split()]
     if not types and product["arguments"]:
         # Those of a template are the types of A, B, C and scales, and of how many columns a scale is.
-        named = [each.rsplit("::", 1)[-1].strip() for each in product["arguments"].split(",")]
-        a, b, c = (type_name(each)[0] for each in named[:3]) if len(named) > 2 else ("", "", "")
+        named = [argument.rsplit("::", 1)[-1].strip() for argument in product["arguments"].split(",")]
+        a, b, c = (type_name(argument)[0] for argument in named[:3]) if len(named) > 2 else ("", "", "")
         types = [c, a, b, c] if c else []
         size = int(named[4]) if len(named) > 4 and named[4].isdigit() and len(named[4]) < 5 else 0
         more += ["block_scale"] if len(named) > 3 else []
@@ -195,7 +195,7 @@ def _of_atom(product: re.Match[str]) -> list[str]:
         more += [named[3].removeprefix("float_").removesuffix("_t")] if len(named) > 3 else []
     sparse = product["sparse"] or product["gmma"] or "SPARSE::" in product.string[: product.start()]
     if shape.startswith("m64"):
-        more = [each for each in more if each not in ("row", "col")]
+        more = [part for part in more if part not in ("row", "col")]
         return ["wgmma", "mma_async", *["sp"] * bool(sparse), shape, *types[:3], *more]
     return ["mma", *["sp"] * bool(sparse), shape, *types[:4], *more]
 
@@ -209,21 +209,21 @@ def _move_atoms() -> dict[str, Form]:
 
 def _of_opcode(text: str) -> Words:
     """The words of an opcode, and what the forms that are assembled to it have in common."""
-    head, *given = (_SAME.get(word, word) for word in _SEPARATOR.split(text.upper()))
-    its = [head, *(re.sub(r"[^0-9]", "", word) if is_shape(word) else word for word in given if word not in _SILENT)]
-    asked = {".".join(its): "opcode"}
-    forms = spelling.candidates(asked)
+    head, *words = (_SAME.get(word, word) for word in _SEPARATOR.split(text.upper()))
+    opcode = [head, *(re.sub(r"[^0-9]", "", word) if is_shape(word) else word for word in words if word not in _SILENT)]
+    request = {".".join(opcode): "opcode"}
+    forms = spelling.candidates(request)
     if not forms:
         from .not_found import no_opcode
 
-        raise LanemapError(no_opcode(text, its))
+        raise LanemapError(no_opcode(text, opcode))
     if head.endswith("MMA") and len({form.shape for form in forms}) > 1:
         raise LanemapError(f"{text} does not name a shape: write it like HMMA.16816.F32.BF16")
-    same = [form for form in forms if list(spelling.opcode(form)) == its] or forms
+    same = [form for form in forms if list(spelling.opcode(form)) == opcode] or forms
     common = dict(set.intersection(*({*spelling.words(form).items()} for form in same)))
     types = "types" if "types" in common.values() else "type"
     kinds = {"instruction", "shape", "qualifiers", types, *spelling.MODIFIERS}
-    return asked | {word: kind for word, kind in common.items() if kind in kinds}
+    return request | {word: kind for word, kind in common.items() if kind in kinds}
 
 
 _WORDS = re.compile(r"(?<![\w.:%])[a-z]\w*(?:\.[\w:]+)*", re.IGNORECASE)
@@ -235,13 +235,13 @@ def uncovered(text: str) -> str | None:
     >>> uncovered("fma.rn.f32 %f1, %f2, %f3, %f4;")
     'fma.rn.f32 is not covered: each thread has values of its own, and no matrix is spread over lanes'
     """
-    known = _reasons()
-    for found in _WORDS.findall(text):
-        words = found.lower().split(".")
-        whole = (len(words) > 1 or found == text.strip()) and words[1:2] != ["matrix"]  # ld.matrix is ldmatrix
+    reasons = _reasons()
+    for name in _WORDS.findall(text):
+        words = name.lower().split(".")
+        whole = (len(words) > 1 or name == text.strip()) and words[1:2] != ["matrix"]  # ld.matrix is ldmatrix
         heads = [".".join(words[:count]) for count in (1, 2, 3)]
-        if reason := next((known[head] for head in heads if whole and head in known), None):
-            return f"{found} is not covered: {reason}"
+        if reason := next((reasons[head] for head in heads if whole and head in reasons), None):
+            return f"{name} is not covered: {reason}"
     return None
 
 
@@ -250,5 +250,5 @@ def _reasons() -> Mapping[str, str]:
     """Why each instruction that is not covered has no layouts, by its name."""
     import tomllib
 
-    told = tomllib.loads((files(__package__) / "uncovered.toml").read_text("utf-8"))
-    return {name: reason for reason, names in told.items() for name in names.split()}
+    reasons = tomllib.loads((files(__package__) / "uncovered.toml").read_text("utf-8"))
+    return {name: reason for reason, names in reasons.items() for name in names.split()}

@@ -49,7 +49,7 @@ def kind_of(word: str) -> str:
     >>> kind_of("scale_vec::2x")
     'scale_vec'
     """
-    return _KINDS.get(word) or next((kind for kind, each in _PATTERNS.items() if re.fullmatch(each, word)), "")
+    return _KINDS.get(word) or next((kind for kind, pattern in _PATTERNS.items() if re.fullmatch(pattern, word)), "")
 
 
 def cased(mnemonic: str) -> str:
@@ -61,14 +61,14 @@ def cased(mnemonic: str) -> str:
     return re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic)
 
 
-def joined(found: Iterable[tuple[str, str]]) -> Words:
+def joined(pairs: Iterable[tuple[str, str]]) -> Words:
     """Words and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
-    found = list(found)
-    in_order = {kind: [word for word, its in found if its == kind] for kind in ("layouts", "qualifiers", "types")}
+    pairs = list(pairs)
+    in_order = {kind: [word for word, tag in pairs if tag == kind] for kind in ("layouts", "qualifiers", "types")}
     in_order["qualifiers"].sort(key=lambda word: not re.fullmatch(r"x\d+", word))  # their count first
-    whole = {".".join(several): kind for kind, several in in_order.items() if several}
-    words = {word: kind for word, kind in found if kind not in in_order}
-    return words | {word: "type" if kind == "types" and "." not in word else kind for word, kind in whole.items()}
+    fused = {".".join(several): kind for kind, several in in_order.items() if several}
+    words = {word: kind for word, kind in pairs if kind not in in_order}
+    return words | {word: "type" if kind == "types" and "." not in word else kind for word, kind in fused.items()}
 
 
 def words(form: Form) -> Words:
@@ -77,21 +77,21 @@ def words(form: Form) -> Words:
     One type stands for A and B of it, or for what is moved.
     """
     named = [(word, kind_of(word) or "types" * (word in TYPES)) for word in form.mnemonic.lower().split(".")[1:]]
-    found = {form.name: "instruction", **joined(each for each in named if each[1])}
+    kinds = {form.name: "instruction", **joined(pair for pair in named if pair[1])}
     if form.layout:
-        found[form.role.lower()] = "role"
+        kinds[form.role.lower()] = "role"
     elif form.a == form.b:
-        found[form.a] = "type"
-    if "shared" in found:
+        kinds[form.a] = "type"
+    if "shared" in kinds:
         spaces = ("shared::cta", "global") if form.instruction.multiplies else ("shared::cta",)
-        found |= dict.fromkeys(spaces, "space")
+        kinds |= dict.fromkeys(spaces, "space")
     if form.sparse and not form.kind:
-        found["sp"] = "sparse"
+        kinds["sp"] = "sparse"
     if not form.role and TYPES[form.a].letter == "I":
-        found["satfinite"] = "satfinite"
+        kinds["satfinite"] = "satfinite"
     elif not form.role and form.a == "f64":
-        found |= dict.fromkeys(_ROUNDING, "rounding")
-    return found
+        kinds |= dict.fromkeys(_ROUNDING, "rounding")
+    return kinds
 
 
 @cache
@@ -105,18 +105,18 @@ def opcode(form: Form) -> tuple[str, ...]:
     narrow = form.a == "e2m1" and form.operand("A").slot_bits < type_bits(form.a)
     letter = "O" if narrow else TYPES[form.a].letter
     sizes = "".join(re.findall(r"\d", form.shape))
-    found = [f"{letter}{head}", *["SF"] * (form.scale is not None), *["SP"] * form.sparse, sizes]
+    parts = [f"{letter}{head}", *["SF"] * (form.scale is not None), *["SP"] * form.sparse, sizes]
     if letter in "HQO":
-        found += [form.d, form.c] if form.computations > 1 else [form.d]
+        parts += [form.d, form.c] if form.computations > 1 else [form.d]
     if letter in "IQO":
-        found += [form.a, form.b]
+        parts += [form.a, form.b]
     elif letter == "H" and form.a != "f16":
-        found += [form.a]
+        parts += [form.a]
     elif letter == "B":
-        found += form.suffix.split(".")[1:]
+        parts += form.suffix.split(".")[1:]
     if form.scale is not None:
-        found += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
-    return tuple(word.upper() for word in found)
+        parts += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
+    return tuple(word.upper() for word in parts)
 
 
 def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
@@ -124,21 +124,21 @@ def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
     number = count.removeprefix("x") if count[0] == "x" else ""
     if form.shape in _MATRICES:
         transposed = "T" * ("trans" in str(form.qualifiers))
-        found = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
+        parts = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
     elif others or form.shape.endswith("x2"):
         return ()
     else:
         lanes, bits = form.shape.removesuffix("b").split("x")
-        found = [head, "" if lanes == "32" else f"{lanes}DP{bits}BIT", f"X{number}"]
-    return tuple(word for word in found if word not in ("", "1", "X1"))
+        parts = [head, "" if lanes == "32" else f"{lanes}DP{bits}BIT", f"X{number}"]
+    return tuple(word for word in parts if word not in ("", "1", "X1"))
 
 
 def opcode_name(form: Form) -> str:
     """The opcode as the disassembler writes it: with an x between the numbers of GMMA and of most DMMA."""
-    found = opcode(form)
-    crosses = found and not form.role and (found[0].endswith("GMMA") or (found[0] == "DMMA" and form.shape != "m8n8k4"))
+    parts = opcode(form)
+    crosses = parts and not form.role and (parts[0].endswith("GMMA") or (parts[0] == "DMMA" and form.shape != "m8n8k4"))
     sizes = re.findall(r"\d+", form.shape)
-    return ".".join("x".join(sizes) if crosses and word == "".join(sizes) else word for word in found)
+    return ".".join("x".join(sizes) if crosses and word == "".join(sizes) else word for word in parts)
 
 
 def atom(form: Form) -> str:
@@ -184,26 +184,26 @@ def _forms(tier: int, head: str) -> Sequence[tuple[Form, Words]]:
 
     The few that most requests mean come first, as the others take time to make.
     """
-    made = [make() for make, heads in FAMILIES[tier].items() if not head or not heads or head in heads]
-    return [(form, words(form)) for group in made for form in group]
+    groups = [make() for make, heads in FAMILIES[tier].items() if not head or not heads or head in heads]
+    return [(form, words(form)) for group in groups for form in group]
 
 
 def _tiers(asked: Words) -> Iterator[list[Form]]:
     """The forms that have all words of a name, tier by tier."""
-    said = next((word.split(".") for word, kind in asked.items() if kind == "opcode"), None)
-    head = next((word.partition(".")[0] for word, kind in asked.items() if kind == "instruction" and not said), "")
+    code = next((word.split(".") for word, kind in asked.items() if kind == "opcode"), None)
+    head = next((word.partition(".")[0] for word, kind in asked.items() if kind == "instruction" and not code), "")
     scaled = not {*IDS}.isdisjoint(asked.values())
     named = {word: kind for word, kind in asked.items() if kind not in ("opcode", *IDS)}.items()
     for tier in range(len(FAMILIES)):
-        having = [form for form, its in _forms(tier, head) if named <= its.items()]
-        fit = [form for form in having if not said or _fits(said, opcode(form))]
+        matching = [form for form, form_words in _forms(tier, head) if named <= form_words.items()]
+        fit = [form for form in matching if not code or _fits(code, opcode(form))]
         yield [form for form in fit if not scaled or form.scale is not None]
 
 
-def _fits(said: Sequence[str], its: Sequence[str]) -> bool:
+def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
     """Whether words are some of those of an opcode, in the same order. Block scales and sparsity are never left out."""
-    rest = iter(its)
-    return all((word in said) == (word in its) for word in ("SF", "SP")) and all(word in rest for word in said)
+    rest = iter(form)
+    return all((word in asked) == (word in form) for word in ("SF", "SP")) and all(word in rest for word in asked)
 
 
 def candidates(asked: Words) -> list[Form]:
@@ -216,8 +216,8 @@ def every_candidate(asked: Words) -> list[Form]:
     return [form for tier in _tiers(asked) for form in tier]
 
 
-def exact(asked: Words, found: Sequence[Form]) -> list[Form]:
+def exact(asked: Words, forms: Sequence[Form]) -> list[Form]:
     """Of the forms that have all words of a name, those that have no further modifiers, if there are any."""
     modifiers = {word for word, kind in asked.items() if kind in MODIFIERS}
-    same = [form for form in found if {word for word, kind in words(form).items() if kind in MODIFIERS} == modifiers]
-    return same or list(found)
+    same = [form for form in forms if {word for word, kind in words(form).items() if kind in MODIFIERS} == modifiers]
+    return same or list(forms)

@@ -32,8 +32,8 @@ class Type(NamedTuple):
 
 
 TYPES: Mapping[str, Type] = {
-    each.name: each
-    for each in (
+    row.name: row
+    for row in (
         Type("f64", 64, "fp64 float64 double", "double", "f8", "D"),
         Type("f32", 32, "fp32 float32 float single", "float", "f4"),
         Type("f16", 16, "fp16 float16 half half_t __half", "half_t", "f2", "H"),
@@ -62,7 +62,7 @@ TYPES: Mapping[str, Type] = {
 #: Types of block scales: people name them beside the type of A.
 SCALE_TYPES = ("ue8m0", "ue4m3")
 
-_NAMES = {name: each.name for each in TYPES.values() for name in (each.name, *each.others.split())}
+_NAMES = {name: row.name for row in TYPES.values() for name in (row.name, *row.others.split())}
 
 #: Names such as float8_e4m3fn, __nv_fp8_e5m2, f6E3M2FN and float_e2m1_t hold the type itself.
 _NARROW = re.compile(r"(?:__nv_)?(?:fp|float|f)?[864]?_?(e4m3|e5m2|e3m2|e2m3|e2m1)(?:fn)?(?:_t|_?x[24])?")
@@ -122,8 +122,8 @@ def types_named(word: str) -> tuple[str, ...]:
     >>> types_named("fp8"), types_named("half"), types_named("mma")
     (('e4m3', 'e5m2'), ('f16',), ())
     """
-    several = _SEVERAL.get(plain(word)) or (type_name(word)[0],)
-    return several if several[0] in TYPES else ()
+    names = _SEVERAL.get(plain(word)) or (type_name(word)[0],)
+    return names if names[0] in TYPES else ()
 
 
 def scaled(word: str) -> bool:
@@ -137,18 +137,18 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     Raises:
         LanemapError: also where it is not a type; names the nearest word.
     """
-    found = type_name(word)
-    if found[0] in TYPES:
-        return found
+    known = type_name(word)
+    if known[0] in TYPES:
+        return known
     from difflib import get_close_matches
 
     bare = plain(word)
     close = [name for name in others if bare.startswith(name)]
     close += [name for name in get_close_matches(bare, (*TYPES, *others), 3) if name[0] == bare[0]]
-    what, otherwise = (
+    problem, otherwise = (
         ("neither a type nor a qualifier", "leave it out") if others else ("not a type", "write it like f16")
     )
-    raise LanemapError(f"{word!r} is {what}: {f'did you mean {close[0]}?' if close else otherwise}")
+    raise LanemapError(f"{word!r} is {problem}: {f'did you mean {close[0]}?' if close else otherwise}")
 
 
 def shape_name(word: str) -> str:
@@ -176,9 +176,9 @@ def is_shape(word: str) -> bool:
     return _SHAPE.fullmatch(plain(word)) is not None
 
 
-def same_name(one: object, other: object) -> bool:
+def same_name(left: object, right: object) -> bool:
     """Whether two values are equal, text in any case."""
-    return one.lower() == other.lower() if isinstance(one, str) and isinstance(other, str) else one == other
+    return left.lower() == right.lower() if isinstance(left, str) and isinstance(right, str) else left == right
 
 
 def plain(word: str) -> str:

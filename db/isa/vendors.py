@@ -25,10 +25,10 @@ class Vendor(NamedTuple):
     register_bits: int = 32
     lane: str = "lane"
 
-    def supports(self, target: str, other: str) -> bool:
+    def supports(self, target: str, instruction_target: str) -> bool:
         """Whether what needs a target runs on another, such as sm_90a. One with a letter stands for its family only."""
-        (mine, letter), (theirs, its) = (re.findall(self.target, each)[0] for each in (target, other))
-        return bool(its) and mine[:-1] == theirs[:-1] if letter else int(theirs) >= int(mine)
+        (own, letter), (needed, feature) = (re.findall(self.target, name)[0] for name in (target, instruction_target))
+        return bool(feature) and own[:-1] == needed[:-1] if letter else int(needed) >= int(own)
 
 
 NVIDIA = Vendor(
