@@ -146,6 +146,10 @@ def test_a_refusal_says_what_the_command_line_says(client, refused, run, address
     assert said.rpartition("col: ")[2].rstrip(".") in run(*shlex.split(command)).err
 
 
+def test_a_notation_that_is_gone_says_what_there_is_instead(client, refused):
+    refused(client.get("/api/export/tikz"), 400, "no tikz any more", "lanemap draw", "SVG")
+
+
 def test_names_that_the_route_does_not_have_are_refused(client, refused):
     refused(client.get("/api/find", params=A | {"rwo": 1}), 400, "no parameter rwo", "row, col")
     refused(client.get("/api/find?shape=m16n8k16&type=f16&role=A&row=1&row=2"), 400, "row is given twice")
