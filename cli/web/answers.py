@@ -24,7 +24,7 @@ from ..options import ReportFormat as Report
 Form = TypeVar("Form", bound=StrEnum)
 
 ReportForm = StrEnum("ReportForm", {name.upper(): name for name in map(str, (*Report, *Format))})  # type: ignore[misc]
-ExportForm = StrEnum("ExportForm", {each.upper(): each for each in FileFormat if each != "dataset"})  # type: ignore[misc]
+ExportForm = StrEnum("ExportForm", {name.upper(): name for name in FileFormat if name != "dataset"})  # type: ignore[misc]
 
 #: The formats of rows and what they are called in HTTP. The first one is for who accepts anything.
 ROWS: Mapping[Format, str] = {
@@ -43,7 +43,7 @@ _REPORTS: Mapping[str, str] = {
 }
 #: The same of reports.
 REPORT: Mapping[ReportForm, str] = {
-    ReportForm(each): media for table in (ROWS, _REPORTS) for each, media in table.items()
+    ReportForm(form): media for table in (ROWS, _REPORTS) for form, media in table.items()
 }
 
 _WHICH = "Default: as the header Accept says, else JSON."
@@ -68,7 +68,7 @@ ReportFormat = Annotated[ReportForm, Depends(of_report)]
 
 def in_formats(media: Mapping[Any, str]) -> dict[int | str, dict[str, Any]]:
     """What the OpenAPI description says of an answer in these formats."""
-    return {200: {"description": "The answer", "content": {each: {} for each in media.values()}}}
+    return {200: {"description": "The answer", "content": {media_type: {} for media_type in media.values()}}}
 
 
 def _accepted(media: Mapping[Form, str], accept: str) -> Form:
@@ -86,9 +86,9 @@ def _accepted(media: Mapping[Form, str], accept: str) -> Form:
 
     for part in sorted(accept.lower().replace(" ", "").split(","), key=weight, reverse=True):
         wanted = part.partition(";")[0] or "*/*"
-        for each, name in media.items():
+        for form, name in media.items():
             if weight(part) > 0 and wanted in (name, "*/*", name.partition("/")[0] + "/*"):
-                return each
+                return form
     raise HTTPException(406, f"none of these formats is available: ask for {', '.join(media.values())}")
 
 
@@ -113,15 +113,15 @@ def problem(
     status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
-    said = {
+    content = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": errors.shortened(detail),
     }
     if argument:
-        said["argument"] = argument
-    return Response(json.dumps(said) + "\n", status, headers, _MEDIA)
+        content["argument"] = argument
+    return Response(json.dumps(content) + "\n", status, headers, _MEDIA)
 
 
 def without_place(request: Request, text: str) -> str:
@@ -155,8 +155,8 @@ def handle_problems(app: FastAPI) -> None:
     def unable(_: Request, error: Exception) -> Response:
         # The reason may name a host or a folder: it is for the log.
         getLogger("lanemap").error("lanemap: %s", errors.masked(str(error)))
-        what = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
-        return problem(503, f"{what} now: try again later", headers=LATER)
+        reason = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
+        return problem(503, f"{reason} now: try again later", headers=LATER)
 
     @app.exception_handler(RequestValidationError)
     def wrong(_: Request, error: RequestValidationError) -> Response:

@@ -42,18 +42,18 @@ def explained(route: Route) -> Route:
 async def _known(request: Request) -> None:
     """Refuse a parameter that the route does not have: a name that is misspelt would leave out a condition."""
     dependant = request.scope["route"].dependant
-    known = {name.alias: name for of in (dependant, *dependant.dependencies) for name in of.query_params}
+    allowed = {name.alias: name for of in (dependant, *dependant.dependencies) for name in of.query_params}
     for name in request.query_params:
-        if name not in known:
-            choice = f": choose from {', '.join(known)}" if known else ""
+        if name not in allowed:
+            choice = f": choose from {', '.join(allowed)}" if allowed else ""
             raise HTTPException(400, f"there is no parameter {name}{choice}")
         if len(request.query_params.getlist(name)) > 1 and name != "against":
             raise HTTPException(400, f"{name} is given twice: give it once")
 
 
-def _integer(given: object) -> object:
+def _integer(value: object) -> object:
     try:
-        return None if given is None else integer(str(given))
+        return None if value is None else integer(str(value))
     except typer.BadParameter as error:
         raise ValueError(str(error)) from None
 
@@ -116,9 +116,9 @@ async def sql(
     rows: Annotated[int, Query(ge=1, le=_ROWS)] = _ROWS,
 ) -> Response:
     """The result of one SELECT. It only reads."""
-    made = await working(work.sql, form, query, seconds, rows)
+    answer = await working(work.sql, form, query, seconds, rows)
     # A query may ask for the time.
-    return Response(made, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
+    return Response(answer, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
 
 
 @router.get("/chain", responses=in_formats(ROWS))
@@ -137,8 +137,8 @@ async def chain(
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
     options = {"transposed": transposed, "relabel": relabel, "major": major, "count": count}
-    made = await working(work.chain, form, first, second or None, **options)
-    return Response(made, media_type=ROWS[form])
+    answer = await working(work.chain, form, first, second or None, **options)
+    return Response(answer, media_type=ROWS[form])
 
 
 @router.get("/recipe", responses=in_formats(ROWS))
@@ -241,8 +241,8 @@ async def export(
         until_sent = stack.pop_all()
     rows = format.value in ROWS
     media, name = (ROWS[Format(format.value)], f"lanemap.{format}") if rows else ("text/plain", None)
-    said = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
-    headers = {"Lanemap-Refused": said} if said else None
+    reasons = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
+    headers = {"Lanemap-Refused": reasons} if reasons else None
     return FileResponse(file, 200, headers, media, BackgroundTask(until_sent.close), name)
 
 
@@ -265,8 +265,8 @@ def _authorize(request: Request) -> None:
     token: str | None = request.app.state.token
     if token is None:
         raise HTTPException(403, "nothing can be written here: lanemap serve was started without --token-file")
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not compare_digest(given.strip().encode(), token.encode()):
+    scheme, _, credential = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not compare_digest(credential.strip().encode(), token.encode()):
         words = "send the token of this server, as in Authorization: Bearer TOKEN"
         raise HTTPException(401, words, {"WWW-Authenticate": "Bearer"})
 
@@ -275,7 +275,7 @@ def _rows(rows: Rows, form: Format) -> Response:
     return Response(encoded(rows, form), media_type=ROWS[form])
 
 
-def _report(made: str | bytes, form: ReportForm) -> Response:
+def _report(report: str | bytes, form: ReportForm) -> Response:
     """A report. That in HTML has its own style, which no page of this server may have: it is to be saved."""
     headers: Mapping[str, Any] = {"Content-Disposition": 'attachment; filename="lanemap.html"'}
-    return Response(made, media_type=REPORT[form], headers=headers if form == "html" else None)
+    return Response(report, media_type=REPORT[form], headers=headers if form == "html" else None)

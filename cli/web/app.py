@@ -78,8 +78,8 @@ class _Static(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        kept = response.status_code == 200 and b"v=" in scope["query_string"]
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if kept else "no-cache"
+        versioned = response.status_code == 200 and b"v=" in scope["query_string"]
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
         return response
 
 
@@ -128,10 +128,10 @@ class Guard:
             await secured(message)
 
         too_large = f"the request has more than {largest >> 20} MB: send less"
-        said = dict(scope["headers"]).get(b"content-length", b"0")
+        length = dict(scope["headers"]).get(b"content-length", b"0")
         if not _own_host(scope, self.names):
             await problem(421, "unknown host name: see lanemap serve --name")(scope, receive, secured)
-        elif said.isdigit() and (len(said) > 18 or int(said) > largest):
+        elif length.isdigit() and (len(length) > 18 or int(length) > largest):
             await problem(413, too_large)(scope, receive, secured)
         else:
             time = CancelScope(deadline=current_time() + work.SECONDS)
@@ -173,14 +173,14 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
         if scope["method"] == "HEAD":
             # The server itself leaves out the body.
             scope = {**scope, "method": "GET"}
-        asked, before, tag = Headers(scope=scope), None, ""
+        request_headers, before, tag = Headers(scope=scope), None, ""
         if scope["method"] == "GET":
             with suppress(LanemapError):  # the route will find the same, and say so
                 scope[DIGEST] = before = await state.digest()
-                same = program_digest(), before, asked.get("host"), scope["path"], scope["query_string"]
-                tag = sha256(repr((*same, asked.get("accept"))).encode()).hexdigest()[:32]
-        own = {"etag": f'"{tag}"', "cache-control": "no-cache", "vary": "Accept"}
-        made: list[Message] = []
+                same = program_digest(), before, request_headers.get("host"), scope["path"], scope["query_string"]
+                tag = sha256(repr((*same, request_headers.get("accept"))).encode()).hexdigest()[:32]
+        tag_headers = {"etag": f'"{tag}"', "cache-control": "no-cache", "vary": "Accept"}
+        messages: list[Message] = []
         keep = False
 
         async def listening(message: Message) -> None:
@@ -188,25 +188,25 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=list(message["headers"]))
                 keep = bool(tag) and message["status"] == 200 and headers.get("cache-control") != "no-store"
-                headers.update(own if keep else {"cache-control": "no-store"})
+                headers.update(tag_headers if keep else {"cache-control": "no-store"})
                 if keep:
                     del headers["last-modified"]
                 message = {**message, "headers": headers.raw}
-            made.append(message)
-            keep = keep and sum(len(each.get("body", b"")) for each in made) <= _LARGEST_ANSWER
+            messages.append(message)
+            keep = keep and sum(len(message.get("body", b"")) for message in messages) <= _LARGEST_ANSWER
             if not keep:
-                made.clear()
+                messages.clear()
             await send(message)
 
-        if tag and tag in asked.get("if-none-match", ""):
-            await Response(status_code=304, headers=own)(scope, receive, send)
-        elif found := MADE.recall(tag):
-            for message in found:
+        if tag and tag in request_headers.get("if-none-match", ""):
+            await Response(status_code=304, headers=tag_headers)(scope, receive, send)
+        elif remembered := MADE.recall(tag):
+            for message in remembered:
                 await send(message)
         else:
             await app(scope, receive, listening)
             # What was written meanwhile may be in the answer or not.
             if keep and before == await state.digest():
-                MADE.keep(tag, made, sum(len(each.get("body", b"")) for each in made))
+                MADE.keep(tag, messages, sum(len(message.get("body", b"")) for message in messages))
 
     return answered

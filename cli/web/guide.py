@@ -57,8 +57,8 @@ def content(text: str, links: Links) -> Markup:
                 token.attrSet(name, address + (place and f"#{place}"))
             elif target.startswith("../static/"):
                 token.attrSet(name, links.asset(target.removeprefix("../static/")))
-    made = _PARSER.renderer.render(tokens, _PARSER.options, {})
-    return Markup(re.sub("<(pre|table)>", r'<\1 tabindex="0">', made))  # noqa: S704 - a file of the program
+    rendered = _PARSER.renderer.render(tokens, _PARSER.options, {})
+    return Markup(re.sub("<(pre|table)>", r'<\1 tabindex="0">', rendered))  # noqa: S704 - a file of the program
 
 
 def _parsed(name: str, text: str) -> Guide:

@@ -108,8 +108,8 @@ def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mappin
     """
     folder = here.file.rpartition("/")[0] or "."
 
-    def linked(each: Page) -> str | None:
-        shown = same.get(each, each)
+    def linked(page: Page) -> str | None:
+        shown = same.get(page, page)
         return _between(folder, shown.file) if shown in there else None
 
     return Links(survey, linked, lambda name: _between(folder, f"static/{name}"), static=True)
@@ -146,10 +146,10 @@ def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Pag
             database.matching(query)
     except LanemapError as error:
         words = errors.refusal(error)
-    found = list(dict.fromkeys([*named, *_pages(survey, survey.like(text))]))
+    pages = list(dict.fromkeys([*named, *_pages(survey, survey.like(text))]))
     # Of a dense and a sparse instruction, a name is that of the dense one.
-    exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(found) == 1
-    return found, found[0] if exact else None, words or ("" if found else f"nothing is called {text.strip()!r}")
+    exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(pages) == 1
+    return pages, pages[0] if exact else None, words or ("" if pages else f"nothing is called {text.strip()!r}")
 
 
 def _chain(text: str) -> Page | None:
@@ -171,25 +171,25 @@ class Choice(NamedTuple):
     chosen: bool
 
 
-def narrowed(found: Sequence[Page], asked: str, given: Mapping[str, str]) -> tuple[list[Page], dict[str, list[Choice]]]:
+def narrowed(pages: Sequence[Page], asked: str, given: Mapping[str, str]) -> tuple[list[Page], dict[str, list[Choice]]]:
     """The pages that have a value of each facet that is given, and the choices that there are.
 
     A choice counts the pages that have it and what is given of the other facets. A target counts what runs on it.
     """
-    facets = {each: Survey.facets(*each.path) for each in found}
+    facets = {page: Survey.facets(*page.path) for page in pages}
     chosen: dict[str, str | None] = {}
     for name in FACETS:
-        said = given.get(name) or None
+        text = given.get(name) or None
         there = (value for of in facets.values() for value in of[name])
-        chosen[name] = next((value for value in there if said and value.lower() == said.lower()), said)
+        chosen[name] = next((value for value in there if text and value.lower() == text.lower()), text)
 
     def left(but: str = "") -> list[Page]:
         wanted = [(name, value) for name, value in chosen.items() if value and name != but]
-        return [each for each, of in facets.items() if all(value in of[name] for name, value in wanted)]
+        return [page for page, of in facets.items() if all(value in of[name] for name, value in wanted)]
 
     choices = {}
     for name, taken in chosen.items():
-        counts = Counter(value for each in left(name) for value in facets[each][name])
+        counts = Counter(value for page in left(name) for value in facets[page][name])
         if taken is not None:
             counts[taken] += 0
         if len(counts) > 1 or taken:
@@ -205,18 +205,18 @@ def meant(survey: Survey, path: str) -> Page | None:
     """The page that an address names in capital letters, or by another name of a type."""
     with suppress(LanemapError):
         named = _pages(survey, survey.named(Query.parse(path.replace("/", " "))))
-        return named[0] if len({each.path for each in named}) == 1 else None
+        return named[0] if len({page.path for page in named}) == 1 else None
     return None
 
 
-def suggested(asked: str, words: str) -> list[str]:
+def suggested(request: str, words: str) -> list[str]:
     """What to ask instead, by what a refusal says: each guess in the place of the word that is most like it."""
-    found = re.search(r"did you mean (.+?)\?", words)
-    given = asked.split()
+    guesses = re.search(r"did you mean (.+?)\?", words)
+    typed = request.split()
     instead = []
-    for guess in re.split(", | or ", found[1]) if found and given else ():
-        (like,) = get_close_matches(guess.lower(), [word.lower() for word in given], 1, 0)
-        instead.append(" ".join(guess if word.lower() == like else word for word in given))
+    for guess in re.split(", | or ", guesses[1]) if guesses and typed else ():
+        (like,) = get_close_matches(guess.lower(), [word.lower() for word in typed], 1, 0)
+        instead.append(" ".join(guess if word.lower() == like else word for word in typed))
     return instead
 
 
@@ -227,7 +227,7 @@ def near(survey: Survey, path: str) -> list[Page]:
     return [addresses[address] for address in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
 
 
-def _pages(survey: Survey, found: Iterable[Key | Product]) -> list[Page]:
+def _pages(survey: Survey, matches: Iterable[Key | Product]) -> list[Page]:
     """The page of each, once."""
-    pages = (operand_page(survey, each) if isinstance(each, Key) else product_page(each) for each in found)
+    pages = (operand_page(survey, match) if isinstance(match, Key) else product_page(match) for match in matches)
     return list(dict.fromkeys(pages))

@@ -43,17 +43,17 @@ def _once(*path: str) -> _Every:
     return lambda _: [(page(*path), {})]
 
 
-def _products(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-    for product in known.products:
+def _products(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+    for product in survey.products:
         for accumulator in (None, *dict.fromkeys(form.d for form in product.forms)):
             yield product_page(product, accumulator), {"named": product, "accumulator": accumulator}
 
 
-def _operands(known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+def _operands(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     """Those of one layout follow each other: what is made of it is found again."""
-    every = [(key, source) for key, there in known.fragments.items() for source in (None, *there)]
-    for key, source in sorted(every, key=lambda named: known.shown(*named).digest or ""):
-        yield operand_page(known, key, source), {"named": (key, source)}
+    every = [(key, source) for key, there in survey.fragments.items() for source in (None, *there)]
+    for key, source in sorted(every, key=lambda named: survey.shown(*named).digest or ""):
+        yield operand_page(survey, key, source), {"named": (key, source)}
 
 
 def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
@@ -112,8 +112,8 @@ class _PageRoute(APIRoute):
 
 async def _refused(request: Request, status: int, words: str) -> Response:
     survey, path, query = await request.app.state.lanemap.survey(), request.url.path, request.url.query
-    if status == 404 and (there := meant(survey, path)) and there.address.partition("?")[0] != path:
-        address = there.address + ("&" if there.parameters else "?") * bool(query) + query
+    if status == 404 and (target := meant(survey, path)) and target.address.partition("?")[0] != path:
+        address = target.address + ("&" if target.parameters else "?") * bool(query) + query
         return RedirectResponse(address, 307)
     guesses = suggested(path.strip("/").replace("/", " "), words)
     facts = {"near": near(survey, path), "guesses": guesses, "words": without_place(request, words)}
@@ -126,10 +126,10 @@ router = APIRouter(include_in_schema=False, route_class=_PageRoute)
 def _route(kind: PageKind) -> Callable[..., Any]:
     """What answers for a kind of page. Its parameters are those of what makes the facts."""
 
-    async def answer(at: views.Context, **asked: Any) -> Response:
+    async def answer(at: views.Context, **parameters: Any) -> Response:
         if inspect.iscoroutinefunction(kind.facts):
-            return _page(kind.name, at.survey, await kind.facts(at, **asked))
-        return await run_sync(lambda: _page(kind.name, at.survey, kind.facts(at, **asked)))  # type: ignore[arg-type]
+            return _page(kind.name, at.survey, await kind.facts(at, **parameters))
+        return await run_sync(lambda: _page(kind.name, at.survey, kind.facts(at, **parameters)))  # type: ignore[arg-type]
 
     vars(answer).update(__signature__=inspect.signature(kind.facts, eval_str=True))
     return answer
@@ -152,16 +152,16 @@ _MOST = 60
 @router.get("/search")
 def search(request: Request, database: Opened, survey: Surveyed, q: str = "") -> Response:
     """What a name stands for: the page where there is one, else a list. As JSON, the first few for a search box."""
-    found, exact, words = find(survey, database, q)
+    matching, exact, words = find(survey, database, q)
     read = guide.found(q)
     if "application/json" in request.headers.get("accept", ""):
-        hits = [*(found[:12] or filter(None, [exact])), *(page("guide", name) for name in read)]
-        return JSONResponse([{"name": each.name, "href": each.address} for each in hits[:12]])
+        hits = [*(matching[:12] or filter(None, [exact])), *(page("guide", name) for name in read)]
+        return JSONResponse([{"name": hit.name, "href": hit.address} for hit in hits[:12]])
     if exact:
         return RedirectResponse(exact.address, 303)
-    left, facets = narrowed(found, q, request.query_params)
-    said = {"found": left, "most": _MOST, "facets": facets, "words": words, "guide": read}
-    return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **said})
+    listed, facets = narrowed(matching, q, request.query_params)
+    facts = {"found": listed, "most": _MOST, "facets": facets, "words": words, "guide": read}
+    return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **facts})
 
 
 @router.post("/compare")

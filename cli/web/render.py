@@ -25,24 +25,24 @@ STATIC = _FOLDER / "static"
 @cache
 def environment() -> Environment:
     """The templates, as they were when this was first called, with everything escaped."""
-    made = Environment(
+    env = Environment(
         loader=DictLoader({path.name: path.read_text("utf-8") for path in (_FOLDER / "templates").iterdir()}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS])
-    made.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
-    return made
+    env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS])
+    env.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
+    return env
 
 
 @cache
 def _asset(name: str) -> str:
     """The address of a style sheet, script or icon, with its digest, so that a browser may keep it for ever."""
-    made = name == "layouts.css"
-    digest = sha256(layouts_css().encode() if made else (STATIC / name).read_bytes()).hexdigest()
-    return f"/{name if made else f'static/{name}'}?v={digest[:16]}"
+    generated = name == "layouts.css"
+    digest = sha256(layouts_css().encode() if generated else (STATIC / name).read_bytes()).hexdigest()
+    return f"/{name if generated else f'static/{name}'}?v={digest[:16]}"
 
 
 def server_links(survey: Survey) -> Links:
@@ -105,7 +105,7 @@ def _table(
     fragment: Fragment,
     grid: drawing.Grid,
     lane: int | None,
-    said: str = "",
+    caption: str = "",
     characters: int = 0,
     *,
     by: str | None = None,
@@ -116,12 +116,12 @@ def _table(
     The style sheet fits ``paper`` into a printed page.
     """
     axes = axes or fragment.key.axes
-    known = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by, "size": fragment.dimensions}
+    data = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by, "size": fragment.dimensions}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
-    said = said or ", ".join(filter(None, parts))
+    caption = caption or ", ".join(filter(None, parts))
     characters = characters or formats.width(grid)
-    made = formats.table(grid, known, said, characters=characters, lanes=() if lane is None else (lane,))
-    return f'<div class="paper {_sized("c", _wide(grid, characters))}">{made}</div>'
+    table = formats.table(grid, data, caption, characters=characters, lanes=() if lane is None else (lane,))
+    return f'<div class="paper {_sized("c", _wide(grid, characters))}">{table}</div>'
 
 
 def _wide(grid: drawing.Grid, characters: int) -> float:
@@ -138,21 +138,21 @@ def matrix(fragment: Fragment, lane: int | None = None, axes: str | None = None)
 
     ``axes``: what its rows and columns count in the picture that it is a part of, if not what they do by themselves.
     """
-    made = [grid for (grid,) in drawing.by_element([fragment], drawing.View())]
-    return [_table(fragment, grid, lane, axes=axes) for grid in made] if _cells(*made) <= _MOST else []
+    grids = [grid for (grid,) in drawing.by_element([fragment], drawing.View())]
+    return [_table(fragment, grid, lane, axes=axes) for grid in grids] if _cells(*grids) <= _MOST else []
 
 
 def register_file(fragment: Fragment, lane: int | None = None) -> str:
     """What each lane holds, a row for each."""
     grid = drawing.by_lane(fragment, drawing.View())
-    said = f"{fragment.role} by lane: row,col in each register.slot"
-    return _table(fragment, grid, lane, said, by="lane") if _cells(grid) <= _MOST else ""
+    caption = f"{fragment.role} by lane: row,col in each register.slot"
+    return _table(fragment, grid, lane, caption, by="lane") if _cells(grid) <= _MOST else ""
 
 
 def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     """What one lane holds: register and slots, and the rows and columns in them."""
-    mine = replace(fragment, elements=fragment.table[fragment.table["lane"] == lane])
-    grid = drawing.by_lane(mine, drawing.View(whole=True))
+    of_lane = replace(fragment, elements=fragment.table[fragment.table["lane"] == lane])
+    grid = drawing.by_lane(of_lane, drawing.View(whole=True))
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
 
 

@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See ``uvicorn``."""
         asyncio.get_running_loop().set_exception_handler(self._say)
-        await super().startup([_Listening(each, self.config.forwarded_allow_ips or ()) for each in sockets or ()])
+        await super().startup([_Listening(socket_, self.config.forwarded_allow_ips or ()) for socket_ in sockets or ()])
 
     def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say in a line that there are no descriptors for more connections. asyncio tries again after a second."""
@@ -83,7 +83,7 @@ class _Listening(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """See ``socket``."""
         connection, address = super().accept()
-        self._open = [each for each in self._open if each[1].fileno() >= 0]
+        self._open = [entry for entry in self._open if entry[1].fileno() >= 0]
         host = address[0]
         if host not in self._proxies and sum(host == other for other, _ in self._open) >= _most():
             with connection, suppress(OSError):

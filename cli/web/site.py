@@ -36,11 +36,11 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
-    with files.folder_atomically(folder, "site") as made:
-        shutil.copytree(STATIC, made / "static")
-        (made / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
+    with files.folder_atomically(folder, "site") as new_folder:
+        shutil.copytree(STATIC, new_folder / "static")
+        (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
-        (made / "static" / "names.js").write_text(_names(pages.known), "utf-8")
+        (new_folder / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count, done = len(pages.every), 0
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
@@ -48,7 +48,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         def begin() -> AbstractContextManager[_Pages]:
             return nullcontext(_Pages(Database(database.location)))
 
-        with Processes(begin, partial(_Pages.write, folder=made), parts, others) as processes:
+        with Processes(begin, partial(_Pages.write, folder=new_folder), parts, others) as processes:
             for _, written in processes.results(pages):
                 done += written
                 progress(done, count)
@@ -67,11 +67,11 @@ class _Pages:
         self.same = _same(self.known)
         self.database = database
         self.every: list[tuple[Page, str, Callable[[Context], Any]]] = [
-            (each, kind.name, partial(kind.facts, **asked))
+            (page, kind.name, partial(kind.facts, **asked))
             for kind in PAGES
             if kind.every
-            for each, asked in kind.every(self.known)
-            if each not in self.same
+            for page, asked in kind.every(self.known)
+            if page not in self.same
         ]
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(each for each, _, _ in self.every)
@@ -84,14 +84,14 @@ class _Pages:
             links = site_links(self.known, each, self.there, self.same)
             target = folder / each.file
             target.parent.mkdir(parents=True, exist_ok=True)
-            said = facts(Context(self.known, self.database, links, self.work))
+            values = facts(Context(self.known, self.database, links, self.work))
             # It waits for nothing, and an event loop may be running. A signal before it begins would be a warning.
-            if inspect.iscoroutine(said):
+            if inspect.iscoroutine(values):
                 try:
-                    said.send(None)
+                    values.send(None)
                 except StopIteration as end:
-                    said = end.value
-            target.write_bytes(text(template, links, said).encode())
+                    values = end.value
+            target.write_bytes(text(template, links, values).encode())
         return len(every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -114,9 +114,9 @@ def _same(known: Survey) -> dict[Page, Page]:
     }
 
 
-def _alike(one: Fragment, other: Fragment) -> bool:
-    said, other_said = one.citation, other.citation
-    return one.same_layout(other) and (said.formula, said.erratum) == (other_said.formula, other_said.erratum)
+def _alike(left: Fragment, right: Fragment) -> bool:
+    ours, theirs = left.citation, right.citation
+    return left.same_layout(right) and (ours.formula, ours.erratum) == (theirs.formula, theirs.erratum)
 
 
 def _names(known: Survey) -> str:
@@ -129,9 +129,9 @@ def _names(known: Survey) -> str:
     called |= {page(*operand[:4]): () for operand in known.operands}
     kinds: dict[tuple[str, ...], int] = {}
     names: list[list[object]] = []
-    for each, more in called.items():
-        of = Survey.facets(*each.path)
-        names.append([each.name, " ".join(more), kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))])
-    read = [[f"guide {name}", each.title, each.words] for name, each in guide().items()]
-    there = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
-    return f"window.lanemapNames = {there};\n"
+    for entry, more in called.items():
+        of = Survey.facets(*entry.path)
+        names.append([entry.name, " ".join(more), kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))])
+    read = [[f"guide {name}", article.title, article.words] for name, article in guide().items()]
+    data = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
+    return f"window.lanemapNames = {data};\n"

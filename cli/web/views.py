@@ -106,7 +106,7 @@ def _operand(
         raise HTTPException(404, not_there(database, *names, **apart))
     if source is None:
         return key, None
-    there = {each.lower(): each for each in survey.fragments[key]}
+    there = {name.lower(): name for name in survey.fragments[key]}
     if source.lower() not in there:
         raise HTTPException(404, f"{source} has no {key}: there is {', '.join(there.values())}")
     return key, there[source.lower()]
@@ -159,7 +159,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
     shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
     there = [fragment for fragment in shown if fragment.has_rows]
-    others = {str(each.source) for each in there if each.stands_in(DEFAULT_SOURCE)}
+    others = {str(fragment.source) for fragment in there if fragment.stands_in(DEFAULT_SOURCE)}
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
@@ -202,8 +202,8 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     (key, source), survey, links = named, at.survey, at.links
     of = key.operand
     fragment = survey.shown(key, source)
-    every = (each for each, operands in survey.products.items() if of in operands)
-    whole = min(every, key=lambda each: each.type != key.type)
+    every = (candidate for candidate, operands in survey.products.items() if of in operands)
+    whole = min(every, key=lambda candidate: candidate.type != key.type)
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
@@ -232,18 +232,18 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
 
 def _notations(fragment: Fragment) -> list[dict[str, Any]]:
     """The fragment in each notation, or why it is not in one."""
-    found = []
-    mine = fragment.key.identifier
-    stands = "lanemap_".ljust(len(mine), "x")  # as long, because texts are aligned
-    names = {stands: mine, stands.upper(): mine.upper(), _NAME: str(fragment)}
+    exports = []
+    identifier = fragment.key.identifier
+    stands = "lanemap_".ljust(len(identifier), "x")  # as long, because texts are aligned
+    names = {stands: identifier, stands.upper(): identifier.upper(), _NAME: str(fragment)}
     for name, entry in NOTATIONS.items():
         # A notation of Triton's also names the instruction's shape.
         like = alike(fragment, fragment.source, fragment.shape if name == "triton" else None)
         text, reason = remembered(_notation, (name, like, stands), name, fragment, stands)
         for general, own in names.items():
             text, reason = text.replace(general, own), reason.replace(general, own)
-        found.append({"name": name, "audience": entry.audience, "text": text, "reason": reason})
-    return found
+        exports.append({"name": name, "audience": entry.audience, "text": text, "reason": reason})
+    return exports
 
 
 #: What stands for the name of a fragment in texts that fragments of the same layout share.
@@ -265,8 +265,8 @@ def _recipes(database: Database, fragment: Fragment) -> list[str]:
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
     like = alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
-    made = [remembered(_recipe, (ref(database), like, major), database, fragment, major) for major in recipe.MAJORS]
-    return [each.replace(_NAME, str(fragment)) for each in made]
+    recipes = [remembered(_recipe, (ref(database), like, major), database, fragment, major) for major in recipe.MAJORS]
+    return [text.replace(_NAME, str(fragment)) for text in recipes]
 
 
 def _recipe(database: Database, fragment: Fragment, major: str) -> str:
@@ -289,7 +289,7 @@ def _feeds(survey: Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
     fed = {keys[0]: keys for keys in remembered(_fed, (ref(survey), first.threads), survey, first.threads)}
     with suppress(LanemapError):  # a D with windows of columns feeds nothing
         chains = Chains.of(first, map(survey.shown, fed))
-        return [(fed[each.second.key], each.transposed) for each in chains if not each.moves_values]
+        return [(fed[entry.second.key], entry.transposed) for entry in chains if not entry.moves_values]
     return []
 
 
@@ -307,22 +307,22 @@ def _fed(survey: Survey, threads: int) -> list[list[Key]]:
 async def check(at: At) -> Facts:
     """The cross-check of everything."""
     try:
-        found = await at.work(work.check, "page", [])
+        report = await at.work(work.check, "page", [])
     except AbsentError as error:  # there are no two sources to compare
-        found = f"<h1>Check</h1><p>{escape(str(error))}</p>"
-    return {"title": "Check", "report": Markup(found)}  # noqa: S704 - escaped where it was made
+        report = f"<h1>Check</h1><p>{escape(str(error))}</p>"
+    return {"title": "Check", "report": Markup(report)}  # noqa: S704 - escaped where it was made
 
 
 async def compare(at: At, only: Only, left: str | None = None, right: str | None = None) -> Facts:
     """Two sources, or a dropped file and a source."""
-    found, refused = "", ""
+    report, refused = "", ""
     if left and right:
         try:
-            found = await at.work(work.diff, "page", left, right, only)
+            report = await at.work(work.diff, "page", left, right, only)
         except LanemapError as error:
             refused = errors.refusal(error)
     chosen = {"left": left, "right": right or DEFAULT_SOURCE, "which": only}
-    made = Markup(found)  # noqa: S704 - escaped where it was made
+    made = Markup(report)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
 
 
@@ -359,8 +359,8 @@ async def sql(at: At, query: str = "") -> Facts:
     rows, refused = None, ""
     if query.strip():
         try:
-            found = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
-            rows = Rows(tuple(found[0]) if found else (), [tuple(row.values()) for row in found])
+            records = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
+            rows = Rows(tuple(records[0]) if records else (), [tuple(row.values()) for row in records])
         except LanemapError as error:
             refused = errors.refusal(error)
     shown = {"query": query, "rows": rows, "refused": refused}
@@ -370,8 +370,8 @@ async def sql(at: At, query: str = "") -> Facts:
 def defects(at: At) -> Facts:
     """Every listed error in a document, and what was found in released libraries."""
     every = [fragment for there in at.survey.fragments.values() for fragment in there.values()]
-    said = [(fragment, fragment.citation) for fragment in every]
-    errata = [fragment for fragment, its in said if its.erratum or (its.slip and fragment.source == DEFAULT_SOURCE)]
+    cited = [(fragment, fragment.citation) for fragment in every]
+    errata = [fragment for fragment, its in cited if its.erratum or (its.slip and fragment.source == DEFAULT_SOURCE)]
     _, _, libraries = guide.content((_ROOT / "DEFECTS.md").read_text("utf-8"), at.links).partition("</h1>")
     return {"title": "Defects", "errata": errata, "libraries": libraries}
 
@@ -394,10 +394,10 @@ def guide_page(at: At, name: str) -> Facts:
 
 def fleet(at: At) -> Facts:
     """What became of each form in each capture, and where captures differ. Forms that fared alike stand together."""
-    found = at.database.fleet()
-    alike = listing.grouped(found.forms, lambda form: tuple(capture.forms.get(form) for capture in found.captures))
-    differ = [disagreement for disagreement in found.disagreements if disagreement.key in at.survey.fragments]
-    return {"title": "Fleet", "captures": found.captures, "alike": alike, "differ": differ}
+    fleet = at.database.fleet()
+    alike = listing.grouped(fleet.forms, lambda form: tuple(capture.forms.get(form) for capture in fleet.captures))
+    differ = [disagreement for disagreement in fleet.disagreements if disagreement.key in at.survey.fragments]
+    return {"title": "Fleet", "captures": fleet.captures, "alike": alike, "differ": differ}
 
 
 def api(at: At, request: Request) -> Facts:  # noqa: ARG001
@@ -407,9 +407,9 @@ def api(at: At, request: Request) -> Facts:  # noqa: ARG001
 
 def sources(at: At) -> Facts:
     """Every source with its provenance."""
-    found = []
+    listed = []
     for record in at.survey.sources.values():
         source = Source(record["name"], record["kind"], record["title"], (), json.loads(record["provenance"] or "{}"))
         facts = [(name, value) for name, value in report.provenance(source) if name not in ("source", "kind", "title")]
-        found.append({**record, "facts": facts})
-    return {"title": "Sources", "sources": found}
+        listed.append({**record, "facts": facts})
+    return {"title": "Sources", "sources": listed}

@@ -97,8 +97,8 @@ class Work:
             async with workers.trusted[name]:
                 yield
         else:
-            own = workers.own.setdefault((name, address), CapacityLimiter(workers.limits[name][1]))
-            async with own, workers.shared[name]:
+            limiter = workers.own.setdefault((name, address), CapacityLimiter(workers.limits[name][1]))
+            async with limiter, workers.shared[name]:
                 yield
 
     async def __call__(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -226,14 +226,14 @@ def diff_file(database: Database, form: str, file: Path, against: str, which: Ma
 
 def chain(database: Database, /, form: Format, first: str, second: str | None, **options: Any) -> str | bytes:
     """The rows of ``Database.flow``; those of a chain as JSON with the verdict."""
-    found = database.flow(first, second, **options)
-    if not isinstance(found, Chain) or form is not Format.JSON:
-        return encoded(found.rows(), form)
-    ends = {"first": found.first, "second": found.second}
-    said: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
-    said |= {name: getattr(found, name) for name in ("transposed", "movement", "registers_stay", "order")}
-    said |= {"tiles": dict(zip(ends, found.tiles, strict=True)), "moves": found.rows().records()}
-    return json.dumps(said) + "\n"
+    answer = database.flow(first, second, **options)
+    if not isinstance(answer, Chain) or form is not Format.JSON:
+        return encoded(answer.rows(), form)
+    ends = {"first": answer.first, "second": answer.second}
+    record: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
+    record |= {name: getattr(answer, name) for name in ("transposed", "movement", "registers_stay", "order")}
+    record |= {"tiles": dict(zip(ends, answer.tiles, strict=True)), "moves": answer.rows().records()}
+    return json.dumps(record) + "\n"
 
 
 def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
@@ -245,15 +245,15 @@ def shown(
     database: Database, first: str, second: str | None, **options: Any
 ) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None]:
     """What ``Database.flow`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered."""
-    found = database.flow(first, second, **options)
-    layouts = [(end.key, str(end.source)) for end in found.ends]
-    return found.verdict, found.text(), layouts, found.order if isinstance(found, Chain) else None
+    answer = database.flow(first, second, **options)
+    layouts = [(end.key, str(end.source)) for end in answer.ends]
+    return answer.verdict, answer.text(), layouts, answer.order if isinstance(answer, Chain) else None
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:
     """``Database.export`` to a file; what the notation cannot express, in words."""
-    made = database.export(file, format=form, query=query)
-    return [str(error) for error in made.refused]
+    export = database.export(file, format=form, query=query)
+    return [str(error) for error in export.refused]
 
 
 def store(database: Database, file: Path) -> tuple[str, bool]:
@@ -272,11 +272,11 @@ def store(database: Database, file: Path) -> tuple[str, bool]:
     return name, new
 
 
-def _report(found: Check, form: str) -> str | bytes:
+def _report(check: Check, form: str) -> str | bytes:
     """A report, rows, or for ``page`` what a page with a style of its own shows."""
     if form == "page":
-        return report.contents(found)
-    return found.report(form) if form in [*ReportFormat] else encoded(found.rows(), Format(form))
+        return report.contents(check)
+    return check.report(form) if form in [*ReportFormat] else encoded(check.rows(), Format(form))
 
 
 #: Where a GET request keeps the digest of what the database held when it came.
@@ -299,11 +299,11 @@ class Made(OrderedDict[Hashable, tuple[Any, int]]):
                 self.move_to_end(key)
             return self.get(key, (None, 0))[0]
 
-    def keep(self, key: Hashable, made: Any, size: int) -> None:
+    def keep(self, key: Hashable, result: Any, size: int) -> None:
         """Keep what is not None, and forget what was not used for longest."""
         with self._lock:
             _, before = self.pop(key, (None, 0))  # of somebody who made it at the same time
-            self[key] = made, size + _MORE
+            self[key] = result, size + _MORE
             self.size += size + _MORE - before
             while self.size > _ROOM:
                 self.size -= self.popitem(last=False)[1][1]
@@ -324,11 +324,11 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
 
     ``key`` is what decides it, whatever the time. It is kept as well, and should hold nothing large.
     """
-    found: T | None = MADE.recall((function, key))
-    if found is None:
-        found = function(*args, **kwargs)
-        MADE.keep((function, key), found, len(repr(found)))
-    return found
+    result: T | None = MADE.recall((function, key))
+    if result is None:
+        result = function(*args, **kwargs)
+        MADE.keep((function, key), result, len(repr(result)))
+    return result
 
 
 class State:
@@ -348,8 +348,8 @@ class State:
             # What is of a state that is newer than these changes is made again for the next one who asks.
             if ask not in self._known or self._known[ask][0] != changes:
                 self._known[ask] = changes, await run_sync(ask, self.database)
-            found: T = self._known[ask][1]
-            return found
+            answer: T = self._known[ask][1]
+            return answer
 
     async def digest(self) -> bytes:
         """What the database holds.
@@ -357,11 +357,11 @@ class State:
         Raises:
             LanemapError: it cannot be read.
         """
-        found = await self._now(Database.digest)
-        if found != self._digest:
-            self._digest = found
+        digest = await self._now(Database.digest)
+        if digest != self._digest:
+            self._digest = digest
             MADE.forget()
-        return found
+        return digest
 
     async def survey(self) -> Survey:
         """What is known of every operand, which takes seconds to look through.
@@ -377,24 +377,24 @@ class State:
         Raises:
             LanemapError: there is none.
         """
-        found: Fragments | None = MADE.recall(asked := (request.scope.get(DIGEST), query))
-        if found is None:
-            found = await run_sync(self._operand, query)
+        fragments: Fragments | None = MADE.recall(asked := (request.scope.get(DIGEST), query))
+        if fragments is None:
+            fragments = await run_sync(self._operand, query)
             if asked[0] == self._digest:
-                MADE.keep(asked, found, sum(len(fragment.packed) for fragment in found))
-        return found
+                MADE.keep(asked, fragments, sum(len(fragment.packed) for fragment in fragments))
+        return fragments
 
     def _operand(self, query: Query) -> Fragments:
         with self.database.reader.snapshot():
-            found = self.database.operand(query).expect_one("shape", "type")
-            for fragment in found:
+            fragments = self.database.operand(query).expect_one("shape", "type")
+            for fragment in fragments:
                 fragment.tuples()  # reads them
-            return found
+            return fragments
 
 
 async def _state(request: Request) -> State:
-    found: State = request.app.state.lanemap
-    return found
+    state: State = request.app.state.lanemap
+    return state
 
 
 async def _database(state: Current) -> Database:
