@@ -91,7 +91,7 @@ def opened(output: str, reads: Iterable[str] = ()) -> Iterator[IO[bytes] | None]
         return
     from .. import files
 
-    with files.atomically(Path(output), [Path(each) for each in reads if Path(each).is_file()]) as file:
+    with files.atomically(Path(output), [Path(source) for source in reads if Path(source).is_file()]) as file:
         yield file
 
 

@@ -74,15 +74,15 @@ class _Pages:
             if page not in self.same
         ]
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
-        self.there = frozenset(each for each, _, _ in self.every)
+        self.there = frozenset(page for page, _, _ in self.every)
         gc.freeze()  # looking through all that is kept would take half of the time
 
     def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""
         every = self.every[start : start + _PART]
-        for each, template, facts in every:
-            links = site_links(self.known, each, self.there, self.same)
-            target = folder / each.file
+        for shown, template, facts in every:
+            links = site_links(self.known, shown, self.there, self.same)
+            target = folder / shown.file
             target.parent.mkdir(parents=True, exist_ok=True)
             values = facts(Context(self.known, self.database, links, self.work))
             # It waits for nothing, and an event loop may be running. A signal before it begins would be a warning.

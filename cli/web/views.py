@@ -136,7 +136,7 @@ def home(at: At) -> Facts:
     every = Counter(map(survey.of_operand, survey.operands))
 
     def known(line: Sequence[Product], operand: Key) -> Known:
-        return min((survey.of_operand(operand._replace(shape=each.shape)) for each in line), key=[*Known].index)
+        return min((survey.of_operand(operand._replace(shape=product.shape)) for product in line), key=[*Known].index)
 
     return {
         "title": "Fragment layouts of tensor-core instructions",

@@ -71,8 +71,8 @@ class WrongOperand:
         if compared is None:
             return "one part of the tile is right, and others are not where they should be"
         same = [f"it is {self.result.same_as}"] if self.result.same_as else []
-        said = compared.words.replace("on the left", "in the claim").replace("on the right", "in truth")
-        return "; ".join([*same, said.replace("left row", "claimed row").replace("left col", "claimed col")])
+        text = compared.words.replace("on the left", "in the claim").replace("on the right", "in truth")
+        return "; ".join([*same, text.replace("left row", "claimed row").replace("left col", "claimed col")])
 
 
 @dataclass(frozen=True)

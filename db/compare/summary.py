@@ -61,8 +61,8 @@ class Summary(Told):
         """
         mnemonics = [(form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1]
         yield Rows(("", ""), mnemonics) if mnemonics else self.title
-        said = ((source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands)
-        alike = grouped((entry for entry in said if entry[1] is not None), lambda entry: entry[:2])
+        rows = ((source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands)
+        alike = grouped((row for row in rows if row[1] is not None), lambda row: row[:2])
         first = 1 if len(self._shapes) > 1 else 2
         yield Rows(_OPERAND[first:], [_row(operand)[first:] for operand in self.operands]).filled()
         verdicts = [(*which, self._names([operand for *_, operand in same])) for which, same in alike.items()]
@@ -129,17 +129,18 @@ class Said(NamedTuple):
 
 def verdicts(shown: Mapping[Key, Fragment], found: Iterable[Fragment]) -> dict[Key, dict[str, Said]]:
     """The verdict on each fragment by its source, against those shown. Elements are read only where digests differ."""
-    said: dict[Key, dict[str, Said]] = {key: {} for key in shown}
+    verdict_of: dict[Key, dict[str, Said]] = {key: {} for key in shown}
     for source, theirs in grouped(found, lambda fragment: str(fragment.source)).items():
         by_key = {fragment.key: Said(fragment.status) for fragment in theirs}
         having = [fragment for fragment in theirs if fragment.has_rows]
-        by_key |= {each.key: Said("rows" if shown[each.key].source == source else "identical") for each in having}
+        by_key |= {one.key: Said("rows" if shown[one.key].source == source else "identical") for one in having}
         differs = [fragment.key for fragment in having if not fragment.same_layout(shown[fragment.key])]
         if differs:
             from .verdict import compare
 
             results = compare(list(shown.values()), theirs)
-            by_key |= {each.key: Said(each.verdict.value, each.words) for each in results if each.key in differs}
+            differing = (result for result in results if result.key in differs)
+            by_key |= {result.key: Said(result.verdict.value, result.words) for result in differing}
         for key, verdict in by_key.items():
-            said[key][source] = verdict
-    return said
+            verdict_of[key][source] = verdict
+    return verdict_of

@@ -118,23 +118,23 @@ class Survey:
     def roles(self, products: Sequence[Product]) -> list[str]:
         """The roles of products of one instruction, in columns that all products of a kind share."""
         axes = instruction(products[0].instruction).axes
-        more = (operand.role for each in products for operand in self.products[each])
+        more = (operand.role for line in products for operand in self.products[line])
         return list(dict.fromkeys([*(PRODUCT_ROLES if axes.keys() <= {*PRODUCT_ROLES} else axes), *more]))
 
     def said(self, product: Product) -> dict[Key, dict[str, Said]]:
         """The verdict on what each source has of each fragment of an instruction."""
-        shown = {key: self.shown(key) for each in self.products[product] for key in self.operands[each]}
+        shown = {key: self.shown(key) for operand in self.products[product] for key in self.operands[operand]}
         there = (self.fragments[key].get(source) for source in self.sources for key in shown)
         return verdicts(shown, filter(None, there))
 
     def named(self, query: Query) -> Iterator[Key | Product]:
         """What a query names: fragments where it says a role, else instructions; the dense ones first."""
-        for each in filter(None, (query, query.of_accumulator())):
-            keys = list(filter(each.matches, self.fragments))
-            if keys and "role" in each.asked:
+        for request in filter(None, (query, query.of_accumulator())):
+            keys = list(filter(request.matches, self.fragments))
+            if keys and "role" in request.asked:
                 yield from sorted(keys, key=lambda key: instruction(key.instruction).sparse)
             elif keys:
-                yield from self._products(each, set(keys))
+                yield from self._products(request, set(keys))
             if keys:
                 return
 
@@ -144,8 +144,8 @@ class Survey:
         shape = query.parameters()["shape"]
         several = {*query.words.values()} <= {"instruction", "shape", "type"}
         named = {(form.name, form.shape, form.a) for form in query.forms}
-        for product in sorted(self.products, key=lambda each: each.sparse):
-            of_it = {key for each in self.products[product] for key in self.operands[each]}
+        for product in sorted(self.products, key=lambda product: product.sparse):
+            of_it = {key for operand in self.products[product] for key in self.operands[operand]}
             alike = type_ in (None, product.type) and shape in (None, product.shape)
             if alike and (several or tuple(product) in named) and not of_it.isdisjoint(keys):
                 yield product
@@ -155,16 +155,16 @@ class Survey:
         asked = _WORDS.findall(text.lower())
         meant = {word: {*types_named(word)} for word in asked}
         scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
-        for each, name in self._called.items() if asked else ():
+        for names, name in self._called.items() if asked else ():
             held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
-            if held and (each[:3] in scaled or not any(map(has_scales, asked))):
-                yield each
+            if held and (names[:3] in scaled or not any(map(has_scales, asked))):
+                yield names
 
     @cached_property
     def _called(self) -> Mapping[Key | Product, str]:
         """Every instruction and then every fragment, with its name in small letters."""
         every: Iterable[Key | Product] = (*self.products, *(key for keys in self.operands.values() for key in keys))
-        return {each: " ".join(str(part) for part in each if part is not None).lower() for each in every}
+        return {names: " ".join(str(name) for name in names if name is not None).lower() for names in every}
 
     @staticmethod
     def facets(*path: str) -> dict[str, Collection[str]]:

@@ -263,9 +263,9 @@ class Chains(list[Chain], Told):
         if still:
             to_load = self.end.role in ("A", "B", "C")
             advice = [f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if to_load else []
-        others = (each for chain in still for each in chain.ends if each is not self.end)
+        others = (end for chain in still for end in chain.ends if end is not self.end)
         asked = str(self.end.source)
-        if elsewhere := dict.fromkeys(str(each.source) for each in others if each.stands_in(asked)):
+        if elsewhere := dict.fromkeys(str(end.source) for end in others if end.stands_in(asked)):
             advice.append(f"where {asked} has no rows they are from {', '.join(elsewhere)}")
         still.remarks = [*self.remarks, *advice]
         return still
