@@ -63,7 +63,7 @@ _ENDED = "the process that worked on this ended before it had an answer: ask aga
 
 
 class Workers:
-    """Processes that work on a database for requests, and places for files: shared by all, and some for nobody alone.
+    """Processes that work on a database for requests, and places for files; no address can take all of them.
 
     An address has as many processes as the machine has processors, and there is one more. Captures with the token have
     places of their own.
@@ -105,9 +105,9 @@ class Work:
         """Call a function of a module in a process, with the database and these arguments.
 
         Raises:
-            LanemapError: the function raises one, or goes beyond the limit of memory.
-            HTTPException: it is a query, and there are none.
-            ClientDisconnect: nobody waits for the answer any more.
+            LanemapError: the function raises one, or exceeds the limit of memory.
+            HTTPException: it is an SQL query, and these are not allowed.
+            ClientDisconnect: the client has gone.
         """
         if work is sql and self._workers.without_sql:
             raise HTTPException(403, self._workers.without_sql)
@@ -332,7 +332,7 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
 
 
 class State:
-    """A database as it is now. Nothing of an earlier state is ever given for a later one, nor kept."""
+    """The current state of a database. An answer from an earlier state is never returned for a later one."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -341,11 +341,11 @@ class State:
         self._digest = b""
 
     async def _now(self, ask: Callable[[Database], T]) -> T:
-        """What a question has for an answer now. Who comes while somebody waits for it waits for the same one."""
+        """The current answer to a question. Requests that come while it is computed wait for the same answer."""
         async with self._asking[ask]:
             reader = self.database.reader
             changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
-            # What is of a state that is newer than these changes is made again for the next one who asks.
+            # An answer may be newer than these changes: then the next request computes it again.
             if ask not in self._known or self._known[ask][0] != changes:
                 self._known[ask] = changes, await run_sync(ask, self.database)
             answer: T = self._known[ask][1]

@@ -266,7 +266,7 @@ class Chains(list[Chain], Told):
         others = (end for chain in still for end in chain.ends if end is not self.end)
         asked = str(self.end.source)
         if elsewhere := dict.fromkeys(str(end.source) for end in others if end.stands_in(asked)):
-            advice.append(f"where {asked} has no rows they are from {', '.join(elsewhere)}")
+            advice.append(f"rows that {asked} lacks are from {', '.join(elsewhere)}")
         still.remarks = [*self.remarks, *advice]
         return still
 

@@ -46,10 +46,10 @@ class Instruction:
     moves; ``types`` are the roles whose types a mnemonic names, in this order, and ``implied`` those that it leaves out
     for a type of A. ``moves`` is how it moves a matrix: it loads or stores it, or both sides are registers.
 
-    ``layouts`` says what becomes of ``row`` and ``col`` in a mnemonic: they are the ``major`` of A and B, or how they
-    lie in memory, which is one of the ``qualifiers`` of a fragment. ``opcode`` is what SASS calls it, where it is one
-    of its own, and ``atom`` what CuTe does, where that is not the same. ``absent`` says of roles that no register holds
-    what to ask for instead. A and B of each shape and type of ``packed`` have elements of 4 bits that are packed, and
+    ``layouts`` says what ``row`` and ``col`` are in a mnemonic: the ``major`` of A and B, or their order in memory,
+    which is one of the ``qualifiers`` of a fragment. ``opcode`` is its name in SASS, if it has one of its own, and
+    ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for instead. A
+    and B of each shape and type of ``packed`` have elements of 4 bits that are packed, and
     those of ``quad_pairs`` are four products, one in each group of eight lanes, of which A and B have both majors.
     ``registers`` are as many as the operand has whatever its shape, by type and role. Layouts that are
     ``per_architecture`` differ between them. The ``fixed`` axes are those that an operand in memory counts: what
@@ -124,7 +124,7 @@ _WGMMA = Instruction(
     types="DAB",
     opcode="GMMA",
     absent={
-        "B": "B of wgmma comes from shared memory, and no register holds it: A and D can be asked for",
+        "B": "B of wgmma is in shared memory, not in registers: ask for A or D",
         "C": "wgmma accumulates in D: ask for D",
     },
     fixed="kn",

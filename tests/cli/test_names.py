@@ -185,7 +185,7 @@ def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
             ["find", "tcgen05.mma.cta_group::1.kind::f16", "A", "--row", "3"],
             ("is not covered", "Tensor Memory", "no registers"),
         ),
-        (["find", "wgmma m64n128k16 f16", "B", "--row", "3"], ("B of wgmma comes from shared memory",)),
+        (["find", "wgmma m64n128k16 f16", "B", "--row", "3"], ("B of wgmma is in shared memory",)),
         (["find", "m16n8k32", "fp8", "A", "--row", "3"], ("fp8 is e4m3 or e5m2",)),
         (["show", "m16n8k8", "s4"], ("A of m16n8k8 is bf16, f16, f64, tf32",)),
         (["export", "m16n8k8", "f16", "--type", "f16"], ("either by words or by --shape",)),

@@ -197,8 +197,8 @@ def test_all_shapes_of_wgmma_are_said_in_short(whole):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (Query("m64n64k16", "f16", "B"), "B of wgmma comes from shared memory"),
-        (Query("m64n64k64", "s8", "B"), "B of wgmma comes from shared memory"),
+        (Query("m64n64k16", "f16", "B"), "B of wgmma is in shared memory"),
+        (Query("m64n64k64", "s8", "B"), "B of wgmma is in shared memory"),
         (Query("m64n64k16", "bf16", "C"), "wgmma accumulates in D: ask for D"),
         (Query("m64n64k16", "f16", "E"), "no role E in m64n64k16 f16: choose from A, D"),
         (Query("m16n16k16", "f16", "E"), "no role E in m16n16k16 f16: choose from A, B, C, D"),

@@ -392,7 +392,7 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
-        (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "B"], "B of wgmma comes from shared memory"),
+        (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "B"], "B of wgmma is in shared memory"),
         (["wgmma.mma_async.sp m64n128k32 f16", "C"], "wgmma accumulates in D: ask for D"),
         (["mma.m16n8k16.f16", "E"], "mma has no E: it has A, B, C, D"),
         (["wmma.load.a.sync.aligned.row.m16n16k16.f16", "B"], "holds A and no B"),
