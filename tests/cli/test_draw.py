@@ -230,7 +230,7 @@ def test_pdf_has_every_label_and_line_where_svg_has_it(run, arguments):
     ],
 )
 def test_png_has_the_dots_that_pillow_draws(database, words, how):
-    """Labels are put together from parts, and the file is written in bands: nobody can see it."""
+    """Boxes and labels, in the colours of lanes, are where the picture has them."""
     from PIL import Image, ImageChops, ImageDraw, ImageFont
 
     picture = database.draw(*words, **how)

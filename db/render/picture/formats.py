@@ -1,16 +1,13 @@
 """Pictures as SVG, PNG and PDF, grids as HTML, and the colours of lanes in all of them and on the terminal."""
 
 import io
-import struct
-import zlib
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ...errors import LanemapError
 from ...isa.listing import grouped
@@ -24,9 +21,6 @@ _HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "
 _SHADES = ((0.0, 0.3, 0.55, 0.75), (0.25, 0.38, 0.52, 0.67), (0.07, 0.32, 0.48, 0.65), (0.25, 0.38, 0.52, 0.67))
 #: How many lanes have colours of their own; others share them.
 COLOURS = 128
-
-#: How many rows of dots are taken out of an image at a time.
-_BAND = 64
 
 BLACK, FAINT, WHITE = "000000", "555555", "ffffff"
 #: The grounds of pictures and of pages in dark mode.
@@ -206,6 +200,7 @@ def _paint(
 def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
     """Two dots per CSS pixel, in the font that comes with Pillow."""
     from PIL import Image, ImageDraw, ImageFont
+    from PIL.PngImagePlugin import PngInfo
 
     image = Image.new("RGB", (round(picture.width * 2), round(picture.height * 2)), f"#{WHITE}")
     draw = ImageDraw.Draw(image)
@@ -219,50 +214,14 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
     def trace(line: Line, colour: str, width: int) -> None:
         draw.line([(x * 2, y * 2) for x, y in line], colour, width * 2)
 
-    @cache
-    def drawn(words: str, right: float, down: float) -> tuple[Any, int, int, int]:
-        """Part of a label, moved right and down by fractions of a dot: the mask, its left and top, and its length."""
-        font = fonts["label"]
-        left, top, end, bottom = (round(edge) for edge in font.getbbox(words, anchor="ls"))
-        mask = Image.new("L", (end - left + 4, bottom - top + 4))
-        ImageDraw.Draw(mask).text((2 - left + right, 2 - top + down), words, 255, font, "ls")
-        return mask, left - 2, top - 2, round(font.getlength(words))
-
     def write(line: Words, colour: str) -> None:
-        if line.style != "label":
-            thicker = 0.5 if line.style in _BOLD else 0
-            at = (line.x * 2, line.y * 2)
-            draw.text(at, line.words, colour, fonts[line.style], anchors[line.anchor], stroke_width=thicker)
-            return
-        # Most labels occur once, but the parts before and after the colon repeat.
-        (x, right), (y, down) = (divmod(round(128 * place), 64) for place in (line.x, line.y))
-        head, colon, tail = line.words.partition(":")
-        parts = [drawn(part, right / 64, down / 64) for part in (head + colon, tail) if part]
-        x -= (sum(reach for *_, reach in parts) + 1) // 2
-        for mask, left, top, reach in parts:
-            draw.bitmap((x + left, y + top), mask, colour)
-            x += reach
+        at, thicker = (line.x * 2, line.y * 2), 0.5 if line.style in _BOLD else 0
+        draw.text(at, line.words, colour, fonts[line.style], anchors[line.anchor], stroke_width=thicker)
 
     _paint(picture, rectangle, trace, write)
-    chunks = {
-        b"IHDR": struct.pack(">IIBBBBB", *image.size, 8, 2, 0, 0, 0),
-        b"pHYs": struct.pack(">IIB", 7559, 7559, 1),  # in a metre, which is 192 in an inch
-        b"iTXt": b"Title\0\0\0\0\0" + title.encode(),
-        b"IDAT": _deflated(*image.size, lambda top, end: image.crop((0, top, image.size[0], end)).tobytes()),
-        b"IEND": b"",
-    }
-    stream.write(b"\x89PNG\r\n\x1a\n")
-    for kind, data in chunks.items():
-        stream.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
-
-
-def _deflated(width: int, height: int, dots: Callable[[int, int], bytes]) -> bytes:
-    """The rows of an image as PNG stores them; ``dots`` returns those from one row to another, a band at a time."""
-    deflate, parts = zlib.compressobj(3), list[bytes]()
-    for top in range(0, height, _BAND):
-        data = dots(top, min(top + _BAND, height))
-        parts += (deflate.compress(b"\0" + data[at : at + 3 * width]) for at in range(0, len(data), 3 * width))
-    return b"".join([*parts, deflate.flush()])
+    about = PngInfo()
+    about.add_itxt("Title", title)
+    image.save(stream, "PNG", dpi=(192, 192), pnginfo=about, compress_level=3)
 
 
 def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
