@@ -93,19 +93,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Export", "Fleet"),
-    *(
-        "Form",
-        "Fragment",
-        "Fragments",
-        "Key",
-        "Known",
-        "LanemapError",
-        "Location",
-        "Metadata",
-        "NoRowsError",
-        "Picture",
-    ),
-    *("Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
+    *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
+    *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
     *("UnavailableError", "Where", "Which", "__version__"),
     *("forms", "measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_mappings", "shipped_names"),
     *("write_capture", "write_kernels"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from .. import lookup
 from ..errors import AbsentError, LanemapError
@@ -263,16 +263,16 @@ def check(
 
     def reason(comparison: Comparison, result: Result) -> str | None:
         """The erratum that corrects a document, where the other side agrees with the correction."""
-        for erratum in errata.get(result.key, []) if result.disagrees else ():
+        for source, before, corrected in errata.get(result.key, []) if result.disagrees else ():
             for document, own, opposite, pair in (
-                (comparison.left, result.left, result.right, (erratum.source, comparison.right.name)),
-                (comparison.right, result.right, result.left, (comparison.left.name, erratum.source)),
+                (comparison.left, result.left, result.right, (source, comparison.right.name)),
+                (comparison.right, result.right, result.left, (comparison.left.name, source)),
             ):
-                if document.kind == "document" and own and opposite and own.digest == erratum.printed:
+                if document.kind == "document" and own and opposite and own.digest == before.digest:
                     known = comparisons.get(pair)
-                    corrections = known.results if known else compare([opposite], [erratum.corrected])
+                    corrections = known.results if known else compare([opposite], [corrected])
                     if any(other.key == result.key and other.agrees for other in corrections):
-                        return erratum.reason
+                        return corrected.citation.erratum
         return None
 
     explained = [
@@ -287,13 +287,12 @@ def check(
     unsound = {(finding.source, finding.key) for finding in listed}
     all_findings = []
     for finding in listed:
-        corrected = (
-            erratum.reason
-            for erratum in errata.get(finding.key, [])
-            if printed.get((finding.source, finding.key), "") == erratum.printed
-            and (erratum.source, finding.key) not in unsound
+        reasons = (
+            corrected.citation.erratum
+            for source, before, corrected in errata.get(finding.key, [])
+            if printed.get((finding.source, finding.key), "") == before.digest and (source, finding.key) not in unsound
         )
-        all_findings.append(replace(finding, known=next(corrected, None)))
+        all_findings.append(replace(finding, known=next(reasons, None)))
     all_findings += [finding for source in sources for finding in failures(source)]
     shared = {
         side.name for comparison in explained if comparison.compared for side in (comparison.left, comparison.right)
@@ -379,28 +378,16 @@ def _compared(left: Source, right: Source) -> Comparison:
     return Comparison(left, right, compare(*sides))
 
 
-class _Erratum(NamedTuple):
-    """A correction: the reason, the digest of the layout before, the fragment after, and the source that makes it."""
-
-    reason: str
-    printed: str | None
-    corrected: Fragment
-    source: str
-
-
-def _errata(sources: Sequence[Source]) -> dict[Key | None, list[_Erratum]]:
-    """The corrections of every fragment that both a document and its errata have."""
-    printed = {
-        (source.name + ERRATA, fragment.key): fragment.digest for source in sources for fragment in source.fragments
-    }
-    errata: dict[Key | None, list[_Erratum]] = {}
-    for source in sources:
-        for fragment in source.fragments:
-            reason, before = fragment.citation.erratum, (source.name, fragment.key)
-            if reason is not None and before in printed:
-                erratum = _Erratum(reason, printed[before], fragment, source.name)
-                errata.setdefault(fragment.key, []).append(erratum)
-    return errata
+def _errata(sources: Sequence[Source]) -> dict[Key | None, list[tuple[str, Fragment, Fragment]]]:
+    """The corrections of each fragment: the source that makes one, and the fragment as printed and as corrected."""
+    printed = {(source.name + ERRATA, fragment.key): fragment for source in sources for fragment in source.fragments}
+    corrections = (
+        (source.name, printed[source.name, fragment.key], fragment)
+        for source in sources
+        for fragment in source.fragments
+        if fragment.citation.erratum is not None and (source.name, fragment.key) in printed
+    )
+    return grouped(corrections, lambda correction: correction[2].key)
 
 
 def failures(source: Source) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,8 @@ class Index:
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
         """See ``Fragment.at``."""
         coordinates, masked = self._checked(lane=lane, reg=reg, slot=slot)
-        return MatrixCell(*self._answer(self._by_place[coordinates], masked, MatrixCell._fields))
+        first = self._grouped(*RegisterPlace._fields)[..., 0]
+        return MatrixCell(*self._answer(first[coordinates], masked, MatrixCell._fields))
 
     def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
         """See ``Fragment.find``."""
@@ -62,21 +63,14 @@ class Index:
             masked = masked[..., None]
         return RegisterPlace(*self._answer(table[coordinates], masked, RegisterPlace._fields))
 
-    @cached_property
-    def _by_place(self) -> Numbers:
-        """The number of the element of each lane, reg and slot, or -1."""
-        numbers = np.full([self.ranges[field].stop for field in RegisterPlace._fields], -1)
-        backwards = np.arange(len(self.columns["lane"]) - 1)[::-1]
-        numbers[tuple(self.columns[field][backwards] for field in RegisterPlace._fields)] = backwards
-        return numbers
-
     def _numbered(self, *names: str) -> Numbers:
-        """The numbers of the elements of each cell, in their order, then -1: an array with an axis for each name."""
+        """The numbers of the elements of each place or cell, in order, then -1: an array with an axis for each name."""
         widths = (self.columns["col_last"] - self.columns["col"] + 1)[:-1]
         number = np.repeat(np.arange(len(widths)), widths)
         steps = np.arange(len(number)) - np.repeat(np.cumsum(widths) - widths, widths)
         held = {name: self.columns[name][number] for name in names}
-        held["col"] = held["col"] + steps
+        if "col" in held:
+            held["col"] = held["col"] + steps
         sizes = [self.ranges[name].stop for name in names]
         cell = np.ravel_multi_index(tuple(held.values()), sizes)
         order = np.argsort(cell, kind="stable")

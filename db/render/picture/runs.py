@@ -152,14 +152,8 @@ def span_words(span: tuple[int, int]) -> str:
     return str(span[0]) if span[0] == span[1] else f"{span[0]}-{span[1]}"
 
 
-class Shift(NamedTuple):
-    """How far every element moves from one part of a table to the next, by the same in every part."""
-
-    lane: int
-    reg: int
-    slot: int
-    row: int
-    col: int
+#: How far lane, register, slot, row and column of every element move from one part of a table to the next.
+Shift = tuple[int, int, int, int, int]
 
 
 def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | None:
@@ -191,13 +185,13 @@ def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | No
     moves = elements[below:] - elements[:-below]
     lane, reg, slot, row, first, last, _ = moves[0].tolist()
     alike = first == last and lane % lanes == 0 and (moves == moves[0]).all()
-    return Shift(lane, reg, slot, row, first) if alike else None
+    return (lane, reg, slot, row, first) if alike else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
     """What is left out when only the first ``step`` rows, columns, lanes or registers (``kind``) are shown.
 
-    >>> in_words("row", 16, 64, Shift(lane=32, reg=0, slot=0, row=16, col=0))
+    >>> in_words("row", 16, 64, (32, 0, 0, 16, 0))
     'Rows 16-63 repeat rows 0-15: with every 16 rows the lane is 32 higher.'
     """
     first, period = (f"{kind}s 0-{step - 1}", f"{step} {kind}s") if step > 1 else (f"{kind} 0", kind)
