@@ -463,9 +463,11 @@ class Database:
             fixed = operand(self.reader, query)
             named = Query() if others is None else _query(others)
             partners = lookup.every_operand(self.reader, replace(named, source=fixed.source))
-        if str(query.source).lower() != DEFAULT_SOURCE:
+        asked = DEFAULT_SOURCE if str(query.source).lower() == DEFAULT_SOURCE else str(fixed.source)
+        if asked != DEFAULT_SOURCE:
             partners = [fragment for fragment in partners if fragment.source == fixed.source]
         listed = Chains.of(fixed, partners, (False, True) if transposed is None else (transposed,))
+        listed.asked = asked
         listed.remarks = lookup.Fragments(query, [fixed]).remarks if listed else []
         return listed
 

@@ -214,13 +214,17 @@ class Chain(Told):
 
 
 class Chains(list[Chain], Told):
-    """Chains from one D, or to one A or B, their ``end``; ``renumbered`` are more chains, which renumber K."""
+    """Chains from one D, or to one A or B, their ``end``; ``renumbered`` are more chains, which renumber K.
+
+    ``asked`` is the source that all of it was to come from.
+    """
 
     def __init__(self, end: Fragment, listed: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
         super().__init__(listed)
         self.end = end
         self.ends = (end,)
         self.renumbered = list(renumbered)
+        self.asked = str(end.source)
 
     @classmethod
     def of(cls, end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> "Chains":
@@ -264,9 +268,8 @@ class Chains(list[Chain], Told):
             to_load = self.end.role in ("A", "B", "C")
             advice = [f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if to_load else []
         others = (end for chain in still for end in chain.ends if end is not self.end)
-        asked = str(self.end.source)
-        if elsewhere := dict.fromkeys(str(end.source) for end in others if end.stands_in(asked)):
-            advice.append(f"rows that {asked} lacks are from {', '.join(elsewhere)}")
+        if elsewhere := dict.fromkeys(str(end.source) for end in others if end.stands_in(self.asked)):
+            advice.append(f"rows that {self.asked} lacks are from {', '.join(elsewhere)}")
         still.remarks = [*self.remarks, *advice]
         return still
 

@@ -224,7 +224,10 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
     assert {row for row in own if row[-1] == "1"} == listed(run, *"m16n8k16 f32 D -t --source ptx-isa-9.1".split())[1]
     remarks = [run("chain", *words.split()).err for words in ("m16n8k16 f32 D", "m64n8k16 f32 D --source H200-sm_90a")]
     assert run("chain", *"m16n8k32 s8 D".split()).err.startswith("lanemap: D of mma m16n8k32 s8 has the type s32\n")
-    assert remarks == ["lanemap: rows that ptx-isa-9.1+errata lacks are from h200-sm_90a\n", ""]
+    lacking = "lanemap: rows that ptx-isa-9.1+errata lacks are from h200-sm_90a\n"
+    assert remarks == [lacking, ""]
+    for measured in ("m64n64k16 f16 A", "m16n16k16 f16 A"):
+        assert run("chain", *measured.split()).err.endswith(lacking), measured
 
 
 @pytest.mark.parametrize("operand", ["m16n8k16 f32 D", "m64n8k16 f16 A"])
