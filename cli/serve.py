@@ -29,11 +29,8 @@ def serve(
     token_file: Annotated[str | None, "Take captures from those who have this token."] = None,
     sql_as_superuser: Annotated[
         bool,
-        typer.Option(
-            "--sql-as-superuser",
-            help="Take queries in SQL where the role of the database reads password hashes and files of its server: "
-            "whoever reaches this server reads them, too.",
-        ),
+        "Take queries in SQL where the role of the database reads password hashes and files of its server: "
+        "whoever reaches this server reads them, too.",
     ] = False,
     db: str | None = None,
 ) -> None:

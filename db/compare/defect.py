@@ -164,7 +164,6 @@ class Defect:
             "confirmed": evidence.run,
             "releases": evidence.versions,
             "versions": "" if evidence.since else "; ".join(map(": ".join, self.versions.items())),
-            "use": "" if evidence.name else provenance.get("unreached", {}).get(str(self.first.key)),
             "reported": ", ".join(evidence.reports),
             "copied from": evidence.copied,
             "correction": ". ".join(filter(None, (evidence.correction, evidence.tried))),

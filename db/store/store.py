@@ -359,7 +359,6 @@ class _Provenance(msgspec.Struct):
 
     disagreements: list[str] = []
     wrong: list[_WrongClaim] = []
-    unreached: dict[str, Any] = {}
 
 
 class _CaptureProvenance(_Provenance):
@@ -370,8 +369,7 @@ def provenance(source: Source) -> str:
     """The provenance of a source as JSON, if it is valid.
 
     A capture has a list ``instructions`` with the outcome of each form. Any source may have a list ``disagreements`` of
-    texts that say what is wrong in it, and a list ``wrong`` of wrong claims about operands, which are keys. An import
-    may have an object ``unreached`` of texts by operand.
+    texts that say what is wrong in it, and a list ``wrong`` of wrong claims about operands, which are keys.
 
     Raises:
         LanemapError: it is invalid; the message says where.

@@ -213,7 +213,6 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
         "version": version,
         "set": name,
         "notation": {"bases": "linear", "strides": "cute"}.get(operands[0].entry.form, "python"),
-        "unreached": {str(operand.key): operand.entry.unreached for operand in operands if operand.entry.unreached},
     }
     source = Source(f"{library}:{name}" if name else library, "import", title, (), provenance)
     units = [(operand.entry.name.rpartition(".")[2], [operand.fragment]) for operand in operands if operand.fragment]

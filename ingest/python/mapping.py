@@ -144,7 +144,6 @@ class LibraryEntry(_Known, frozen=True):
         stride: if it returns a number instead of a pair, how many of the second axis one step of the first has.
         tile: how many cells a ``cell`` takes. Default: as many as its claims need.
         origin: the name of its definition in the library, if that is not the entry itself.
-        unreached: why no result depends on what it claims, if so. Reports say it with what is wrong.
     """
 
     name: str
@@ -158,7 +157,6 @@ class LibraryEntry(_Known, frozen=True):
     stride: Count = 0
     tile: tuple[Count, Count] = (0, 0)
     origin: str = ""
-    unreached: str = ""
 
     def check(self) -> None:
         """Refuse an entry that cannot be called, or claims nothing.

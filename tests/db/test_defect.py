@@ -182,12 +182,6 @@ def test_versions_are_those_in_the_database(library, trusted):
     assert reported(library("11"), *sources, trusted=trusted) == []
 
 
-def test_what_nothing_depends_on_is_said_to_be_so(library, trusted):
-    source = library(changes={"C": exchange("col", 0, 5)}, unreached={"C of mma m16n8k16 f32": "no kernel reads it"})
-    (found,) = reported(source, trusted=trusted)
-    assert dict(found.facts)["use"] == "no kernel reads it"
-
-
 def test_only_the_operand_that_is_asked_for(library, trusted):
     source = library(changes={"C": exchange("col", 0, 5), "D": exchange("row", 0, 5)})
     assert [each.name for each in reported(source, trusted=trusted, query=Query("m16n8k16", "f32", "D"))] == [
