@@ -14,7 +14,7 @@ import numpy as np
 from ..db.errors import LanemapError
 from ..db.flow.metadata import decode, pack_vectors
 from ..db.isa.forms import Form
-from ..db.isa.instructions import WARP, WARPGROUP, Key, operand
+from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, Key, operand
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, address_lanes
 from . import values
@@ -163,7 +163,8 @@ def keys(kernel: Kernel) -> list[Key]:
         return [form.key(role) for role in form.types]
     selectors = form.selectors if kernel.selector is None else (kernel.selector,)
     metadata = [form.key("E", selector) for selector in selectors if selector is not None]
-    return [*(form.key(role) for role in form.roles), *metadata]
+    held = (role for role in form.instruction.axes if role not in PARTIAL_ROLES)
+    return [*(form.key(role) for role in held), *metadata]
 
 
 def _complete(fragment: Fragment | None) -> bool:

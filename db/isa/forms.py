@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from . import instructions
-from .instructions import INSTRUCTIONS, PARTIAL_ROLES, Instruction, Key, Operand, Sparsity
+from .instructions import INSTRUCTIONS, Instruction, Key, Operand, Sparsity
 from .listing import grouped
 from .vendors import onwards
 
@@ -80,11 +80,6 @@ class Form:
     def threads(self) -> int:
         """The threads that execute it together: WARP or WARPGROUP."""
         return self.instruction.threads
-
-    @property
-    def roles(self) -> str:
-        """The operands of a product that threads hold, but for E: that depends on the selector."""
-        return "".join(role for role in self.instruction.axes if role not in PARTIAL_ROLES)
 
     @cached_property
     def types(self) -> Mapping[str, str]:

@@ -434,13 +434,12 @@ def sparsity(name: str, shape: str, type: str) -> Sparsity:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand of a form: its type, its register vector, its layout qualifier, and the threads that hold it."""
+    """One operand of a form: its type, its register vector, and the threads that hold it."""
 
     role: str
     type: str
     registers: int
     slots: int
-    major: str | None
     threads: int
     register_bits: int
 
@@ -457,13 +456,13 @@ class Operand:
 
 def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes."""
-    name, shape, type_, role, major, _, qualifiers = key
+    name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)
     slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
     if role in PARTIAL_ROLES:
         slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
-        return Operand(role, type_, 1, slots, major, row.threads, width)
+        return Operand(role, type_, 1, slots, row.threads, width)
     cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
     stored = 2 if role == "A" and row.sparse else 1
     elements = copies(name, shape, type_, role) * cells // stored // row.threads
-    return Operand(role, type_, elements // slots, slots, major, row.threads, width)
+    return Operand(role, type_, elements // slots, slots, row.threads, width)

@@ -79,9 +79,7 @@ def _fragment(instruction: Form, role: str) -> Fragment:
         table["row"] = table["lane"] // 4 + 8 * ((table["reg"] * operand.slots + table["slot"]) // 2)
         table["col"] = table["lane"] % 4 * 2 + (table["reg"] * operand.slots + table["slot"]) % 2
     table["col_last"] = table["col"]
-    return Fragment(
-        instruction.name, instruction.shape, operand.type, role, operand.registers, operand.slots, table, operand.major
-    )
+    return Fragment.of(instruction.key(role), table, "documented")
 
 
 def _metadata(instruction: Form, selector: int) -> Fragment:

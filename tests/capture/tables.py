@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from lanemap.db.isa.forms import Form
-from lanemap.db.isa.instructions import Key, copies, dimensions, operand, sparsity
+from lanemap.db.isa.instructions import PARTIAL_ROLES, Key, copies, dimensions, operand, sparsity
 from lanemap.db.layout.fragment import Fragment, elements
 
 Table = dict[Key, Fragment]
@@ -43,7 +43,8 @@ def keys(form: Form) -> list[Key]:
     if form.role:
         return [form.key(role) for role in form.types]
     selectors = [each for each in form.selectors if each is not None]
-    return [*(form.key(role) for role in form.roles), *(form.key("E", each) for each in selectors)]
+    held = (role for role in form.instruction.axes if role not in PARTIAL_ROLES)
+    return [*(form.key(role) for role in held), *(form.key("E", each) for each in selectors)]
 
 
 def _fragment(key: Key, random: np.random.Generator) -> Fragment:
