@@ -67,6 +67,8 @@ def serve(
             webbrowser.open(address)
         # At the end two threads wait for each worker process, and asyncio warns of the one that is late.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
+        if hasattr(signal, "SIGPIPE"):  # a client that goes, or a worker, is an error of one request
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         # Both are how a server is meant to end.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):

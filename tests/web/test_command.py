@@ -192,6 +192,18 @@ def test_a_request_that_nobody_waits_for_ends(start):
 
 
 @pytest.mark.slow
+def test_clients_that_go_before_their_answer_end_nothing(start):
+    """With the default action of SIGPIPE, a server ends when it writes to somebody who is gone."""
+    process, address = start()
+    path = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
+    for attempt in range(100):
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as gone:
+            gone.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 3)
+            time.sleep(attempt % 20 / 1000)
+    assert httpx.get(f"{address}{path}", timeout=100).status_code == 200
+    assert process.poll() is None
+
+
 def test_a_process_that_was_killed_costs_nobody_an_answer(start):
     process, address = start()
     for _ in range(3):
