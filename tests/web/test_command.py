@@ -204,6 +204,7 @@ def test_clients_that_go_before_their_answer_end_nothing(start):
     assert process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_costs_nobody_an_answer(start):
     process, address = start()
     for _ in range(3):
