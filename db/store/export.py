@@ -48,10 +48,10 @@ def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.from_dlpack(column.combine_chunks())
 
 
-def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str, *, sealed: bool = True) -> pa.Table:
+def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
 
-    If not ``sealed`` with a digest, it has a column ``bits`` with the width of types that only imports have, if any.
+    It has a column ``bits`` with the width of types that only imports have, if any.
     """
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
@@ -67,7 +67,7 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str, *,
     for name in ("selector", "first_bit"):
         columns[name] = pa.array([getattr(fragment, name) for fragment in fragments], pa.int32()).take(of_row)
     chosen = {name: columns[name] for name in COLUMNS}
-    if not sealed and any(fragment.type not in TYPES for fragment in fragments):
+    if any(fragment.type not in TYPES for fragment in fragments):
         bits = [None if fragment.type in TYPES else len(fragment.occupied_bits) for fragment in fragments]
         chosen["bits"] = pa.array(bits, pa.int32()).take(of_row)
     return pa.table(chosen, metadata=metadata)
@@ -253,4 +253,4 @@ def write(reader: Reader, fragments: Sequence[Fragment], output: Path | IO[bytes
     if isinstance(output, Path):
         write_dataset(reader, fragments, output, version)
     else:
-        WRITERS[form](layout_table(reader, fragments, version, sealed=form not in ("csv", "jsonl")), output)
+        WRITERS[form](layout_table(reader, fragments, version), output)

@@ -175,7 +175,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     named = Key(instruction, shape, type_, role, major, number, qualifiers)
     several = instructions.computations(instruction, shape, named.type, qualifiers)
     is_known = instruction in instructions.INSTRUCTIONS
-    width = 0 if is_known or sealed else _width(named, numbers["bits"])
+    width = 0 if is_known or (sealed and not numbers["bits"].count()) else _width(named, numbers["bits"])
     register = max(instructions.register_bits(instruction, type_), 1 << (width - 1).bit_length())
     fill = instructions.operand(named).slots if is_known and type_ in TYPES else 1
     if width:  # an element may be narrower than its slot, as a register has a power of two of them
@@ -199,6 +199,8 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
         raise LanemapError(f"{named}: first_bit {first_bit} and {others[0]}: give one number for all elements")
     if width and type_ not in TYPES:  # only here is its width known
         room = register // slots - width
+        if room < 0:
+            raise LanemapError(f"{named}: {register} bits of a register have no {slots} slots of {width}")
         if (first_bit or 0) > room:
             raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
         first_bit = first_bit if room else 0

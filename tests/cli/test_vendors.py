@@ -163,10 +163,11 @@ def test_a_type_of_its_own_may_be_wider_than_its_vendors_registers(run, foo, tmp
     found = run("find", "Foo.Bar", "A", "--lane", "100", "--format", "csv", db=foo)
     assert cells(io.StringIO(found.out)) == [(100, i, 0, 4, 12 + i) for i in range(4)]
     assert run("list", "findings", "--source", "foo", db=foo).out == ""
-    file = str(tmp_path / "exported.csv")
-    assert run("export", "--source", "foo", "--format", "csv", "-o", file, db=foo).err == ""
-    (read,) = lanemap.read_file(file).fragments[:1]
-    assert (read.register_bits, read.slot_bits, read.threads) == (64, 64, 128)
+    for form in ("csv", "parquet", "arrow"):
+        file = str(tmp_path / f"exported.{form}")
+        assert run("export", "--source", "foo", "--format", form, "-o", file, db=foo).err == ""
+        (read,) = lanemap.read_file(file).fragments[:1]
+        assert (read.register_bits, read.slot_bits, read.threads) == (64, 64, 128), form
     wider = [(*row[:-1], 129 if row[1] == "x64" else 64) for row in wide_rows()]
     refused = run("import", "table", write(tmp_path / "wider.csv", wider), db=foo)
     assert "bits 129: give one width from 1 to 128" in refused.err

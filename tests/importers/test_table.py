@@ -333,6 +333,7 @@ def test_a_type_keeps_its_name_and_width_where_the_instruction_is_unknown(table)
             "first_bit 0 and 8: give one",
         ),
         ((UNKNOWN + ",bits,first_bit", ROW.replace("f16", "i5") + ",x,5,4"), "first_bit 4 is outside 0..3"),
+        ((UNKNOWN + ",bits", "m16n8k16,i7,A,5,1,4,9,2,x,7"), "32 bits of a register have no 8 slots of 7"),
         ((HEADER, "m16n16k16,f16,A,5,1,0,9,2"), "mma has no m16n16k16: it has m8n8k4, m8n8k16, "),
         ((HEADER, "m16n8k8,s8,A,5,1,0,5,2"), "mma m16n8k8 has no A of s8: its types are bf16, f16, f64, tf32"),
         ((HEADER, "m16n8k16,f32,A,5,1,0,5,2"), "mma m16n8k16 has no A of f32: its types are "),
