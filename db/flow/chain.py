@@ -399,13 +399,13 @@ def operand(reader: Reader, query: Query) -> Fragment:
     """The one fragment with elements that a query names; if two majors share a layout, it stands for both.
 
     Raises:
-        LanemapError: there is none, it is r of a matrix move, or it comes in two majors with different layouts and the
-            query does not say which.
+        LanemapError: there is none, it is r or p of a matrix move, or it comes in two majors with different layouts and
+            the query does not say which.
     """
     major = query.parameters()["major"]
     fragments = operand_with_rows(reader, replace(query, major=None))
     first = fragments[0]
-    if first.role == "r":
+    if first.role in ("r", "p"):
         row = instruction(first.instruction)
         advice = "chain products, or load with ldmatrix and store with stmatrix"
         advice = f"also name what it {row.moves}s, such as m16n8k16 f16 A" if "p" in row.axes else advice

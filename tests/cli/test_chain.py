@@ -314,6 +314,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f32 D m16n8k16 f16 A --count 2", ("--count", "ldmatrix before")),
         ("m8n8 b16 r", ("ldmatrix", "also name what it loads, such as m16n8k16 f16 A")),
         ("stmatrix m8n8 b16 r", ("stmatrix", "also name what it stores")),
+        ("m16n8k16 f32 D stmatrix p", ("stmatrix", "also name what it stores")),
         ("ldmatrix", ("also name what it loads",)),
         ("m8n8 b16 r m8n8 b16 r", ("both are matrix moves", "A, B, C or D")),
         ("stmatrix r m16n8k16 f16 A", ("ldmatrix before what it loads", "stmatrix after what it stores")),
