@@ -175,7 +175,8 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     named = Key(instruction, shape, type_, role, major, number, qualifiers)
     several = instructions.computations(instruction, shape, named.type, qualifiers)
     is_known = instruction in instructions.INSTRUCTIONS
-    width = 0 if is_known or (sealed and not numbers["bits"].count()) else _width(named, numbers["bits"])
+    untold = sealed and type_ not in TYPES and not numbers["bits"].count()  # by an export of an earlier version
+    width = 0 if is_known or untold else _width(named, numbers["bits"])
     register = max(instructions.register_bits(instruction, type_), 1 << (width - 1).bit_length())
     fill = instructions.operand(named).slots if is_known and type_ in TYPES else 1
     if width:  # an element may be narrower than its slot, as a register has a power of two of them

@@ -196,6 +196,16 @@ def test_a_name_is_spelt_as_its_vendor_does_and_asked_for_in_any_case(run, foo, 
         assert lanemap.Query(instruction="foo.bar").matches(fragment.key)
 
 
+def test_slots_that_hold_nothing_are_in_every_export(built, tmp_path):
+    rows = [("m8n4k4", "f16", "A", lane, 0, 0, lane // 4, lane % 4, "sparse_op", 1, 16) for lane in range(32)]
+    with lanemap.open(shutil.copy(built, tmp_path)) as database:
+        database.import_layouts("table", write(tmp_path / "half.csv", rows))
+        for form in ("csv", "parquet"):
+            file = tmp_path / f"exported.{form}"
+            database.export(file, query=lanemap.Query(source="half"))
+            assert lanemap.read_file(file).fragments[0].slots == 2, form
+
+
 def test_sources_that_spell_a_name_differently_are_compared(run, foo, tmp_path):
     foo = shutil.copy(foo, tmp_path)
     assert run("import", "table", write(tmp_path / "other.csv", wide_rows("FOO.bar")), db=foo).code == 0
