@@ -65,7 +65,7 @@ _ORIGIN = ["from_tile_row", "from_tile_col", "from_reg"]
 
 @dataclass(frozen=True, eq=False)
 class Chain(Told):
-    """Every move that makes ``first``, a D, into ``second``, an A or B.
+    """Every move that makes ``first``, a D, into ``second``, an A, B or C.
 
     ``table`` has a row for each move, with the fields of Transfer, sorted. If K is renumbered, ``order`` says which K
     each index stands for: the other operand of the second instruction must have its rows or columns in this order.

@@ -330,7 +330,7 @@ def _addresses(
     """
     mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (available[0].r, operand))
     if user and not any(form.supports(to.target) or to.supports(form.target) for form, to in product(mover, user)):
-        raise _ReasonError(f"it is for {mover[0].targets}, and {user[0].name} for {user[0].targets}")
+        raise _ReasonError(f"it needs {mover[0].targets}, and {user[0].name} needs {user[0].targets}")
     together = neighbours(operand, count)
     held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
     parts = available[0].r.registers // available[0].r.computations

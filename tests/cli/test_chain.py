@@ -302,7 +302,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
         (
             "ldmatrix m64n8k32 e4m3 A --major col",
-            ("2 elements", "m16n16 b8: it is for sm_100a sm_110a sm_120a, and wgmma for sm_90a"),
+            ("2 elements", "m16n16 b8: it needs sm_100a sm_110a sm_120a, and wgmma needs sm_90a"),
         ),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "32 bits of each row", "an element has 64")),
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),

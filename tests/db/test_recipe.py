@@ -79,6 +79,15 @@ def followed(known, found):
         first += used.registers
 
 
+def assert_made(right, memory, known, loaded):
+    """The registers are right after a load, and the tile is all of the memory."""
+    registers = np.full_like(right, -1)
+    for lane, bit, line, at in followed(known, loaded):
+        registers[lane, bit] = memory[line, at]
+    assert np.array_equal(registers, right), loaded.operand
+    assert loaded.tile == (len(memory), memory.shape[1] // 8)
+
+
 def found(known, operand, major, count=1):
     try:
         return recipe(known, operand, major, count)
@@ -121,11 +130,7 @@ def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
         if loaded is None:
             continue
         memory, right = numbered(operand, major, count)
-        registers = np.full_like(right, -1)
-        for lane, bit, line, at in followed(known["ldmatrix"], loaded):
-            registers[lane, bit] = memory[line, at]
-        assert np.array_equal(registers, right), operand
-        assert loaded.tile == (len(memory), memory.shape[1] // 8)
+        assert_made(right, memory, known["ldmatrix"], loaded)
         made.append((operand.role, operand.slot_bits))
     if major == "row":
         assert {("A", bits) for bits in (1, 4, 8, 16, 32)} | {("B", 16), ("D", 16)} <= {*made}
@@ -148,11 +153,7 @@ def test_bytes_are_transposed(known, operands, major, count):
             continue
         assert number == count or (number == count + 1 and not possible(known["bytes"], operand, major, count))
         memory, right = numbered(operand, major, number)
-        registers = np.full_like(right, -1)
-        for lane, bit, line, at in followed(known["bytes"], loaded):
-            registers[lane, bit] = memory[line, at]
-        assert np.array_equal(registers, right), operand
-        assert loaded.tile == (len(memory), memory.shape[1] // 8)
+        assert_made(right, memory, known["bytes"], loaded)
         assert "target:  sm_100a sm_110a sm_120a" in str(loaded)
         made.add((operand.role, operand.shape))
     expected = {"col": {("A", "m16n8k16"), ("A", "m16n8k32")}, "row": {("B", "m16n8k16"), ("B", "m16n8k32")}}
@@ -162,7 +163,7 @@ def test_bytes_are_transposed(known, operands, major, count):
 def test_what_no_target_has_together_is_no_recipe(known, database):
     """wgmma is for sm_90a alone, where no move transposes bytes."""
     operand = database.fragment("m64n8k32", "e4m3", "A")
-    with pytest.raises(lanemap.LanemapError, match="it is for sm_100a sm_110a sm_120a, and wgmma for sm_90a"):
+    with pytest.raises(lanemap.LanemapError, match="it needs sm_100a sm_110a sm_120a, and wgmma needs sm_90a"):
         recipe(known["bytes"], operand, "col")
     assert recipe(known["bytes"], replace(operand, instruction="somebodys_product"), "col")
 
@@ -174,10 +175,7 @@ def test_elements_of_4_and_6_bits_are_widened(known, database, type_, role, majo
     operand = database.fragment("m16n8k32", type_, role)
     loaded = recipe(known["widening"], operand, major)
     memory, right = numbered(operand, major)
-    registers = np.full_like(right, -1)
-    for lane, bit, line, at in followed(known["widening"], loaded):
-        registers[lane, bit] = memory[line, at]
-    assert np.array_equal(registers, right)
+    assert_made(right, memory, known["widening"], loaded)
     assert mnemonic(loaded.moves[0], operand).endswith(".b4x16_p64" if type_ == "e2m1" else ".b6x16_p32")
     assert found(known["widening"], operand, "col" if major == "row" else "row") is None
     assert found(known["widening"], database.fragment("m16n8k64", "e2m1", role), major) is None, "two to a byte"

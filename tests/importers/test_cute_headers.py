@@ -275,6 +275,15 @@ def test_bytes_that_an_operation_puts_in_another_order_are_where_the_instruction
     }
 
 
+def test_an_order_of_bytes_that_is_not_its_own_inverse_is_undone(load):
+    """Byte i of the result is byte i + 1 of what the instruction gave."""
+    after = [f"tmp{byte // 4}_.{'xyzw'[byte % 4]}" for byte in (*range(1, 8), 0)]
+    change = f"uchar4 dst0_{{{', '.join(after[:4])}}}; uchar4 dst1_{{{', '.join(after[4:])}}};"
+    result, given = (by_role(load(operation() + traits() + text))["r"].records() for text in (MOVE % "", MOVE % change))
+    expected = {(e.lane, (4 * e.reg + e.slot + 1) % 8): (e.row, e.col) for e in result}
+    assert {(e.lane, 4 * e.reg + e.slot): (e.row, e.col) for e in given} == expected
+
+
 @pytest.mark.parametrize("change", [SWAPPED.replace("tmp1_.w", "tmp1_.x"), "dst0 = __byte_perm(tmp0, tmp1, 0x5410);"])
 def test_registers_that_change_in_another_way_are_not_believed(load, change):
     found = load(operation() + traits() + MOVE % change)

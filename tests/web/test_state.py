@@ -9,11 +9,12 @@ import weakref
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
+from types import SimpleNamespace
 
 import pytest
 
 import lanemap
-from lanemap.cli.web.work import MADE, State, remembered
+from lanemap.cli.web.work import DIGEST, MADE, State, remembered
 from lanemap.db.layout.fragment import Source
 
 from .conftest import asking
@@ -40,6 +41,17 @@ def test_the_survey_of_an_earlier_state_is_not_kept(changing):
     assert "theirs" in asyncio.run(of.survey()).sources
     gc.collect()
     assert first() is None
+
+
+def test_an_operand_for_a_request_of_an_earlier_state_is_not_kept(changing):
+    database, change = changing
+    of, query = State(database), lanemap.Query("m16n8k16", "f16", "A", source="ours")
+    early = SimpleNamespace(scope={DIGEST: asyncio.run(of.digest())})
+    assert asyncio.run(of.operand(early, query)) is asyncio.run(of.operand(early, query))
+    change("theirs")
+    assert asyncio.run(of.digest()) != early.scope[DIGEST]
+    asyncio.run(of.operand(early, query))
+    assert (early.scope[DIGEST], query) not in MADE
 
 
 def test_who_comes_while_a_survey_is_made_waits_for_it_and_holds_up_nobody(changing, monkeypatch):
