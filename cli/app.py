@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,6 +61,25 @@ def progress(source: Source) -> None:
     """Say on a terminal which source is being loaded."""
     if sys.stderr.isatty():
         complain(f"loading {source.name}")
+
+
+@contextmanager
+def progress_line(what: str) -> Iterator[Callable[[int, int], object]]:
+    """A function that says on a terminal how many are done of how many, in a line that is gone at the end."""
+    said = False
+
+    def say(done: int, total: int) -> None:
+        nonlocal said
+        if sys.stderr.isatty():
+            said = True
+            sys.stderr.write(f"\r{done} of {total} {what}")
+            sys.stderr.flush()
+
+    try:
+        yield say
+    finally:
+        if said:
+            sys.stderr.write("\r\033[K")
 
 
 def _print_version(query: bool) -> None:

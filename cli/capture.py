@@ -6,9 +6,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ import typer
 
 from .. import LanemapError, Rows, forms, listing, measure, named_file, send_capture, shipped_capture, write_capture
 from .. import send as sending
-from .app import DISAGREES, OK, app, encoded, open_database, remark, write, write_rows
+from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
 from .options import Format, read_token
 
 if TYPE_CHECKING:
@@ -65,8 +65,11 @@ def capture(
     for number in ("OPENBLAS_NUM_THREADS", "CUDA_DEVICE_MAX_CONNECTIONS"):
         os.environ.setdefault(number, "1")
     started = time.perf_counter()
-    with _progress(len(forms(instruction, shape, type))) as advance:
-        source = measure(instruction, shape, type, device=device, name=name, progress=advance)
+    total, done = len(forms(instruction, shape, type)), count(1)
+    with progress_line("instructions") as progress:
+        source = measure(
+            instruction, shape, type, device=device, name=name, progress=lambda _: progress(next(done), total)
+        )
     seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
     if file:
         write_capture(source, file)
@@ -129,12 +132,12 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
     from .. import Verdict, crosscheck
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
-    count = Counter(result["status"] for result in source.provenance["instructions"])
-    captured = listing.counted(count["captured"], "instruction")
-    yield f"{device['name']}, {device['target']}: {captured} captured, {count['failed']} failed"
+    status = Counter(result["status"] for result in source.provenance["instructions"])
+    captured = listing.counted(status["captured"], "instruction")
+    yield f"{device['name']}, {device['target']}: {captured} captured, {status['failed']} failed"
     yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
-    if count["unsupported"]:
-        yield f"this card does not support {count['unsupported']} more: --all lists them"
+    if status["unsupported"]:
+        yield f"this card does not support {status['unsupported']} more: --all lists them"
     if shipped is None:
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
@@ -161,24 +164,3 @@ def _send(source: Source, file: Path | None, url: str, token: str) -> str:
         capture_file.unlink()
         capture_file.parent.rmdir()
     return stored
-
-
-@contextmanager
-def _progress(count: int) -> Iterator[Callable[[object], object] | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task("capturing", total=count)
-
-    def advance(_: object) -> None:
-        bar.start()  # only now, as there may be no device
-        bar.advance(task)
-
-    try:
-        yield advance
-    finally:
-        bar.stop()

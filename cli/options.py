@@ -4,20 +4,19 @@ A command has a plain signature. What its parameters are called on the command l
 are completed comes from the table, and where a help is narrower there, from the signature: ``Annotated[int, "..."]``.
 """
 
+import csv
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, existing, named_file
-
-#: What is said of a notation that is gone.
-NO_TIKZ = "there is no tikz any more, but lanemap draw writes SVG and PDF"
 
 #: How rows come out.
 Format = StrEnum("Format", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW"])
@@ -42,17 +41,38 @@ def integer(text: str | int) -> int:
     return int(text)
 
 
+class Parameter(NamedTuple):
+    """What a parameter is on the command line, and what it is for; the table beside this module has a row for each.
+
+    ``short`` is its short name, ``value`` what its help calls the value. A completer offers what the database has in
+    ``column``, or where there is none what is ``usual``.
+    """
+
+    short: str = ""
+    value: str = ""
+    example: str = ""
+    column: str = ""
+    usual: str = ""
+    help: str = ""
+
+
+with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _table:
+    PARAMETERS = {name: Parameter(*said) for name, *said in csv.reader(_table)}
+
 Completer = Callable[[typer.Context, str], list[str]]
 
 
-def completer(column: str, fallback: Sequence[str] = (), role: str | None = None) -> Completer:
+def completer(column: str, role: str | None = None) -> Completer:
     """A completer for what the database has in a column, of the shape that was named before; or the usual names."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        shape = context.params.get("shape")
-        return _offered(lambda database: database.names(column, shape, role), fallback, incomplete)
+        shape, usual = context.params.get("shape"), "" if role else PARAMETERS[column].usual
+        return _offered(lambda database: database.names(column, shape, role), usual.split(), incomplete)
 
     return complete
+
+
+source_names = completer("source")
 
 
 def _offered(names: Callable[[Database], Sequence[str]], fallback: Sequence[str], incomplete: str) -> list[str]:
@@ -66,9 +86,9 @@ def _offered(names: Callable[[Database], Sequence[str]], fallback: Sequence[str]
 
 def next_words(words: Sequence[str], context: typer.Context, incomplete: str) -> list[str]:
     """The words that may follow those of one operand, or that may begin one."""
-    return (
-        _offered(lambda database: database.following(words), (), incomplete) if words else _SHAPES(context, incomplete)
-    )
+    if not words:
+        return completer("shape")(context, incomplete)
+    return _offered(lambda database: database.following(words), (), incomplete)
 
 
 def operand_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -76,72 +96,6 @@ def operand_word(context: typer.Context, incomplete: str) -> list[str]:
     return next_words(context.params.get("operand") or [], context, incomplete)
 
 
-class Parameter(NamedTuple):
-    """What a parameter is for, an example of it, and on the command line its short name, value and completer."""
-
-    help: str
-    example: str | None = None
-    short: str | None = None
-    metavar: str | None = None
-    complete: Completer | None = None
-    default: str | None = None
-
-
-_SHAPES = completer("shape", ("m8n8k4", "m16n8k8", "m16n8k16", "m16n8k32"))
-source_names = completer("source", ("ptx-isa-9.1", "ptx-isa-9.1+errata"))
-
-PARAMETERS = {
-    "shape": Parameter("Rows M, columns N and depth K", "m16n8k16", complete=_SHAPES),
-    "type": Parameter(
-        "Type of its elements", "bf16", complete=completer("type", ("f16", "bf16", "tf32", "f64", "s8", "f32", "s32"))
-    ),
-    "role": Parameter("A, B, C, D, E, SFA or SFB; r or p of a matrix move", complete=completer("role", "ABCDE")),
-    "instruction": Parameter(
-        "Instruction, if several match", "mma.sp", "-i", "NAME", completer("instruction", ("mma", "mma.sp"))
-    ),
-    "major": Parameter("row or col, where there are both (m8n8k4 f16)", None, "-m"),
-    "selector": Parameter("Sparsity selector, for E"),
-    "qualifiers": Parameter("What else the layout depends on", "x4.trans", "-q"),
-    "source": Parameter(
-        "Where the layout comes from, or all", None, "-s", complete=source_names, default=DEFAULT_SOURCE
-    ),
-    "row": Parameter("Row of the operand's matrix, from 0", None, "-r"),
-    "col": Parameter("Column of the operand's matrix, from 0", None, "-c"),
-    "lane": Parameter("Thread in its group, from 0", None, "-l"),
-    "reg": Parameter("Index in the operand's registers, from 0", None, "-g"),
-    "slot": Parameter("Element in the register, low bits first, from 0", None, "-t"),
-    "computation": Parameter("Which of several products or matrices, from 1"),
-    "by": Parameter("Draw the matrix, or the register file", None, "-b"),
-    "whole": Parameter("All of a large operand, not only what repeats"),
-    "accumulator": Parameter("Type of C and D of a whole instruction", "f32", "-a", "TYPE"),
-    "diff": Parameter("Mark where two sources differ", metavar="LEFT RIGHT"),
-    "values": Parameter("Colour only these", "'T0:{a0,a1}'"),
-    "ptx": Parameter("Label cells as PTX does: T0:{a0,a1}"),
-    "format": Parameter("How the answer comes out", None, "-f"),
-    "output": Parameter("A file, or - for stdout", None, "-o", "FILE"),
-    "name": Parameter("What to call the source", None, "-n"),
-    "python": Parameter("The Python that has the library of a mapping", metavar="PATH"),
-    "slips": Parameter("List what is wrong or doubtful in the text itself"),
-    "catalogue": Parameter("Write files of the catalogue to this folder", metavar="DIR"),
-    "seconds": Parameter("How long it may take"),
-    "rows": Parameter("How many rows it may give"),
-    "columns": Parameter("A CSV with lane, reg, slot, col to make metadata of; - for stdin", None, "-c", "FILE"),
-    "transpose": Parameter("Take D transposed", None, "-t"),
-    "relabel": Parameter("Renumber K where that avoids movement", None, "-k"),
-    "first": Parameter("The instruction, where several have the first", metavar="NAME"),
-    "second": Parameter("The instruction, where several have the second", metavar="NAME"),
-    "count": Parameter("Neighbours to load or store together: A along M, others along N", None, "-n"),
-    "send": Parameter("Send it to a server, not into the database", metavar="URL"),
-    "token_file": Parameter("The token of a server", metavar="FILE"),
-    "listed": Parameter("List what there is"),
-    "strict": Parameter("Also fail for known errata and unjudged fragments"),
-    "matrix": Parameter("Also count verdicts for every pair of sources"),
-    "against": Parameter("Compare only with this source, or library", None, None, "SOURCE", source_names),
-    "allow_unjudged": Parameter("Do not fail for fragments that the right side lacks"),
-    "fragment": Parameter("Only this operand", "'m16n8k16 f16 A'", metavar="OPERAND"),
-    "everything": Parameter("List every element that differs", None, "-a"),
-    "db": Parameter("A SQLite file or a postgresql:// URL. [env: LANEMAP_DB]", None, "-d", "URL"),
-}
 #: What stands last in a help.
 _LAST = ("format", "output", "db")
 
@@ -177,8 +131,7 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
             yield name, hints[name], parameter.default
             continue
         for field, kind in get_type_hints(get_args(hints[name])[0]).items():
-            default = PARAMETERS[field].default
-            yield field, str if default else kind, default
+            yield field, *((str, DEFAULT_SOURCE) if field == "source" else (kind, None))
 
 
 def plain(kind: Any) -> Any:
@@ -188,9 +141,11 @@ def plain(kind: Any) -> Any:
 
 def option(name: str, kind: Any, words: str) -> Any:
     """The annotation of an option of the command line."""
-    says, inner = PARAMETERS.get(name, Parameter("")), plain(kind)
+    says, inner = PARAMETERS.get(name, Parameter()), plain(kind)
     single = get_args(inner)[0] if get_origin(inner) is list else inner
-    more: dict[str, Any] = {"metavar": says.metavar or name.upper(), "autocompletion": says.complete}
+    more: dict[str, Any] = {"metavar": says.value or name.upper()}
+    if says.column:
+        more["autocompletion"] = completer(says.column)
     if single is int:
         more |= {"parser": integer, "metavar": "N"}
     elif single is float:

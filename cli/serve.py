@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from .. import LanemapError
-from .app import app, complain, open_database
+from .app import app, complain, open_database, progress_line
 from .options import argument, read_token
 
 _EXPOSED = "every machine that can reach this one may read the database, unencrypted"
@@ -117,13 +117,6 @@ def site(
     except ImportError as error:
         raise LanemapError(f'site needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
 
-    with open_database(db) as database:
-        count = write(database, Path(folder), _progress)
+    with open_database(db) as database, progress_line("pages") as progress:
+        count = write(database, Path(folder), progress)
     sys.stderr.write(f"{count} pages: open {Path(folder) / 'index.html'}\n")
-
-
-def _progress(done: int, total: int) -> None:
-    """Say on a terminal how many pages are written."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done} of {total} pages" + ("\r\033[K" if done == total else ""))
-        sys.stderr.flush()
