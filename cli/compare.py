@@ -70,8 +70,7 @@ def report(
     """Report what is wrong in sources, for those who maintain them.
 
     The corrected document and captures are taken for true. Each defect comes with its place, the proof, an example, its
-    effect on a product, the true layout, and the other versions of the library that are in the database. Exit code 1
-    means that there are defects.
+    effect on a product and the true layout. Exit code 1 means that there are defects.
     """
     with open_database(db) as database, opened(output) as file:
         defects = database.report(*sources, fragment=fragment)

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.forms import FORMS
 from ..isa.instructions import Key, instruction, name_of
-from ..isa.listing import grouped, naturally, spans
+from ..isa.listing import grouped, spans
 from ..layout.fragment import NOT_CITED, PLACE, Fragment, Source
 from ..layout.permutation import is_identity
 from ..lookup import Query
@@ -79,12 +79,10 @@ class WrongOperand:
 class Defect:
     """One root cause, which shows in one operand or in several.
 
-    ``versions`` says for each version of the library in the database whether it has the defect. ``evidence`` is what
-    is known about it beyond the comparison, if anybody has examined it.
+    ``evidence`` is what is known about it beyond the comparison, if anybody has examined it.
     """
 
     wrong: Sequence[WrongOperand]
-    versions: Mapping[str, str]
     evidence: Evidence = NOTHING
 
     @cached_property
@@ -163,7 +161,6 @@ class Defect:
             "effect": self.effect if evidence.reach in ("", "wrong product") else "",
             "confirmed": evidence.run,
             "releases": evidence.versions,
-            "versions": "" if evidence.since else "; ".join(map(": ".join, self.versions.items())),
             "reported": ", ".join(evidence.reports),
             "copied from": evidence.copied,
             "correction": ". ".join(filter(None, (evidence.correction, evidence.tried))),
@@ -256,7 +253,6 @@ class Defect:
             "evidence": msgspec.to_builtins(self.evidence) if self.evidence.name else None,
             "operands": [key._asdict() for key in self.keys],
             **{label.replace(" ", "_"): words for label, words in self.facts},
-            "versions": dict(self.versions),
             "elements": [
                 {**dict(zip(PLACE, place, strict=True)), "claimed": claimed, "true": true}
                 for place, claimed, true in (self.result.difference.elements if self.result.difference else ())
@@ -331,9 +327,7 @@ def defects(
 
     causes = {defect.name: defect for defect in shipped.defect}
     groups = grouped((operand for operand in wrong if query is None or query.matches(operand.key)), cause)
-    unsorted = [
-        Defect(group, _versions(group, sources), causes.get(str(cause[2]), NOTHING)) for cause, group in groups.items()
-    ]
+    unsorted = [Defect(group, causes.get(str(cause[2]), NOTHING)) for cause, group in groups.items()]
     order = [*REACHES, ""]
     return sorted(unsorted, key=lambda defect: (defect.fixed, order.index(defect.evidence.reach)))
 
@@ -400,33 +394,3 @@ def cell_words(cell: Sequence[int] | None) -> str:
     row, col, last, computation = cell
     column = f"column {col}" if col == last else f"columns {col}-{last}"
     return f"row {row}, {column}" + (f" of product {computation}" if computation > 1 else "")
-
-
-_STATES = ("the same", "wrong in another way", "right", "not there")
-
-
-def _versions(group: Sequence[WrongOperand], sources: Sequence[Source]) -> Mapping[str, str]:
-    """Whether each version of the library in the database is wrong in the same way, in another way, or not at all."""
-    library, _, claim_set = group[0].library
-    states: dict[str, str] = {}
-    for source in sources:
-        name, version, in_set = map(source.provenance.get, ("library", "version", "set"))
-        if source.kind == "import" and version and (name, in_set) == (library, claim_set):
-            found = [states.get(str(version), "not there"), *(_state(source, claim) for claim in group)]
-            states[str(version)] = min(found, key=_STATES.index)
-    return dict(sorted(states.items(), key=lambda item: naturally(item[0]))) if len(states) > 1 else {}
-
-
-def _state(source: Source, claim: WrongOperand) -> str:
-    """Whether another version makes the same claim."""
-    key, left, right = claim.key, claim.result.left, claim.result.right
-    counterpart = next((fragment for fragment in source.fragments if fragment.key == key), None)
-    if claim.result.difference is None and right is not None:
-        if {finding.words for finding in failures(source) if finding.key == key} & set(claim.remarks):
-            return "the same"
-    elif counterpart and left and counterpart.same_layout(left):
-        return "the same"
-    if counterpart is None:
-        return "not there"
-    agrees = right is not None and compare([counterpart], [right])[0].verdict in _AGREE
-    return "right" if agrees else "wrong in another way"

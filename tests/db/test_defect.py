@@ -98,7 +98,6 @@ def test_registers_that_are_exchanged(library, trusted):
     assert facts["not a renumbering"] == "claimed M 0 is M 0 in one place and 8 in another"
     assert facts["effect"] == "all 128 elements of D are wrong"
     assert "in detail" not in facts
-    assert "versions" not in facts
     assert "use" not in facts
 
 
@@ -166,20 +165,6 @@ def test_an_operand_that_ptx_does_not_have(library, trusted):
     odd = replace(source.fragments[0], type="e4m3", shape="m16n8k64")
     (found,) = reported(replace(source, fragments=[*source.fragments, odd]), trusted=trusted)
     assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "PTX has no form with A of e4m3")
-
-
-def test_versions_are_those_in_the_database(library, trusted):
-    wrong = {"C": exchange("col", 0, 5)}
-    sources = [
-        library("9"),
-        library("10", changes=wrong),
-        library("1", changes={"C": exchange("col", 0, 6)}),
-        library("3", set_="loads"),
-    ]
-    (found,) = reported(library("11", changes=wrong), *sources, trusted=trusted)
-    assert found.versions == {"1": "wrong in another way", "9": "right", "10": "the same", "11": "the same"}
-    assert list(found.versions) == ["1", "9", "10", "11"]
-    assert reported(library("11"), *sources, trusted=trusted) == []
 
 
 def test_only_the_operand_that_is_asked_for(library, trusted):
