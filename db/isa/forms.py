@@ -129,11 +129,8 @@ class Form:
 
     @property
     def selectors(self) -> tuple[int | None, ...]:
-        """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills."""
-        if not self.sparse:
-            return (None,)
-        m, _, k = self.dimensions
-        return tuple(range(self.threads * 8 // (m * k // self.sparsity.width)))
+        """Valid sparsity selectors; None alone where nothing is sparse."""
+        return instructions.selectors(self.name, self.shape, self.a) if self.sparse else (None,)
 
     def operand(self, role: str) -> Operand:
         """The operand of a role."""

@@ -256,9 +256,9 @@ def copies(name: str, shape: str, type: str, role: str) -> int:
     return row.threads * slots // prod(dimensions(shape, role, name))
 
 
-def quad_pair(lane: Any) -> Any:
-    """The computation that a lane takes part in where a warp does four: lanes 0-3 and 16-19 do the first."""
-    return lane // 4 % 4 + 1
+def computation(name: str, shape: str, type: str, lane: Any) -> Any:
+    """The product that a lane takes part in: where a warp does four, lanes 0-3 and 16-19 do the first."""
+    return (lane // 4 % 4 if (shape, type) in instruction(name).quad_pairs else 0 * lane) + 1
 
 
 def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:
@@ -430,6 +430,12 @@ def sparsity(name: str, shape: str, type: str) -> Sparsity:
     if not instruction(name).sparse:
         return DENSE
     return {4: PAIRWISE, 32: ONE_OF_TWO}.get(element_bits(name, shape, type), TWO_OF_FOUR)
+
+
+def selectors(name: str, shape: str, type: str) -> tuple[int, ...]:
+    """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills."""
+    rows, cols = dimensions(shape, "E", name)
+    return tuple(range(instruction(name).threads * 8 // (rows * cols // sparsity(name, shape, type).width)))
 
 
 @dataclass(frozen=True)

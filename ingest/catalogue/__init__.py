@@ -6,8 +6,8 @@ release of a library has, said in formulas of Lanemap's own: ``library.toml`` na
 say it, and ``origin`` in every other file which one does. A section has
 ``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
 
-- ``roles`` and ``types`` that share the layout; ``major``, ``selectors`` or ``qualifiers`` where there are several, of
-  which ``{0,2}`` stands for either number;
+- ``roles`` and ``types`` that share the layout; ``major`` or ``qualifiers`` where there are several, of which ``{0,2}``
+  stands for either number;
 - ``shape`` where it is not the section's, or ``shapes`` by instruction where the section is about several, and ``n``,
   ranges of the values (first, last, step) of an N in its name;
 - ``first_bit``, by type, where a slot is wider than an element: the lowest bit that an element has of it;
@@ -22,7 +22,7 @@ say it, and ``origin`` in every other file which one does. A section has
 
 A formula for ``computation`` says which matrix an element is of, where an instruction moves several, and one for
 ``supplied`` which elements there are, where not all slots of all lanes are used. It can use the numbers of its
-qualifiers by name. ``computations`` lists, for m8n8k4 with f16, the lanes of each of the four products.
+qualifiers by name.
 """
 
 import json
@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import Key, majors, operand
+from ...db.isa.instructions import Key, computation, majors, operand, selectors
 from ...db.layout.formula import evaluate_at, parse, value_at
 from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
 from ...db.store.files import folder_atomically
@@ -128,9 +128,11 @@ def keys(section: Section, entry: Entry) -> Iterator[Key]:
     widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
     shapes = [(name, shape.replace("N", str(n))) for name, shape in named for n in widths] or list(named)
     qualifiers: list[str | None] = [name for pattern in entry.get("qualifiers", []) for name in _expanded(pattern)]
-    columns = entry["roles"], entry["types"], entry.get("selectors", [None]), qualifiers or [None]
-    for (instruction, shape), role, type_, selector, qualified in product(shapes, *columns):
-        yield Key(instruction, shape, type_, role, None, selector, qualified)
+    for (instruction, shape), role, type_, qualified in product(
+        shapes, entry["roles"], entry["types"], qualifiers or [None]
+    ):
+        for selector in selectors(instruction, shape, type_) if role == "E" else [None]:
+            yield Key(instruction, shape, type_, role, None, selector, qualified)
 
 
 def _expanded(pattern: str) -> Iterator[str]:
@@ -188,10 +190,9 @@ def fragment(
     if formula is None:
         return described
     lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
-    products = {lane: number for number, taking in enumerate(section.get("computations", []), 1) for lane in taking}
-    computation = tuple(products.get(lane, 1) for lane in range(lanes))
+    products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
     try:
-        cells = _elements(formula, _LETTER[key.role], described.registers, described.slots, computation)
+        cells = _elements(formula, _LETTER[key.role], described.registers, described.slots, products)
     except LanemapError as error:
         raise LanemapError(f"section {cited.section}, {described}: {error}") from None
     return replace(described, elements=cells)
@@ -213,15 +214,15 @@ def documented(key: Key) -> Fragment:
 
 
 @lru_cache(1 << 8)
-def _elements(formula: str, letter: str, registers: int, slots: int, computation: tuple[int, ...]) -> NDArray[Any]:
+def _elements(formula: str, letter: str, registers: int, slots: int, products: tuple[int, ...]) -> NDArray[Any]:
     parsed = parse(formula)
-    lane, element = (index.ravel() for index in np.indices((len(computation), registers * slots)))
+    lane, element = (index.ravel() for index in np.indices((len(products), registers * slots)))
     if "supplied" in parsed:
         supplied = value_at(parsed, "supplied", letter, lane, element) != 0
         lane, element = lane[supplied], element[supplied]
     columns = evaluate_at(parsed, letter, lane, element)._asdict()
     columns |= {"lane": lane, "reg": element // slots, "slot": element % slots}
-    columns["computation"] = np.asarray(computation)[lane]
+    columns["computation"] = np.asarray(products)[lane]
     if "computation" in parsed:
         columns["computation"] = value_at(parsed, "computation", letter, lane, element)
     return elements(columns)
@@ -254,10 +255,6 @@ def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
     for key in ("section", "anchor", "instruction", "shape"):
         if key in sheet:
             yield f"{key} = {json.dumps(sheet[key])}"
-    if "computations" in sheet:
-        yield ""
-        yield "# A warp does several products; each line gives the lanes that take part in one of them."
-        yield from ("computations = [", *(f"    {lanes}," for lanes in sheet["computations"]), "]")
     for entry in sheet["fragment"]:
         target = borrowed.get(entry.get("same_as"))
         if target is None:
@@ -272,7 +269,7 @@ def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
 
 
 def _entry(entry: Entry) -> Iterator[str]:
-    for key in ("roles", "types", "registers", "slots", "major", "selectors", "same_as", "mended"):
+    for key in ("roles", "types", "registers", "slots", "major", "same_as", "mended"):
         if key in entry:
             yield f"{key} = {json.dumps(entry[key])}"
     for key in ("first_bit", "figures"):

@@ -300,9 +300,8 @@ def _suppliers(operation: Struct, form: Form, role: str) -> list[tuple[int | Non
     if role != "E":
         return [(None, every)]
     if form.threads > WARP:
-        rows, columns = dimensions(form.shape, "E", form.name)
-        all_needed = rows * columns // sparsity(form.name, form.shape, form.a).width == form.threads * 8
-        return [(0, every)] if all_needed else [(0, (0, 1)), (1, (2, 3))]
+        lanes = len(every) // len(form.selectors)
+        return [(selector, every[selector * lanes : (selector + 1) * lanes]) for selector in range(len(form.selectors))]
     literal = next(filter(None, map(_SELECTOR.search, operation.strings)), None)
     if literal is None:
         raise LanemapError("its mma has no sparsity selector")

@@ -28,7 +28,7 @@ from .. import catalogue
 from . import html, markup
 from .blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
 from .entries import FragmentSection
-from .sections import Kind, Remark, Remarks, Section, is_later, is_storage, sections, selectors, subject
+from .sections import Kind, Remark, Remarks, Section, is_later, sections, subject
 from .sheets import Sheets, evaluate
 
 #: Documents are untrusted. The manual has 21 fragment sections with 110,000 characters and one wrong bracket.
@@ -140,8 +140,7 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     places = [place for document in documents for place in sections(document.name, document.blocks)]
     about_fragments = [(place, about) for place in places if (about := subject(place.heading.title))]
     at_most(MAX_SECTIONS, len(about_fragments), "fragment sections")
-    storage = [place for place in places if is_storage(place)]
-    size = sum(len(place.text) for place in (*storage, *(place for place, _ in about_fragments)))
+    size = sum(len(place.text) for place, _ in about_fragments)
     at_most(MAX_SECTION_CHARACTERS, size, "characters in fragment sections")
     mendings = iter(range(MAX_MENDED))
     parts = [FragmentSection(place, about, mendings) for place, about in about_fragments]
@@ -152,7 +151,7 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     parts = [part for part in parts if part.entries or not part.place.names & (full | parents)]
     parts.sort(key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
     remarks = Remarks(remark for part in parts for remark in part.remarks)
-    sheets = Sheets(parts, {key: value for place in storage for key, value in selectors(place).items()}, remarks)
+    sheets = Sheets(parts, remarks)
     fragments, counted = evaluate(sheets)
     others = [place for place in places if place.blocks and not subject(place.heading.title)]
     # Of two with one title, the first is a line of a table of contents.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from ...db.isa.instructions import WARP, dimensions, instruction
+from ...db.isa.instructions import WARP, computations, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
 from .. import catalogue
@@ -39,7 +39,6 @@ class FragmentSection:
         self.subject = subject
         self.remarks = Remarks()
         self.mendings = mendings
-        self.computations = self._computations()
         self.entries = list(self._entries())
         self._compare()
 
@@ -173,7 +172,8 @@ class FragmentSection:
         role = operand.roles[0]
         rows, cols = dimensions(self.subject.shape, role)
         stored = 2 if role == "A" and instruction(self.subject.instruction).sparse else 1
-        expected = rows * cols * max(1, len(self.computations)) // stored // WARP or None
+        several = computations(*self.subject, row.types[0])
+        expected = rows * cols * several // stored // WARP or None
         counted = _REGISTERS.search(row.prose)
         registers = number(counted["number"]) if counted else 0
         slots, slips = 0, list[str]()
@@ -198,25 +198,6 @@ class FragmentSection:
         figures = {number: anchor for layout in operand.layouts for number, anchor in layout.figures.items()}
         stated = {"line": metadata.line, "roles": ["E"], "types": []}
         yield stated | {"registers": metadata.registers, "slots": metadata.vectors, "figures": figures}
-
-    def _computations(self) -> tuple[tuple[int, ...], ...]:
-        """The lanes of each of the products that a warp does at once, where the section gives several."""
-        text = self.place.text
-        lanes_of: dict[int, tuple[int, ...]] = {}
-        for row in _COMPUTATION.finditer(text):
-            ranges = re.findall(r"\b(\d{1,2})\s?-\s?(\d{1,2})\b", row["lanes"])
-            lanes = tuple(lane for first, last in ranges for lane in range(int(first), int(last) + 1))
-            if lanes:
-                lanes_of.setdefault(int(row["number"]), lanes)
-        stated_count = _SEVERAL.search(text)
-        count = int(stated_count[1]) if stated_count else len(lanes_of)
-        shared = sorted(lane for lanes in lanes_of.values() for lane in lanes)
-        if (lanes_of and shared != [*range(WARP)]) or [*lanes_of] != [*range(1, count + 1)]:
-            words = stated_count[0] if stated_count else f"{len(lanes_of)} computations"
-            reason = "the table that shares the lanes out to them cannot be read"
-            self._unread(self.place.heading.line, words, reason)
-            return ()
-        return tuple(lanes_of.values())
 
 
 def _slots(row: Registers, counted: re.Match[str], registers: int, expected: int | None) -> tuple[int, list[str]]:
@@ -277,5 +258,3 @@ _REGISTERS = re.compile(rf"\b(?i:(?P<number>{NUMBER}))\s\.(?P<type>\w{{1,6}})\s{
 _EACH = re.compile(rf"\beach(?:\sregister|\sof\s\w+)?\s(?:contain|hold)\w*\s(?P<number>{NUMBER})")
 _TOGETHER = re.compile(rf"(?:contain|hold)\w*\s(?P<number>{NUMBER})\s(?!\d)")
 _REGISTER_BITS = 32
-_COMPUTATION = re.compile(r"\b[Cc]omputation (?P<number>\d)\b[\s|:]{1,9}(?P<lanes>(?:(?!omputation )[^|\n]){1,200})")
-_SEVERAL = re.compile(r"\bcompute ([2-9]) MMA\b")

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from ...db.errors import LanemapError
 from . import html
 from .blocks import Block, Code, Heading, Paragraph, Row, at_most, clean, heading, link, unescape
-from .sections import is_part, is_read
+from .sections import is_part, subject
 
 #: What takes the parsers most time. The manual has some 20,000 lines with words on them.
 MAX_CHARACTERS = 5_000_000
@@ -78,7 +78,7 @@ def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Blo
                 section = section if section and is_part(head, section) else head
                 yield head
             case "inline":
-                read = section is None or is_read(section.title)
+                read = section is None or bool(subject(section.title))
                 brackets += token.content.count("[") if read else 0
                 at_most(MAX_BRACKETS, brackets, "brackets")
                 words = _words(token, references) if read else token.content
@@ -265,7 +265,7 @@ _CUT_TITLE = re.compile(
 )
 #: The titles that matter, where a new sentence runs on behind them.
 _TITLE = re.compile(
-    r"(?:Sparse matrix storage|Matrix Fragments? for (?:sparse )?\S{1,60}"
+    r"(?:Matrix Fragments? for (?:sparse )?\S{1,60}"
     r"(?: with (?:\S{1,9} (?:/|and|or) ){0,9}\S{1,9}(?: floating point| integer)?(?: types?)?)?)(?=\s+(?-i:[A-Z]))",
     re.IGNORECASE,
 )

@@ -1,14 +1,11 @@
 """Blocks become sections: which of them are about fragments, of which instruction and shape; and remarks on them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from .blocks import TYPES, Block, Heading, Paragraph, plain, types
-
-#: Selectors by shape and type of A.
-Selectors = Mapping[tuple[str, str], tuple[int, ...]]
+from .blocks import TYPES, Block, Heading, Paragraph, plain
 
 
 class Subject(NamedTuple):
@@ -64,9 +61,9 @@ def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
 
 def is_part(inner: Heading, outer: Heading) -> bool:
     """True for a heading inside a section that is read, such as one of an operand or of some types of it."""
-    if inner.number or not is_read(outer.title) or is_read(inner.title) or is_later(inner.title):
+    if inner.number or not subject(outer.title) or subject(inner.title) or is_later(inner.title):
         return False
-    return bool((subject(outer.title) and inner.level > outer.level) or _PART.match(inner.title))
+    return inner.level > outer.level or bool(_PART.match(inner.title))
 
 
 def subject(title: str) -> Subject | None:
@@ -80,16 +77,6 @@ def subject(title: str) -> Subject | None:
 def is_later(title: str) -> bool:
     """True for the instructions whose fragments Lanemap does not read yet."""
     return bool(_LATER.search(title))
-
-
-def is_storage(section: Section) -> bool:
-    """True for the section that says which sparsity selectors mma.sp has."""
-    return bool(_STORAGE.search(section.heading.title)) and "mma.sp" in section.text
-
-
-def is_read(title: str) -> bool:
-    """True for the titles of sections whose words are read, and not only looked through."""
-    return bool(subject(title) or _STORAGE.search(title))
 
 
 class Kind(StrEnum):
@@ -124,50 +111,13 @@ class Remarks(list[Remark]):
         self.append(Remark(kind, section.file, line, section.name, short, reason))
 
 
-def selectors(place: Section) -> Selectors:
-    """What the section on sparse matrix storage says.
-
-    Each of its parts begins with the types that it is about; in a list after them, an item names one or more shapes,
-    with types of their own where the part has several, and then the values that the selector can have.
-    """
-    text = "\n".join(plain(line) for line in place.text.split("\n"))
-    by_type: dict[tuple[str, str], tuple[int, ...]] = {}
-    about: tuple[str, ...] = ()
-    for mark in _MARK.finditer(text):
-        if mark["part"]:
-            about = ()
-        elif mark["half"]:
-            about += ("f16",)
-        elif mark["types"]:
-            about += types(mark["types"])
-        else:
-            behind = (match.start() for match in _MARK.finditer(text, mark.end()) if match["item"] or match["part"])
-            item = text[mark.end() : min(next(behind, len(text)), mark.end() + _LONGEST_ITEM)]
-            listed = _SET.search(item) or _CHOICE.search(item)
-            values = tuple(map(int, re.findall(r"\d", "".join(filter(None, listed.groups()))))) if listed else ()
-            for shape in _SHAPE.finditer(mark["item"]):
-                for type_ in types(shape["types"] or "") or about:
-                    by_type[shape["shape"], type_] = values
-    return {key: values for key, values in by_type.items() if values}
-
-
 _LONGEST_EXCERPT = 160
 _FRAGMENTS = re.compile(
     r"fragments?\s+(?:for|of)\s+(?:the\s+)?(?P<sparse>sparse\s+)?\W{0,3}\bmma(?:\.sync)?(?P<sp>\.sp(?:::\w+)?)?"
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
     re.IGNORECASE,
 )
-_STORAGE = re.compile("sparse matrix storage", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
 )
-_PART = re.compile(rf"\W{{0,3}}(?:(?:Multiplicand|Accumulator|Metadata|Sparse mma)|{TYPES}\W{{0,3}}$)")
-_LONGEST_ITEM = 600
-_ONE_SHAPE = rf"m\d{{1,3}}n\d{{1,3}}k\d{{1,3}}(?:\s(?:with|for)\s{TYPES}(?:\stypes?)?)?"
-_SHAPE = re.compile(rf"(?P<shape>m\d{{1,3}}n\d{{1,3}}k\d{{1,3}})(?:\s(?:with|for)\s(?P<types>{TYPES}))?")
-_MARK = re.compile(
-    rf"(?P<part>\bSparse\s\W?mma\.sp)|(?P<half>\bhalf[ \-]precision)|"
-    rf"(?<!\.)\b(?P<item>{_ONE_SHAPE}(?:,?\s(?:and\s)?\.?{_ONE_SHAPE}){{0,8}})\s?:|(?P<types>{TYPES})"
-)
-_SET = re.compile(r"\{(\d(?:,\s?\d){0,9})\}")
-_CHOICE = re.compile(r"\bmust\sbe\s(?:either\s)?(\d)\b(?:[^.;]{0,60}?\bor\s(\d)\b)?")
+_PART = re.compile(rf"\W{{0,3}}(?:(?:Multiplicand|Accumulator|Metadata)|{TYPES}\W{{0,3}}$)")

@@ -1,4 +1,4 @@
-"""Sections become sheets, in the form of the catalogue's files: references resolved, selectors filled in.
+"""Sections become sheets, in the form of the catalogue's files, with references resolved.
 
 What a document refers to but does not contain is taken from the shipped catalogue, with a remark. Sheets become
 fragments with their elements, with a remark on each that fails or looks wrong.
@@ -7,14 +7,12 @@ fragments with their elements, with a remark on each that fails or looks wrong.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
 from ...db.errors import LanemapError
 from ...db.isa.forms import FORMS
 from ...db.isa.instructions import Key
-from ...db.isa.listing import grouped
 from ...db.layout.formula import Formula, FormulaError, coverage, parse
 from ...db.layout.fragment import Fragment, count_elements
 from ...db.layout.structure import check
@@ -22,7 +20,7 @@ from .. import catalogue
 from ..catalogue import Section as Sheet
 from .blocks import at_most
 from .entries import FragmentSection
-from .sections import Kind, Remarks, Selectors, subject
+from .sections import Kind, Remarks, subject
 from .statements import Reference
 
 PREFIX = "warp-level-matrix-fragment-"
@@ -37,9 +35,8 @@ class Sheets:
     ``borrowed`` ones are the shipped catalogue's, referred to but not read.
     """
 
-    def __init__(self, sections: Sequence[FragmentSection], selectors: Selectors, remarks: Remarks) -> None:
+    def __init__(self, sections: Sequence[FragmentSection], remarks: Remarks) -> None:
         """Bring sections into the form of the catalogue, with a remark on everything added to the document."""
-        self.selectors = selectors
         self.remarks = remarks
         self.sections = self._once(sections)
         self.borrowed: dict[str, Sheet] = {}
@@ -80,34 +77,16 @@ class Sheets:
     def _sheet(self, section: FragmentSection, entries: list[catalogue.Entry]) -> Sheet:
         head = section.place.heading
         sheet = {"section": head.number, "anchor": head.anchor, "title": head.title, **section.subject._asdict()}
-        sheet |= {"computations": [list(lanes) for lanes in section.computations], "fragment": entries}
+        sheet["fragment"] = entries
         return {key: value for key, value in sheet.items() if value or key == "fragment"}
 
     def _stated(self, section: FragmentSection, entry: catalogue.Entry) -> Iterator[catalogue.Entry]:
         if "reference" in entry:
             yield from self._referred(section, entry)
         elif entry["roles"] == ["E"]:
-            # One fragment for each type of A and each selector.
-            by_values = grouped(section.types("A"), lambda type_: self._selectors(section, entry, type_))
-            for values, types in by_values.items():
-                yield entry | {"types": types} | ({"selectors": list(values)} if values else {})
+            yield entry | {"types": section.types("A")}
         else:
             yield entry
-
-    def _selectors(self, section: FragmentSection, entry: catalogue.Entry, type_: str) -> tuple[int, ...]:
-        shape = section.subject.shape
-        if selectors := self.selectors.get((shape, type_)):
-            return selectors
-        subject = f"sparsity selectors of {shape} {type_}"
-        for source, sheets in catalogue.sheets().items():
-            for other in chain.from_iterable(sheet["fragment"] for sheet in sheets.values() if sheet["shape"] == shape):
-                if other["roles"] == ["E"] and type_ in other["types"]:
-                    reason = f"not in this document: taken from {source}"
-                    self.remarks.add(Kind.NOTE, section.place, entry["line"], subject, reason)
-                    return tuple(other["selectors"])
-        reason = "neither this document nor the catalogue has them"
-        self.remarks.add(Kind.UNREAD, section.place, entry["line"], subject, reason)
-        return ()
 
     def _referred(self, section: FragmentSection, entry: catalogue.Entry) -> Iterator[catalogue.Entry]:
         """The roles that refer to another section, with those of their types that it has."""

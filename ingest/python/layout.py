@@ -118,8 +118,7 @@ def fragment(
     elif claim.compressed:
         held["col"] = col // (rule.width // 2) * rule.width
         held["col_last"] = held["col"] + rule.width - 1
-    if table.computations(claim.instruction, claim.shape, type_) > 1:
-        held["computation"] = table.quad_pair(held["lane"])
+    held["computation"] = table.computation(claim.instruction, claim.shape, type_, held["lane"])
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "it has no element of the operand")
     cells = elements({**held, "reg": element // of.slots, "slot": element % of.slots})

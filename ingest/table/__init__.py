@@ -173,7 +173,6 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     major = (key["major"] or (_MAJORS[role] if has_majors else None)) if role in _MAJORS else None
     number = None if selector.mask.all() else int(selector[0])
     named = Key(instruction, shape, type_, role, major, number, qualifiers)
-    several = instructions.computations(instruction, shape, named.type, qualifiers)
     is_known = instruction in instructions.INSTRUCTIONS
     untold = sealed and type_ not in TYPES and not numbers["bits"].count()  # by an export of an earlier version
     width = 0 if is_known or untold else _width(named, numbers["bits"])
@@ -189,7 +188,7 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     elif not placed:
         numbers = {**numbers, **_whole(zip(("reg", "slot"), divmod(numbers["value"].filled(), fill), strict=True))}
     columns: dict[str, Any] = {name: numbers[name].filled() for name in ("lane", "reg", "slot", "row", "col")}
-    product = instructions.quad_pair(columns["lane"]) if several == 4 and not qualifiers else 1
+    product = instructions.computation(*named[:3], columns["lane"])
     columns["col_last"] = numbers["col_last"].filled(columns["col"])
     columns["computation"] = numbers["computation"].filled(product)
     _check(named, register, columns)

@@ -32,9 +32,9 @@ def content(sheets: Mapping[str, catalogue.Section]):
     """What sheets say: by section, role, type and major, without white space, spelling of case, and errata."""
     found = {}
     for name, sheet in sheets.items():
-        head = {key: sheet.get(key) for key in ("section", "anchor", "instruction", "shape", "computations")}
+        head = {key: sheet.get(key) for key in ("section", "anchor", "instruction", "shape")}
         for entry in sheet["fragment"]:
-            said = {key: entry.get(key) for key in ("registers", "slots", "selectors", "figures", "mended", "same_as")}
+            said = {key: entry.get(key) for key in ("registers", "slots", "figures", "mended", "same_as")}
             said["formula"] = " ".join(entry.get("formula", "").casefold().split())
             for role in entry["roles"]:
                 for type_ in entry["types"]:

@@ -76,7 +76,6 @@ REGISTERS = f"{MANY} | two hundred .b32 registers, holding two hundred .f1 eleme
     [
         (lines(TITLE.replace("7.3.1", "7.3.{0}") + "\nx", 101), "101 fragment sections are more.*limit 100"),
         (TEXT + "the same as " * 50_000, "characters in fragment sections are more.*limit 500000"),
-        ("7.4.1. Sparse matrix storage\nmma.sp " + "x " * 300_000, "characters in fragment sections.*limit 500000"),
         (TEXT + "the same as " * 2_000, "1001 statements in a section are more.*limit 1000"),
         (TEXT + "\n\n".join(["Figure 1"] * 2_000), "1001 statements in a section are more.*limit 1000"),
         (TEXT + REGISTERS * 30, "elements in each lane are more.*limit 100000"),

@@ -8,7 +8,6 @@ from lanemap.ingest.document.blocks import Heading, Paragraph
 from lanemap.ingest.document.sections import Subject, is_part, sections, subject
 
 FRAGMENTS = Heading(1, "Matrix Fragments for mma.m16n8k8", "7.3.2", None, 5)
-STORAGE = Heading(1, "Sparse matrix storage", "7.4.1", None, 5)
 OTHER = Heading(1, "Introduction", "1.1", None, 5)
 
 
@@ -25,10 +24,7 @@ OTHER = Heading(1, "Introduction", "1.1", None, 5)
         (FRAGMENTS, ".f16 and .bf16:", None, 5, True),
         (FRAGMENTS, "Multiplicand A:", "7.3.3", 5, False),
         (FRAGMENTS, "Matrix Fragments for mma.m16n8k4", None, 6, False),
-        (FRAGMENTS, "Sparse matrix storage", None, 6, False),
         (FRAGMENTS, "Loads with ldmatrix", None, 6, False),
-        (STORAGE, "Sparse mma.sp with .tf32 type", None, 6, True),
-        (STORAGE, "Row and column", None, 6, False),
         (OTHER, "Multiplicand A:", None, 6, False),
     ],
 )
@@ -42,7 +38,6 @@ TITLES = [
     "Multiplicand A:",
     ".f16 :",
     "Notes",
-    "Sparse matrix storage",
 ]
 BLOCKS = st.lists(
     st.one_of(

@@ -162,11 +162,6 @@ def test_every_way_to_mend_a_bracket_that_can_be_read_is_tried(broken):
     assert {"".join(each.split()) for _, each in formulas._mendings(broken) if is_formula(each)} == expected
 
 
-def test_lanes_that_are_not_shared_out_are_said(reading):
-    found = reading(HALF.replace("12-15 and 28-31", "12-15 and 27-31"))
-    assert "the table that shares the lanes out to them cannot be read" in said(found, Kind.UNREAD)
-
-
 def test_a_layout_of_types_that_no_table_has_is_said(reading):
     found = reading(HALF.replace("C when `.ctype` is `.f16`", "C when `.ctype` is `.bf16`"))
     reasons = said(found, Kind.UNREAD)

@@ -148,8 +148,14 @@ def test_sections_and_figures(documented):
 
 
 def test_an_entry_names_many_shapes():
-    entry = {"roles": ["A"], "types": ["s8"], "n": [[8, 16, 8], [32, 64, 16]], "selectors": [0, 1]}
+    entry = {"roles": ["A"], "types": ["s8"], "n": [[8, 16, 8], [32, 64, 16]]}
     keys = list(catalogue.keys({"instruction": "wgmma", "shape": "m64nNk32"}, entry))
-    assert [(key.shape, key.selector) for key in keys] == [
-        (f"m64n{n}k32", selector) for n in (8, 16, 32, 48, 64) for selector in (0, 1)
+    assert [key.shape for key in keys] == [f"m64n{n}k32" for n in (8, 16, 32, 48, 64)]
+
+
+def test_metadata_has_a_fragment_for_each_selector():
+    entry = {"roles": ["E"], "types": ["f16"], "shapes": {"mma.sp": "m16n8k32", "wgmma.sp": "m64n8k32"}}
+    keys = list(catalogue.keys({"instruction": "mma.sp", "shape": "m16n8k32"}, entry))
+    assert [(key.instruction, key.selector) for key in keys] == [
+        (name, selector) for name in ("mma.sp", "wgmma.sp") for selector in (0, 1)
     ]
