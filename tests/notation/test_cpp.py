@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE
-from lanemap.db.isa.instructions import undecided
 from lanemap.db.layout.fragment import Fragment, elements
 from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
@@ -349,23 +348,23 @@ def test_device_code_takes_no_memory_and_two_registers_more_than_by_hand(distinc
 
 
 def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_path):
-    """It says of each choice what the rows do; a part of the choices has a type for each."""
+    """It says of each choice what the rows do; the old names stand for it; of a part there are the old names alone."""
     fragments = [each for source, each in everything if source == DEFAULT_SOURCE and each.role.startswith("SF")]
     text = export(fragments, "cpp", "VERSION").text
     kinds = {re.sub(r"_id::\d", "", str(each)) for each in fragments}
     assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10
-    lines = [CHECKS]
-    for fragment in fragments:
-        name = fragment.key._replace(qualifiers=undecided(fragment.qualifiers)).identifier
-        body = text[text.index(f"struct {name} {{") :].partition("\n};")[0]
-        chosen = ", ".join(re.findall(r"_id::(\d)", fragment.qualifiers))
-        lines.append(f"namespace lanemap {{ using {fragment.key.identifier} = {name}<{chosen}>; }}")
-        lines += assertions(fragment.key.identifier, body, fragment)
+    lines, types = [CHECKS], re.findall(r"using (\w+) \[\[deprecated.*?\]\] = (\w+<.*?>);", text)
+    assert len(types) == len(fragments) == len({each.key for each in fragments})
+    in_order = sorted(fragments, key=lambda each: each.key.identifier)
+    for (old, new), fragment in zip(sorted(types), in_order, strict=True):
+        body = text[text.index(f"struct {new.partition('<')[0]} {{") :].partition("\n};")[0]
+        lines += assertions(old, body, fragment)
+        lines.append(f"static_assert(lanemap::{new}::at(0, 0, 0).row == lanemap::{old}::at(0, 0, 0).row);")
     file = tmp_path / "scales.cpp"
     file.write_text(text + "\n".join(lines) + "\n")
-    done = compiled("g++", file)
+    done = compiled("g++", file, "-Wno-deprecated-declarations")
     assert done.returncode == 0, done.stderr[:2000]
-    file.write_text(f"{text}constexpr int wrong = lanemap::{name}<9, 0>::rows;\n")
+    file.write_text(f"{text}constexpr int wrong = lanemap::{types[0][1].partition('<')[0]}<9, 0>::rows;\n")
     assert "there is no such choice of scales" in compiled("g++", file).stderr
     for part in (fragments[:1], fragments[:3]):
         text = export(part, "cpp", "VERSION").text

@@ -50,16 +50,19 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
     digests = [str(fragment.digest) for fragment in fragments]
     digest = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
     guard = f"LANEMAP_{name}_{digest:.8}".upper()
-    template = check = ""
+    template = check = aliases = ""
     if chosen:
         template = f"template <{', '.join(f'int {choice}' for choice in chosen)}>\n"
         every = (" || ".join(f"{choice} == {value}" for value in values) for choice, values in chosen.items())
         check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
+        for fragment, values in zip(fragments, product(*chosen.values()), strict=True):
+            instance = f"{name}<{', '.join(map(str, values))}>"
+            aliases += f'using {fragment.key.identifier} [[deprecated("write {instance}")]] = {instance};\n'
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"
         f"{_holds(tables, sizes, names)}\n{_at(tables, sizes, names)}\n{find}}};\n"
-        f"\n}}  // namespace {source}\n#endif\n"
+        f"{aliases}\n}}  // namespace {source}\n#endif\n"
     )
 
 
