@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from ... import LanemapError, UnavailableError, errors
 from ..export import FileFormat
-from ..options import Format
+from ..options import NO_TIKZ, Format
 from ..options import ReportFormat as Report
 
 Form = TypeVar("Form", bound=StrEnum)
@@ -136,6 +136,8 @@ def invalid(error: RequestValidationError) -> tuple[str, str]:
     """The first parameter or part of a body that is wrong, and why."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"][1:] or first["loc"]))
+    if first["input"] == "tikz":
+        return where, NO_TIKZ
     if first["type"] == "enum":
         return where, f"{first['input']!r} is not one of {first['ctx']['expected']}"
     return where, first["msg"].removeprefix("Value error, ")

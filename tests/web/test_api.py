@@ -146,8 +146,8 @@ def test_a_refusal_says_what_the_command_line_says(client, refused, run, address
     assert said.rpartition("col: ")[2].rstrip(".") in run(*shlex.split(command)).err
 
 
-def test_a_format_that_there_is_not_says_which_there_are(client, refused):
-    refused(client.get("/api/export/tikz"), 400, "format: 'tikz' is not one of", "'triton'")
+def test_a_notation_that_is_gone_says_what_there_is_instead(client, refused):
+    refused(client.get("/api/export/tikz"), 400, "no tikz any more", "lanemap draw", "SVG")
 
 
 def test_names_that_the_route_does_not_have_are_refused(client, refused):
