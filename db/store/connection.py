@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -62,89 +61,42 @@ _PATIENCE = 60.0
 
 
 class _OpenFile(sqlite3.Connection):
-    """A connection with a number of its own, the inode of its file, and the times and version last seen."""
+    """A connection, and the status that its file had before it was opened."""
 
-    number = 0
-    inode: object = None
-    times: object = None
-    version: object = None
-
-    def is_of(self, file: Path) -> bool:
-        """Whether this is still the file of that name, which was not replaced, removed or overwritten.
-
-        Whenever SQLite writes, its version changes. The file is not opened: closing it would release SQLite's locks.
-        """
-        inode, times = _stat(file)
-        version = self.execute("PRAGMA data_version").fetchone()[0]
-        same = inode == self.inode and (times == self.times or self.version not in (None, version))
-        self.times, self.version = times, version
-        return same
+    status: object = None
 
 
-_NUMBERS = count(1)
-
-
-def _stat(file: Path) -> tuple[object, object]:
+def _status(file: Path) -> object:
+    """A value that differs after every change of a file, and wherever another one took its place."""
     with suppress(OSError):
         status = file.stat()
-        return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
-    return None, None
+        # File times advance in steps: a file changed just now may change again within the same step.
+        if time.time() - max(status.st_mtime, status.st_ctime) > 1:
+            return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return object()
 
 
 class FileReader(Reader):
     """SQLite, opened read-only; an authoriser refuses every statement of a user except queries.
 
-    If the file is replaced or overwritten by another one, that one is opened.
+    A connection whose file has changed is not used again.
     """
-
-    _watching: _OpenFile | None = None
-    _changes: object = None
 
     def __init__(self, location: Location, shipped: Callable[[], Collection[str]]) -> None:
         self._file = location.file or Path()
         super().__init__(location, shipped)
 
-    def close(self) -> None:
-        """See ``Reader``."""
-        super().close()
-        with self._lock:
-            if self._watching:
-                self._watching.close()
-
     def changes(self) -> Hashable:
         """See ``Reader``."""
-        with self._lock:
-            try:
-                if self._closed:
-                    return None
-                if self._watching and not self._watching.is_of(self._file):
-                    self._watching.close()
-                    self._watching = None
-                self._watching = self._watching or self._open()
-                # SQLite counts what other connections have committed.
-                version = self._watching.execute("PRAGMA data_version").fetchone()[0]
-                self._changes = self._watching.number, version
-            except sqlite3.Error as error:
-                if not busy(error):  # a writer was killed: the next reader recovers the file
-                    return object()
-            return self._changes
+        return _status(self._file)
 
     def _version(self) -> object:
-        with suppress(OSError):
-            status = self._file.stat()
-            # File times advance in steps: a file changed just now may change again within the same step.
-            if (status.st_dev, status.st_ino) == self._own.connection.inode and time.time() - status.st_mtime > 1:
-                return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        return super()._version()
+        return self._own.connection.status
 
     def _start(self, idle: Any | None) -> Any:
-        if idle:
-            current = False
-            with suppress(sqlite3.Error):
-                current = idle.is_of(self._file)
-            if not current:
-                idle.close()
-                idle = None
+        if idle and idle.status != _status(self._file):
+            idle.close()
+            idle = None
         connection = idle or self._open()
         connection.execute("BEGIN")
 
@@ -169,11 +121,11 @@ class FileReader(Reader):
 
     def _open(self) -> _OpenFile:
         recover(self._file)
-        status = _stat(self._file)
+        status = _status(self._file)
         address = f"{self._file.absolute().as_uri()}?mode=ro"
         options: dict[str, Any] = {"uri": True, "timeout": 0, "isolation_level": None, "check_same_thread": False}
         connection: _OpenFile = sqlite3.connect(address, factory=_OpenFile, **options)
-        (connection.inode, connection.times), connection.number = status, next(_NUMBERS)
+        connection.status = status
         return connection
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:

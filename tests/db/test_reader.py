@@ -450,14 +450,26 @@ def test_a_query_and_an_import_whose_connection_is_cut_are_said_in_a_line(new_da
         assert "lost" not in set(database.sources().name)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a process has open is in /proc on Linux")
 def test_a_file_that_another_took_the_place_of_is_not_kept_open(file, tmp_path):
+    with lanemap.open(str(file)) as database:
+        before = database.reader.changes()
+        database.find("m16n8k16", "f16", "A", lane=5)
+        Path(shutil.copy2(file, tmp_path / "other.db")).replace(file)
+        assert database.reader.changes() != before
+        database.find("m16n8k16", "f16", "A", lane=5)
+        opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+        assert not [each for each in opened if each.startswith(str(file)) and "deleted" in each]
+
+
+def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypatch):
+    """As on a system whose file times stand still, and where every change leaves the size as it is."""
+    same = os.stat_result((0o100644, 1, 1, 1, 0, 0, 4096, *[int(time.time())] * 3))
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: same)
     reader = connect(locate(str(file)))
-    before = reader.changes()
-    watching = reader._watching
-    Path(shutil.copy2(file, tmp_path / "other.db")).replace(file)
-    assert reader.changes() != before
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        watching.execute("SELECT 1")
+    assert len({reader.changes() for _ in range(3)}) == 3
+    monkeypatch.setattr(time, "time", lambda: same.st_mtime + 3600)
+    assert len({reader.changes() for _ in range(3)}) == 1
     reader.close()
 
 
