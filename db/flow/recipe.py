@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import lookup
 from ..errors import LanemapError
-from ..isa.forms import later_moves, move_form
+from ..isa.forms import Form, later_moves
 from ..isa.instructions import instruction
 from ..isa.listing import grouped, spans
 from ..layout.algebra import Case, NotASumError, as_sum, bits
@@ -443,7 +443,7 @@ def _name(move: Fragment) -> str:
 
 def mnemonic(move: Fragment, operand: Fragment) -> str:
     """A move of an operand as PTX writes it."""
-    spelled = move_form(move.instruction, move.shape, move.type, move.role, "", qualifiers=move.qualifiers).mnemonic
+    spelled = Form(move.instruction, move.shape, move.type, role=move.role, qualifiers=move.qualifiers).mnemonic
     widening = _widened(move, operand)
     return f"{spelled}.{widening[0]}" if widening else spelled
 

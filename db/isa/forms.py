@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
-from . import instructions
+from . import facts, instructions
 from .instructions import INSTRUCTIONS, Instruction, Key, Operand, Sparsity
 from .listing import grouped
 from .vendors import onwards
@@ -20,7 +20,9 @@ from .vendors import onwards
 VERSION = (8, 7)
 
 _ROW_COL = ("row", "col")
-_NARROW = "e4m3 e5m2 e3m2 e2m3 e2m1"
+
+#: Four scales of 1.0, by the suffix that names their type.
+_ONES = {".ue8m0": 0x7F7F7F7F, ".ue4m3": 0x38383838}
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Form:
     ``a``, ``b``, ``c`` and ``d`` are the types of a product; what is moved has the type ``a``. ``target`` is the least
     target; one that ends in a letter stands for its family only, and ``also`` names other families that have the form.
     ``version`` is the PTX ISA version that it needs. ``majors`` are those of A and B, ``kind`` and ``suffix`` the
-    qualifiers before and after the types, and ``scale`` is the word of block scales that are all 1.0.
+    qualifiers before and after the types.
 
     ``role`` is the register operand of a move: ``r``, the matrix that wmma loads or stores, or D of ``movmatrix``,
     which moves from registers to registers. ``qualifiers`` are those of its fragment, and ``layout`` is how wmma's
@@ -41,15 +43,14 @@ class Form:
     name: str
     shape: str
     a: str
-    b: str
-    c: str
-    d: str
-    target: str
-    majors: tuple[str, ...] = _ROW_COL
+    b: str = ""
+    c: str = ""
+    d: str = ""
+    target: str = ""
+    majors: tuple[str, ...] = ()
     kind: str = ""
     suffix: str = ""
-    scale: int | None = None
-    version: tuple[int, int] = VERSION
+    version: tuple[int, ...] = VERSION
     role: str = ""
     qualifiers: str | None = None
     layout: str | None = None
@@ -107,6 +108,11 @@ class Form:
         return spelling.format_map(vars(self) | fields)
 
     @property
+    def scale(self) -> int | None:
+        """The word of block scales that are all 1.0; None where it has none."""
+        return _ONES.get(self.suffix)
+
+    @property
     def block_scales(self) -> tuple[int, str] | None:
         """How many block scales a row or a column has, and their type; None where it has none."""
         return None if self.scale is None else (int(self.kind[-2]), self.suffix.removeprefix("."))
@@ -157,69 +163,34 @@ class Form:
         return self.mnemonic
 
 
-def _rows(name: str, shapes: str, types: str, accumulators: str, target: str, **more: Any) -> tuple[Form, ...]:
-    """Forms whose A and B have one type, and C and D another."""
-    every = product(shapes.split(), types.split(), accumulators.split())
-    return tuple(Form(name, shape, t, t, acc, acc, target, **more) for shape, t, acc in every)
+def _family(name: str) -> tuple[Form, ...]:
+    """The forms of a family. Each field of a row lists what there is, and the first one varies slowest.
+
+    B has the type of A, and C that of D, where the row does not say otherwise.
+    """
+    forms = []
+    for row in _FACTS[name]:
+        for values in product(*map(str.split, row.values())):
+            fields: dict[str, Any] = dict(zip(row, values, strict=True))
+            if "d" in fields:
+                fields = {"b": fields["a"], "c": fields["d"], **fields}
+            for several in fields.keys() & {"majors", "also", "version"}:
+                parts = fields[several].split(".")
+                fields[several] = tuple(int(part) if part.isdecimal() else part for part in parts)
+            fields["shape"] = fields["shape"].format(n=fields.pop("n", None))
+            forms.append(Form(**fields))
+    return tuple(forms)
 
 
-DENSE_FORMS = (
-    *(
-        Form("mma", "m8n8k4", "f16", "f16", accumulator, accumulator, "sm_70", (a, b))
-        for a, b, accumulator in product(_ROW_COL, _ROW_COL, ("f16", "f32"))
-    ),
-    *_rows("mma", "m8n8k4", "f64", "f64", "sm_80"),
-    *_rows("mma", "m16n8k4 m16n8k8 m16n8k16", "f64", "f64", "sm_90"),
-    *_rows("mma", "m16n8k8", "f16", "f16 f32", "sm_75"),
-    *_rows("mma", "m16n8k16", "f16", "f16 f32", "sm_80"),
-    *_rows("mma", "m16n8k8 m16n8k16", "bf16", "f32", "sm_80"),
-    *_rows("mma", "m16n8k4 m16n8k8", "tf32", "f32", "sm_80"),
-    *_rows("mma", "m8n8k16", "s8 u8", "s32", "sm_75"),
-    *_rows("mma", "m16n8k16 m16n8k32", "s8 u8", "s32", "sm_80"),
-    *_rows("mma", "m8n8k32", "s4 u4", "s32", "sm_75"),
-    *_rows("mma", "m16n8k32 m16n8k64", "s4 u4", "s32", "sm_80"),
-    *_rows("mma", "m8n8k128", "b1", "s32", "sm_75", suffix=".xor.popc"),
-    *_rows("mma", "m16n8k128 m16n8k256", "b1", "s32", "sm_80", suffix=".xor.popc"),
-    *_rows("mma", "m8n8k128 m16n8k128 m16n8k256", "b1", "s32", "sm_80", suffix=".and.popc"),
-    *_rows("mma", "m16n8k16 m16n8k32", "e4m3 e5m2", "f16 f32", "sm_89"),
-)
+_FACTS = facts("forms")
 
-SPARSE_FORMS = (
-    *_rows("mma.sp", "m16n8k16 m16n8k32", "f16", "f16 f32", "sm_80"),
-    *_rows("mma.sp", "m16n8k16 m16n8k32", "bf16", "f32", "sm_80"),
-    *_rows("mma.sp", "m16n8k8 m16n8k16", "tf32", "f32", "sm_80"),
-    *_rows("mma.sp", "m16n8k32 m16n8k64", "s8 u8", "s32", "sm_80"),
-    *_rows("mma.sp", "m16n8k64 m16n8k128", "s4 u4", "s32", "sm_80"),
-    *_rows("mma.sp", "m16n8k64", "e4m3 e5m2", "f32", "sm_89"),
-)
-
-#: Four scales of 1.0 in each of the two types of block scales.
-_UE8M0, _UE4M3 = 0x7F7F7F7F, 0x38383838
-
-_MXF8F6F4 = {"kind": ".kind::mxf8f6f4.block_scale.scale_vec::1X", "suffix": ".ue8m0", "scale": _UE8M0}
-_SCALED = (
-    (".kind::mxf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0, VERSION),
-    (".kind::mxf4nvf4.block_scale.scale_vec::2X", ".ue8m0", _UE8M0, VERSION),
-    (".kind::mxf4nvf4.block_scale.scale_vec::4X", ".ue4m3", _UE4M3, VERSION),
-    (".kind::mxf4nvf4.block_scale.scale_vec::4X", ".ue8m0", _UE8M0, (9, 1)),
-)
-
-NARROW_FORMS = (
-    *_rows("mma", "m16n8k32", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
-    *_rows("mma.sp", "m16n8k64", _NARROW, "f16 f32", "sm_120a", kind=".kind::f8f6f4"),
-    *(
-        Form(name, shape, "e2m1", "e2m1", "f32", "f32", "sm_120a", _ROW_COL, *scaled)
-        for (name, shape), scaled in product((("mma", "m16n8k64"), ("mma.sp", "m16n8k128")), _SCALED)
-    ),
-    *_rows("mma", "m16n8k32", _NARROW, "f32", "sm_120a", **_MXF8F6F4),
-    *_rows("mma.sp", "m16n8k64", _NARROW, "f32", "sm_120a", **_MXF8F6F4),
-)
+DENSE_FORMS, SPARSE_FORMS, NARROW_FORMS = map(_family, ("dense", "sparse", "narrow"))
 
 #: Every form.
 FORMS = (*DENSE_FORMS, *SPARSE_FORMS, *NARROW_FORMS)
 
 #: Types that A and B of one form may have in any combination (9.7.14.5.14).
-_MIXED = ({"s8", "u8"}, {"s4", "u4"}, {*_NARROW.split()})
+_MIXED = ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"})
 
 
 def _with_another_b(forms: Sequence[Form]) -> tuple[Form, ...]:
@@ -236,78 +207,31 @@ def _with_another_b(forms: Sequence[Form]) -> tuple[Form, ...]:
 @cache
 def mixed() -> tuple[Form, ...]:
     """Forms of mma and mma.sp whose A and B, or C and D, have different types."""
-    accumulators = (
-        Form("mma", "m8n8k4", "f16", "f16", "f16", "f32", "sm_70", majors) for majors in product(_ROW_COL, _ROW_COL)
-    )
-    return (*accumulators, *_with_another_b(FORMS))
+    return (*_family("mixed"), *_with_another_b(FORMS))
 
 
 @cache
 def warpgroup() -> tuple[Form, ...]:
     """Forms of wgmma and wgmma.sp. B is never in registers, so its type adds no fragment: it is that of A."""
-    rows = (
-        ("f16", 16, "f16 f32"),
-        ("bf16", 16, "f32"),
-        ("tf32", 8, "f32"),
-        ("e4m3 e5m2", 32, "f16 f32"),
-        ("s8 u8", 32, "s32"),
-        ("b1", 256, "s32"),
-    )
-    return tuple(
-        Form(name, f"m64n{n}k{k * depth}", a, a, d, d, "sm_90a", suffix=".and.popc" if a == "b1" else "")
-        for name, depth in (("wgmma", 1), ("wgmma.sp", 2))
-        for types, k, accumulators in rows
-        for a, d, n in product(types.split(), accumulators.split(), range(8, 257, 8))
-        if (depth == 1 or a != "b1") and (d != "s32" or n <= 32 or n % 16 == 0)
-    )
-
-
-_WIDE = ("m16n16k16", "m8n32k16", "m32n8k16")
-
-#: Of wmma, for each type of A and B: shapes, layouts of A and of B, accumulators, and the least target.
-_WMMA = (
-    ("f16", _WIDE, _ROW_COL, _ROW_COL, ("f16", "f32"), "sm_70"),
-    ("bf16", _WIDE, _ROW_COL, _ROW_COL, ("f32",), "sm_80"),
-    ("tf32", ("m16n16k8",), _ROW_COL, _ROW_COL, ("f32",), "sm_80"),
-    ("f64", ("m8n8k4",), _ROW_COL, _ROW_COL, ("f64",), "sm_80"),
-    ("s8", _WIDE, _ROW_COL, _ROW_COL, ("s32",), "sm_72"),
-    ("u8", _WIDE, _ROW_COL, _ROW_COL, ("s32",), "sm_72"),
-    ("s4", ("m8n8k32",), ("row",), ("col",), ("s32",), "sm_75"),
-    ("u4", ("m8n8k32",), ("row",), ("col",), ("s32",), "sm_75"),
-    ("b1", ("m8n8k128",), ("row",), ("col",), ("s32",), "sm_75"),
-)
+    return _family("warpgroup")
 
 
 @cache
 def wmma() -> tuple[Form, ...]:
     """Forms of wmma.mma."""
-    forms = []
-    for a, shapes, of_a, of_b, accumulators, target in _WMMA:
-        suffixes = ((".xor.popc", "sm_75"), (".and.popc", "sm_80")) if a == "b1" else (("", target),)
-        every = product(shapes, of_a, of_b, accumulators, accumulators, suffixes)
-        for shape, major_a, major_b, c, d, (suffix, least) in every:
-            forms.append(Form("wmma", shape, a, a, c, d, least, (major_a, major_b), suffix=suffix))
-    return tuple(forms)
-
-
-def move_form(name: str, shape: str, type: str, role: str, target: str, **more: Any) -> Form:
-    """A form that moves a matrix of one type, with further fields."""
-    return Form(name, shape, type, "", "", "", target, (), role=role, **more)
+    return _family("wmma")
 
 
 @cache
 def moves() -> tuple[Form, ...]:
     """Forms of ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store."""
-    counts = [f"x{count}{trans}" for count, trans in product((1, 2, 4), ("", ".trans"))]
-    matrices = product((("ldmatrix", "sm_75"), ("stmatrix", "sm_90")), counts)
-    listed = [move_form(name, "m8n8", "b16", "r", least, qualifiers=words) for (name, least), words in matrices]
-    listed.append(move_form("movmatrix", "m8n8", "b16", "D", "sm_75", qualifiers="trans"))
-    for a, shapes, of_a, of_b, accumulators, target in _WMMA:
-        operands = [("A", a, type_) for type_ in of_a] + [("B", a, type_) for type_ in of_b]
-        operands += [(role, type_, qualifiers) for type_, role, qualifiers in product(accumulators, "CD", _ROW_COL)]
-        for shape, (role, type_, layout) in product(shapes, operands):
+    listed = [*_family("moves")]
+    for form in wmma():
+        layouts = {"A": form.majors[:1], "B": form.majors[1:], "C": _ROW_COL, "D": _ROW_COL}
+        for role, layout in ((role, layout) for role, every in layouts.items() for layout in every):
             qualifiers = layout if role in "AB" else None
-            listed.append(move_form("wmma", shape, type_, role, target, qualifiers=qualifiers, layout=layout))
+            moved = form.shape, form.types[role]
+            listed.append(Form("wmma", *moved, target=form.target, role=role, qualifiers=qualifiers, layout=layout))
     # Several types of A and B share C and D: the first of them has the least target.
     return tuple({form.mnemonic: form for form in reversed(listed)}.values())[::-1]
 
@@ -324,25 +248,8 @@ def later_moves() -> tuple[Form, ...]:
 
     No more than 128 registers of a thread move to or from Tensor Memory (9.7.16.8.3).
     """
-    narrow = [("b8x16", qualifiers) for qualifiers in (".b6x16_p32", ".b4x16_p64")]
-    matrices = [
-        *product(["ldmatrix"], ["m16n16"], [("b8", ""), *narrow], ["x1.trans", "x2.trans"]),
-        *product(["ldmatrix"], ["m8n16"], narrow, ["x1", "x2", "x4"]),
-        *product(["stmatrix"], ["m16n8"], [("b8", "")], ["x1.trans", "x2.trans", "x4.trans"]),
-    ]
-    forms = [
-        move_form(name, shape, type_, "r", "sm_100a", qualifiers=qualifiers, packed=packed, also=("sm_110a", "sm_120a"))
-        for name, shape, (type_, packed), qualifiers in matrices
-    ]
-    shapes = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
-    for (name, pack), shape in product((("tcgen05.ld", ".pack::16b"), ("tcgen05.st", ".unpack::16b")), shapes):
-        every = [f"x{1 << log}{packed}" for packed, log in product(("", pack), range(8))]
-        built = [move_form(name, shape, "b32", "r", "sm_100a", qualifiers=word, also=("sm_110a",)) for word in every]
-        forms += [form for form in built if form.operand("r").registers <= _MOST_REGISTERS]
-    return tuple(forms)
+    return _family("later_moves")
 
-
-_MOST_REGISTERS = 128
 
 #: What makes the forms, by the first words of their instructions: those that most requests mean, products, then moves.
 FAMILIES: Sequence[Mapping[Callable[[], Sequence[Form]], Sequence[str]]] = (

@@ -6,14 +6,15 @@ ISA 9.7.14 (mma, mma.sp, wmma, matrix moves), 9.7.15 (wgmma), 9.7.16.8 (Tensor M
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
 from ..errors import LanemapError
+from . import facts
 from .listing import spans
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
 from .vendors import NVIDIA, Vendor, vendor_of
@@ -70,9 +71,9 @@ class Instruction:
     opcode: str = ""
     atom: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
-    packed: frozenset[tuple[str, str]] = frozenset()
-    quad_pairs: frozenset[tuple[str, str]] = frozenset()
-    registers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    packed: Sequence[str] = ()
+    quad_pairs: Sequence[str] = ()
+    registers: Mapping[str, int] = field(default_factory=dict)
     per_architecture: bool = False
     fixed: str = ""
 
@@ -92,87 +93,16 @@ class Instruction:
         return self.name in INSTRUCTIONS
 
 
-_PRODUCT = {"A": "mk", "B": "kn", "C": "mn", "D": "mn"}
-_SPARSE = {**_PRODUCT, "E": "mk"}
-_BLOCK_SCALES = {"SFA": "ms", "SFB": "sn"}
-
 #: The roles of products.
-PRODUCT_ROLES = (*_SPARSE, *_BLOCK_SCALES)
+PRODUCT_ROLES = ("A", "B", "C", "D", "E", "SFA", "SFB")
 
 #: Operands that only some lanes supply, in some of their slots.
-PARTIAL_ROLES = ("E", "p", *_BLOCK_SCALES)
+PARTIAL_ROLES = ("E", "p", "SFA", "SFB")
 
-_MATRIX = ".sync.aligned.{shape}.{qualifiers}.shared.{types}{packed}"
-_PLAIN = ".sync.aligned.{shape}.{qualifiers}.{types}"
+INSTRUCTIONS: Mapping[str, Instruction] = {row["name"]: Instruction(**row) for row in facts("instructions")}
 
-_MMA = Instruction(
-    "mma",
-    _PRODUCT | _BLOCK_SCALES,
-    spelling="mma.sync.aligned.{shape}.{majors}{kind}.{types}{suffix}",
-    layouts="major",
-    opcode="MMA",
-    packed=frozenset({("m16n8k64", "e2m1")}),
-    quad_pairs=frozenset({("m8n8k4", "f16"), ("m8n8k4", "f32")}),
-)
-
-#: No register holds its B and C (9.7.15.5, 9.7.15.6).
-_WGMMA = Instruction(
-    "wgmma",
-    {"A": "mk", "D": "mn"},
-    threads=WARPGROUP,
-    spelling="wgmma.mma_async.sync.aligned.{shape}.{types}{suffix}",
-    types="DAB",
-    opcode="GMMA",
-    absent={
-        "B": "B of wgmma is in shared memory, not in registers: ask for A or D",
-        "C": "wgmma accumulates in D: ask for D",
-    },
-    fixed="kn",
-)
-
-
-def _move(name: str, axes: Mapping[str, str], spelling: str, **more: str) -> Instruction:
-    return Instruction(name, axes, move_spelling=name + spelling, **more)  # type: ignore[arg-type]
-
-
-INSTRUCTIONS: Mapping[str, Instruction] = {
-    row.name: row
-    for row in (
-        _MMA,
-        replace(
-            _MMA,
-            name="mma.sp",
-            axes=_SPARSE | _BLOCK_SCALES,
-            windowed="AE",
-            spelling=_MMA.spelling.replace("mma", "mma.sp::ordered_metadata"),
-            packed=frozenset({("m16n8k128", "e2m1")}),
-            quad_pairs=frozenset(),
-        ),
-        _WGMMA,
-        replace(
-            _WGMMA,
-            name="wgmma.sp",
-            axes={"A": "mk", "D": "mn", "E": "mk"},
-            windowed="AE",
-            spelling=_WGMMA.spelling.replace("async", "async.sp"),
-        ),
-        Instruction(
-            "wmma",
-            _PRODUCT,
-            spelling="wmma.mma{suffix}.sync.aligned.{majors}.{shape}.{types}",
-            move_spelling="wmma.{move}.{role}.sync.aligned.{layout}.{shape}.shared.{types}",
-            implied={"f16": "AB"},
-            layouts="qualifiers",
-            registers={("f16", "A"): 8, ("f16", "B"): 8},
-            per_architecture=True,
-        ),
-        _move("ldmatrix", {"r": "mn", "p": "m1"}, _MATRIX, moves="load", fixed="n", opcode="LDSM"),
-        _move("stmatrix", {"r": "mn", "p": "m1"}, _MATRIX, moves="store", fixed="n", opcode="STSM"),
-        _move("movmatrix", {"A": "mn", "D": "nm"}, _PLAIN, moves="transpose", opcode="MOVM"),
-        _move("tcgen05.ld", {"r": "lc"}, _PLAIN, moves="load", fixed="lc", opcode="LDTM", atom="TMEM_LOAD"),
-        _move("tcgen05.st", {"r": "lc"}, _PLAIN, moves="store", fixed="lc", opcode="STTM", atom="TMEM_STORE"),
-    )
-}
+#: What an instruction is taken for that has no row.
+_UNKNOWN_AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
 
 #: Every role, those of products first.
 ROLES = tuple(dict.fromkeys((*PRODUCT_ROLES, *(role for row in INSTRUCTIONS.values() for role in row.axes))))
@@ -182,7 +112,7 @@ ROLES = tuple(dict.fromkeys((*PRODUCT_ROLES, *(role for row in INSTRUCTIONS.valu
 def instruction(name: str) -> Instruction:
     """The row of an instruction. One that has none is taken for a product of a group of its vendor's."""
     vendor = vendor_of(name)
-    return INSTRUCTIONS.get(name) or Instruction(name, _SPARSE, vendor, vendor.group)
+    return INSTRUCTIONS.get(name) or Instruction(name, _UNKNOWN_AXES, vendor, vendor.group)
 
 
 def axis_name(axis: str) -> str:
@@ -241,7 +171,7 @@ def computations(name: str, shape: str, type: str, qualifiers: str | None = None
     if memory := _TENSOR_MEMORY.fullmatch(shape):
         return 2 if memory[3] else 1
     counted = _COUNT.match(qualifiers or "")
-    return 4 if (shape, type) in instruction(name).quad_pairs else int(counted[1]) if counted else 1
+    return 4 if f"{shape} {type}" in instruction(name).quad_pairs else int(counted[1]) if counted else 1
 
 
 def copies(name: str, shape: str, type: str, role: str) -> int:
@@ -249,16 +179,16 @@ def copies(name: str, shape: str, type: str, role: str) -> int:
 
     A and B of wmma with f16 have eight registers whatever the shape (9.7.14.4.1); everything else is held once.
     """
-    row = instruction(name)
-    if (type, role) not in row.registers:
+    row, held = instruction(name), f"{type} {role}"
+    if held not in row.registers:
         return 1
-    slots = row.registers[type, role] * row.vendor.register_bits // type_bits(type)
+    slots = row.registers[held] * row.vendor.register_bits // type_bits(type)
     return row.threads * slots // prod(dimensions(shape, role, name))
 
 
 def computation(name: str, shape: str, type: str, lane: Any) -> Any:
     """The product that a lane takes part in: where a warp does four, lanes 0-3 and 16-19 do the first."""
-    return (lane // 4 % 4 if (shape, type) in instruction(name).quad_pairs else 0 * lane) + 1
+    return (lane // 4 % 4 if f"{shape} {type}" in instruction(name).quad_pairs else 0 * lane) + 1
 
 
 def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:
@@ -266,7 +196,7 @@ def majors(name: str, shape: str, type: str, role: str) -> tuple[str, ...]:
     row = instruction(name)
     if role not in ("A", "B") or row.layouts != "major":
         return ()
-    return ("row", "col") if (shape, type) in row.quad_pairs else ("row",) if role == "A" else ("col",)
+    return ("row", "col") if f"{shape} {type}" in row.quad_pairs else ("row",) if role == "A" else ("col",)
 
 
 class Key(NamedTuple):
@@ -362,7 +292,7 @@ def element_bits(name: str, shape: str, type: str) -> int:
     Raises:
         LanemapError: the type is not known; names those that are.
     """
-    return 4 if (shape, type) in instruction(name).packed else type_bits(type)
+    return 4 if f"{shape} {type}" in instruction(name).packed else type_bits(type)
 
 
 def element_width(type: str, role: str, slot_bits: int) -> int | None:

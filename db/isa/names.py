@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
+from . import facts
 from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
 from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
 from .types import scaled as scaled
@@ -33,19 +34,6 @@ _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
 _FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 _ROLES = {role.lower(): role for role in ROLES}
-
-_EXAMPLES = {
-    "shape": "m16n8k16",
-    "type": "f16",
-    "accumulator": "f32",
-    "role": "A",
-    "instruction": "mma.sp",
-    "major": "row",
-    "qualifiers": "x4.trans",
-    "source": DEFAULT_SOURCE,
-    "values": "T0:{a0,a1}",
-    "python": "python3.12",
-}
 
 
 class Which(TypedDict, total=False):
@@ -446,7 +434,7 @@ def text(name: str, value: object) -> str:
         LanemapError: it is not text; ``name`` says which.
     """
     if not isinstance(value, str):
-        raise LanemapError(f"{name} {value!r} is not text: write it like {_EXAMPLES[name]!r}")
+        raise LanemapError(f"{name} {value!r} is not text: write it like {facts('words')['examples'][name]!r}")
     return value.strip()
 
 

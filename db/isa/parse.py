@@ -6,10 +6,9 @@ A mnemonic (9.7.14, 9.7.15) may stand alone or as in a kernel: with operands, qu
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 from ..errors import LanemapError
-from . import spelling
+from . import facts, spelling
 from .forms import Form
 from .spelling import Words, cased, kind_of
 from .types import TYPES, is_shape, known_type, shape_name, type_name
@@ -248,7 +247,4 @@ def uncovered(text: str) -> str | None:
 @cache
 def _reasons() -> Mapping[str, str]:
     """Why each instruction that is not covered has no layouts, by its name."""
-    import tomllib
-
-    reasons = tomllib.loads((files(__package__) / "uncovered.toml").read_text("utf-8"))
-    return {name: reason for reason, names in reasons.items() for name in names.split()}
+    return {name: reason for reason, names in facts("uncovered").items() for name in names}

@@ -8,25 +8,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
+from . import by_word
 from .forms import FAMILIES, Form
-from .types import SCALE_TYPES, SHAPE, TYPES, type_bits
+from .types import SHAPE, TYPES, type_bits
 
 #: The words of a name, each with its kind.
 Words = Mapping[str, str]
 
-_ROUNDING = ("rn", "rz", "rm", "rp")
-_KINDS = {
-    **{word: word for word in ("sync", "aligned", "satfinite", "block_scale", "popc")},
-    **dict.fromkeys(("row", "col"), "layouts"),
-    **dict.fromkeys(("sp", "sp::ordered_metadata"), "sparse"),
-    **dict.fromkeys(("load", "store", "mma", "mma_async"), "verb"),
-    **dict.fromkeys(("shared", "shared::cta", "global"), "space"),
-    **dict.fromkeys(_ROUNDING, "rounding"),
-    **dict.fromkeys(SCALE_TYPES, "scale_type"),
-    **dict.fromkeys(("xor", "and"), "operation"),
-    **dict.fromkeys(("b6x16_p32", "b4x16_p64"), "packed"),
-    **dict.fromkeys(("trans", "pack::16b", "unpack::16b"), "qualifiers"),
-}
+_KINDS = by_word("kinds")
 _PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
 _PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+"}
 
@@ -90,7 +79,7 @@ def words(form: Form) -> Words:
     if not form.role and TYPES[form.a].letter == "I":
         kinds["satfinite"] = "satfinite"
     elif not form.role and form.a == "f64":
-        kinds |= dict.fromkeys(_ROUNDING, "rounding")
+        kinds |= {word: kind for word, kind in _KINDS.items() if kind == "rounding"}
     return kinds
 
 

@@ -1,10 +1,11 @@
 """Element types and shapes, by all names that people have for them: one row of ``TYPES`` says all of a type."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import LanemapError
+from . import by_word, facts
 
 
 class Type(NamedTuple):
@@ -22,7 +23,7 @@ class Type(NamedTuple):
     cute: str = ""
     native: str = ""
     letter: str = ""
-    parts: tuple[int, int] | None = None
+    parts: Sequence[int] = ()
     below: int = 0
 
     @property
@@ -31,33 +32,7 @@ class Type(NamedTuple):
         return max(self.bits, 8) if self.parts else self.bits
 
 
-TYPES: Mapping[str, Type] = {
-    row.name: row
-    for row in (
-        Type("f64", 64, "fp64 float64 double", "double", "f8", "D"),
-        Type("f32", 32, "fp32 float32 float single", "float", "f4"),
-        Type("f16", 16, "fp16 float16 half half_t __half", "half_t", "f2", "H"),
-        Type("bf16", 16, "bfloat bfloat16 bfloat16_t __nv_bfloat16", "bfloat16_t", letter="H"),
-        Type("tf32", 32, "tfloat32 tfloat32_t", "tfloat32_t", "f4", "H"),
-        Type("e4m3", 8, "fp8e4nv", "float_e4m3_t", letter="Q", parts=(4, 3)),
-        Type("e5m2", 8, "fp8e5", "float_e5m2_t", letter="Q", parts=(5, 2)),
-        Type("e3m2", 6, "", "float_e3m2_t", letter="Q", parts=(3, 2)),
-        Type("e2m3", 6, "", "float_e2m3_t", letter="Q", parts=(2, 3)),
-        Type("e2m1", 4, "fp4 float4 f4", "float_e2m1_t", letter="Q", parts=(2, 1), below=2),
-        Type("s32", 32, "i32 int32 int32_t int", "int32_t", "i4"),
-        Type("s8", 8, "i8 int8 int8_t", "int8_t", letter="I"),
-        Type("u8", 8, "uint8 uint8_t", "uint8_t", letter="I"),
-        Type("s4", 4, "i4 int4 int4_t int4b_t", "int4_t", letter="I"),
-        Type("u4", 4, "uint4 uint4_t uint4b_t", "uint4_t", letter="I"),
-        Type("b1", 1, "u1 i1 int1 uint1 uint1b_t bool", "uint1_t", letter="B"),
-        Type("b8", 8),
-        Type("b8x16", 8),
-        Type("b16", 16, native="u2"),
-        Type("b32", 32),
-        Type("ue8m0", 8),
-        Type("ue4m3", 8),
-    )
-}
+TYPES: Mapping[str, Type] = {row["name"]: Type(**row) for row in facts("types")}
 
 #: Types of block scales: people name them beside the type of A.
 SCALE_TYPES = ("ue8m0", "ue4m3")
@@ -67,17 +42,8 @@ _NAMES = {name: row.name for row in TYPES.values() for name in (row.name, *row.o
 #: Names such as float8_e4m3fn, __nv_fp8_e5m2, f6E3M2FN and float_e2m1_t hold the type itself.
 _NARROW = re.compile(r"(?:__nv_)?(?:fp|float|f)?[864]?_?(e4m3|e5m2|e3m2|e2m3|e2m1)(?:fn)?(?:_t|_?x[24])?")
 
-_SEVERAL = {
-    **dict.fromkeys(("fp8", "float8", "f8", "mxfp8", "mxf8"), ("e4m3", "e5m2")),
-    **dict.fromkeys(("fp6", "float6", "f6", "mxfp6", "mxf6"), ("e3m2", "e2m3")),
-}
-
-#: Types that come with block scales, and the qualifier by which mnemonics say so (9.7.14.3).
-_SCALED = {
-    **dict.fromkeys(("nvfp4", "nvf4"), ("e2m1", "scale_vec::4x")),
-    **dict.fromkeys(("mxfp4", "mxf4"), ("e2m1", "scale_vec::2x")),
-    "mxf4nvf4": ("e2m1", "kind::mxf4nvf4"),
-}
+#: Names of several types, and names of types that come with block scales, with the word of mnemonics that says so.
+_SEVERAL, _SCALED = by_word("several types"), by_word("scaled types")
 
 #: Of a matrix, with letters or crosses, and of Tensor Memory.
 SHAPE = r"(?a:m(\d+)n(\d+)(?:k(\d+))?|(\d+)[x\u00d7](\d+)(?:[x\u00d7](\d+))?|\d{1,3}x\d{1,3}b(?:x2)?)"
@@ -109,9 +75,10 @@ def type_name(word: str) -> tuple[str, str | None]:
     """
     word = plain(word)
     if word in _SEVERAL:
-        raise LanemapError(f"{word} is {' or '.join(_SEVERAL[word])}: say which")
+        raise LanemapError(f"{word} is {_SEVERAL[word].replace(' ', ' or ')}: say which")
     if word in _SCALED:
-        return _SCALED[word]
+        name, qualifier = _SCALED[word].split()
+        return name, qualifier
     narrow = _NARROW.fullmatch(word)
     return (narrow[1] if narrow else _NAMES.get(word, word)), None
 
@@ -122,8 +89,8 @@ def types_named(word: str) -> tuple[str, ...]:
     >>> types_named("fp8"), types_named("half"), types_named("mma")
     (('e4m3', 'e5m2'), ('f16',), ())
     """
-    names = _SEVERAL.get(plain(word)) or (type_name(word)[0],)
-    return names if names[0] in TYPES else ()
+    names = _SEVERAL.get(plain(word), "").split() or [type_name(word)[0]]
+    return tuple(name for name in names if name in TYPES)
 
 
 def scaled(word: str) -> bool:
