@@ -4,7 +4,8 @@ These are one sentence each, the same as on the command line, as problem+json (R
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from http import HTTPStatus
 from logging import getLogger
@@ -132,23 +133,25 @@ def without_place(request: Request, text: str) -> str:
     return errors.masked(text)
 
 
-def invalid(error: RequestValidationError) -> tuple[str, str]:
-    """The first parameter or part of a body that is wrong, and why."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"][1:] or first["loc"]))
-    if first["input"] == "tikz":
-        return where, NO_TIKZ
-    if first["type"] == "enum":
-        return where, f"{first['input']!r} is not one of {first['ctx']['expected']}"
-    return where, first["msg"].removeprefix("Value error, ")
+def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Response]]) -> None:
+    """Have the application answer every error with a problem, and who asked for a page with ``page``."""
 
-
-def handle_problems(app: FastAPI) -> None:
-    """Have the application answer every error with a problem."""
+    async def refuse(
+        request: Request,
+        status: int,
+        words: str,
+        argument: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        words = without_place(request, words)
+        if request.method == "GET" and not request.url.path.startswith(("/api/", "/static/")):
+            with suppress(UnavailableError, OSError):  # without the database a page has nothing around it
+                return await page(request, status, words)
+        return problem(status, words, argument, headers)
 
     @app.exception_handler(LanemapError)
-    def refused(request: Request, error: LanemapError) -> Response:
-        return problem(400, without_place(request, str(error)), error.argument)
+    async def refused(request: Request, error: LanemapError) -> Response:
+        return await refuse(request, 400, str(error), error.argument)
 
     @app.exception_handler(UnavailableError)
     @app.exception_handler(OSError)
@@ -159,16 +162,23 @@ def handle_problems(app: FastAPI) -> None:
         return problem(503, f"{reason} now: try again later", headers=LATER)
 
     @app.exception_handler(RequestValidationError)
-    def wrong(_: Request, error: RequestValidationError) -> Response:
-        where, words = invalid(error)
-        return problem(400, f"{where}: {words}", where.partition(".")[0])
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where, words = ".".join(map(str, first["loc"][1:] or first["loc"])), first["msg"].removeprefix("Value error, ")
+        if first["input"] == "tikz":
+            words = NO_TIKZ
+        elif first["type"] == "enum":
+            words = f"{first['input']!r} is not one of {first['ctx']['expected']}"
+        return await refuse(request, 400, f"{where}: {words}", where.partition(".")[0])
 
     @app.exception_handler(HTTPException)
-    def failed(request: Request, error: HTTPException) -> Response:
-        words = error.detail
+    async def failed(request: Request, error: HTTPException) -> Response:
+        path, words = request.url.path, error.detail
         if error.status_code == 405 and error.headers:
-            words = f"{request.url.path} accepts only {error.headers['Allow']}"
-        return problem(error.status_code, words, headers=error.headers)
+            words = f"{path} accepts only {error.headers['Allow']}"
+        elif error.status_code == 404 and path.startswith("/api/"):
+            words = f"there is no {path}: /openapi.json says what there is"
+        return await refuse(request, error.status_code, words, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)
     def gone(_: Request, __: Exception) -> Response:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import Database, LanemapError, __version__, program_digest
 from . import api, pages, work
-from .answers import LATER, handle_problems, problem
+from .answers import LATER, handle_errors, problem
 from .render import STATIC, environment
 from .work import DIGEST, MADE, State, Workers
 
@@ -62,7 +62,7 @@ def create_app(
     app.state.lanemap = State(database)
     place = database.location
     app.state.workers = Workers(replace(place, file=place.file.absolute()) if place.file else place, without_sql)
-    handle_problems(app)
+    handle_errors(app, pages.refused)
     app.include_router(api.router)
     app.mount("/static", _Static(directory=STATIC), name="static")
     # The last one: what has no other address may be an instruction.

@@ -6,14 +6,11 @@ from typing import Any, NamedTuple
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, LanemapError, Survey, errors
+from ... import DEFAULT_SOURCE, Survey, errors
 from . import guide, views, work
-from .answers import invalid, without_place
 from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
 from .render import layouts_css, render, server_links
 from .views import Facts, NamedOperand, not_there
@@ -89,38 +86,18 @@ def _page(name: str, survey: Survey, facts: Facts, status: int = 200) -> Respons
     return Response(text(name, server_links(survey), facts), status, media_type="text/html")
 
 
-class _PageRoute(APIRoute):
-    """A route of which a refusal is a page, too."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            if request.url.path.startswith("/api/"):
-                raise HTTPException(404, f"there is no {request.url.path}: /openapi.json says what there is")
-            try:
-                return await handler(request)
-            except LanemapError as error:
-                return await _refused(request, 400, errors.refusal(error))
-            except RequestValidationError as error:
-                return await _refused(request, 400, ": ".join(invalid(error)))
-            except HTTPException as error:
-                return await _refused(request, error.status_code, error.detail)
-
-        return handled
-
-
-async def _refused(request: Request, status: int, words: str) -> Response:
+async def refused(request: Request, status: int, words: str) -> Response:
+    """The page that says why there is none, and what there is; or the one that an address means."""
     survey, path, query = await request.app.state.lanemap.survey(), request.url.path, request.url.query
     if status == 404 and (target := meant(survey, path)) and target.address.partition("?")[0] != path:
         address = target.address + ("&" if target.parameters else "?") * bool(query) + query
         return RedirectResponse(address, 307)
     guesses = suggested(path.strip("/").replace("/", " "), words)
-    facts = {"near": near(survey, path), "guesses": guesses, "words": without_place(request, words)}
+    facts = {"near": near(survey, path), "guesses": guesses, "words": words}
     return _page("error", survey, {"title": "Not found" if status == 404 else "Not understood", **facts}, status)
 
 
-router = APIRouter(include_in_schema=False, route_class=_PageRoute)
+router = APIRouter(include_in_schema=False)
 
 
 def _route(kind: PageKind) -> Callable[..., Any]:
@@ -165,16 +142,10 @@ def search(request: Request, database: Opened, survey: Surveyed, q: str = "") ->
 
 
 @router.post("/compare")
-async def compare_file(request: Request, working: Working, against: str = DEFAULT_SOURCE) -> Response:
+async def compare_file(working: Working, against: str = DEFAULT_SOURCE) -> Response:
     """The report on a file, which is the body, as a part of a page. The file is not kept."""
-    try:
-        async with working.received() as file:
-            report = await working(work.diff_file, "page", file, against, {})
-    except LanemapError as error:
-        return Response(without_place(request, errors.refusal(error)), 400, media_type="text/plain")
-    except HTTPException as error:
-        return Response(error.detail, error.status_code, media_type="text/plain")
-    return Response(report, media_type="text/html")
+    async with working.received() as file:
+        return Response(await working(work.diff_file, "page", file, against, {}), media_type="text/html")
 
 
 @router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")

@@ -511,7 +511,8 @@ def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
     assert 'class="verdict disagreed"' in bad.text
     assert 'src="data:image/svg+xml' in bad.text
     wrong = reader.post("/compare", content=b"\x00\x01 no table")
-    assert (wrong.status_code, wrong.headers["content-type"]) == (400, "text/plain; charset=utf-8")
+    assert (wrong.status_code, wrong.headers["content-type"]) == (400, "application/problem+json")
+    assert wrong.json()["detail"].startswith("upload")
     assert str(tmp_path) not in wrong.text
     assert len(database.sources()) == before
 

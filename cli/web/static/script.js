@@ -341,7 +341,7 @@ function dropping(area) {
       const answer = await fetch(address, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
       const text = await answer.text();
       if (answer.ok) report.innerHTML = text; // made and escaped by the server
-      else { report.textContent = ""; refused.textContent = `${file.name}: ${text}`; }
+      else { report.textContent = ""; refused.textContent = `${file.name}: ${JSON.parse(text).detail}`; }
     } catch { report.textContent = ""; refused.textContent = `${file.name} could not be sent`; }
     report.focus();
   };
