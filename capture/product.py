@@ -318,18 +318,13 @@ def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array,
     for part, meets in ((lefts, met.any(axis=1)), (rights, met.any(axis=0))):
         if not meets.all():
             raise Contradiction(f"{part.name(int(np.argmin(meets)))} meets nothing")
-    names, block = np.unique(met.argmax(axis=1), return_inverse=True)
-    right_block = np.full(rights.size, len(names))
-    np.minimum.at(right_block, right, block[left])
-    pairs = np.bincount(block) * np.bincount(right_block, minlength=len(names))
-    if (block[left] == right_block[right]).all() and np.count_nonzero(met) == pairs.sum():
-        return block, right_block
-    left, right = np.nonzero(met)
-    complete = np.bincount(block[left], minlength=len(names)) == pairs
-    at = int(np.argmin((block[left] == right_block[right]) & complete[block[left]]))
-    raise Contradiction(
-        f"{lefts.name(int(left[at]))} meets {rights.name(int(right[at]))} but not all that others which meet it do"
-    )
+    _, block = np.unique(met.argmax(axis=1), return_inverse=True)
+    first = met.argmax(axis=0)
+    if (odd := met != (block[:, None] == block[first])).any():
+        at, met_at = np.argwhere(odd)[0].tolist()
+        one, other = sorted((at, int(first[met_at])))
+        raise Contradiction(f"{lefts.name(one)} and {lefts.name(other)} meet some of the same but not all")
+    return block, block[first]
 
 
 def strands(left: Array, right: Array, lefts: int, rights: int) -> Array:
@@ -347,19 +342,11 @@ def strands(left: Array, right: Array, lefts: int, rights: int) -> Array:
 
 def common(labels: Array, block: Array, names: Side, axis: str) -> Array:
     """The label of each block. Raises Contradiction unless all its members have it and no other block does."""
-    _, first = np.unique(block, return_index=True)
-    of_block = labels[first]
-    differs = of_block[block] != labels
-    if differs.any():
-        odd = int(np.argmax(differs))
-        raise Contradiction(
-            f"{names.name(int(first[block[odd]]))} and {names.name(odd)} are in one {axis} as measured, "
-            f"in two by the documented D"
-        )
-    values, repeats = np.unique(of_block, return_counts=True)
-    if (repeats > 1).any():
-        left, right = first[np.flatnonzero(of_block == values[np.argmax(repeats)])[:2]].tolist()
-        raise Contradiction(
-            f"{names.name(left)} and {names.name(right)} are in two {axis}s as measured, in one by the documented D"
-        )
-    return of_block
+    in_one, in_two = f"in one {axis} as measured, in two", f"in two {axis}s as measured, in one"
+    for one, other, words in ((block, labels, in_one), (labels, block, in_two)):
+        _, first, group = np.unique(one, return_index=True, return_inverse=True)
+        if (differs := other[first[group]] != other).any():
+            odd = int(np.argmax(differs))
+            pair = f"{names.name(int(first[group[odd]]))} and {names.name(odd)}"
+            raise Contradiction(f"{pair} are {words} by the documented D")
+    return labels[np.unique(block, return_index=True)[1]]

@@ -42,8 +42,8 @@ def test_every_other_relation_of_three_with_four_is_a_contradiction():
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([(0, 0), (0, 1), (1, 1)], "a 1 meets b 1 but not all"),
-        ([(0, 0), (0, 1), (1, 0), (1, 2)], "not all"),
+        ([(0, 0), (0, 1), (1, 1)], "a 0 and a 1 meet some of the same but not all"),
+        ([(0, 0), (0, 1), (1, 0), (1, 2)], "a 0 and a 1 meet some of the same but not all"),
         ([(0, 0), (0, 1)], "a 1 meets nothing"),
         ([(0, 0), (1, 0)], "b 1 meets nothing"),
     ],
