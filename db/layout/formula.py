@@ -11,7 +11,6 @@ impossible shift is an error: no layout needs one, and languages disagree on its
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +51,7 @@ class Clause(NamedTuple):
 Formula = Mapping[str, tuple[Clause, ...]]
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Formula:
     """The definitions of a formula by name, in the order of the text.
 
@@ -60,28 +60,17 @@ def parse(text: str) -> Formula:
     """
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"a formula of {len(text)} characters is longer than the limit of {MAX_LENGTH}")
-    # White space means nothing outside comments, so a formula is parsed only once whatever its line breaks.
-    plain = text if "//" in text else " ".join(text.split())
     try:
-        return _definitions(plain)
+        parsed = _parser().parse(text)
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken) and error.token.type == "$END":
             raise FormulaError(f"the formula ends in the middle: {text.strip()[-60:]!r}") from None
-        # The place in the original text, which differs from the parsed text only in white space.
-        before = len("".join(plain[: error.pos_in_stream].split()))
-        at = next(islice((at for at, sign in enumerate(text) if not sign.isspace()), before, None))
-        begin = text.rfind("\n", 0, at) + 1
-        line = text[begin:].partition("\n")[0]
-        raise FormulaError(
-            f"line {text.count(chr(10), 0, at) + 1}, column {at - begin + 1}: "
-            f"cannot read {line[at - begin :].strip()[:_LONGEST_EXCERPT]!r} in {line.strip()[:_LONGEST_EXCERPT]!r}"
-        ) from None
-
-
-@lru_cache(maxsize=1024)
-def _definitions(text: str) -> Formula:
+        line = text.split("\n")[error.line - 1]
+        rest, whole = (part.strip()[:_LONGEST_EXCERPT] for part in (line[error.column - 1 :], line))
+        place = f"line {error.line}, column {error.column}"
+        raise FormulaError(f"{place}: cannot read {rest!r} in {whole!r}") from None
     definitions: dict[str, tuple[Clause, ...]] = {}
-    for definition in _parser().parse(text).children:
+    for definition in parsed.children:
         assert isinstance(definition, Tree)
         name = str(definition.children[0]).rstrip("=").split()[-1]
         if name in definitions:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...isa.instructions import WARP, instruction
-from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_sum, bits, quotients
+from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients
 from ...layout.fragment import Fragment
-from .table import RefusedError, Writer, bits_of, cases_of, cells, inverse, refusal, sum_of, table
+from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
 _PLACE = ("lane", "value")
 _NONE = Digit(1, 1, 0)
@@ -136,7 +136,7 @@ def _test(fragment: Fragment, name: str, count: int, numbers: Array) -> str:
 def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, str] = ("", "")) -> list[str]:
     """The lines that define a coordinate over (lane, element), under conditions on the two."""
     try:
-        cases = cases_of(values)
+        cases = as_cases(values)
     except NotASumError as error:
         lane, element = error.index
         why = f"has {name} {error.value}: a formula would need more than {MOST_CASES} cases"

@@ -14,9 +14,9 @@ from itertools import product
 
 import numpy as np
 
-from ...layout.algebra import Array, NotASumError, bits
+from ...layout.algebra import Array, NotASumError, as_cases, bits
 from ...layout.fragment import PLACE, Fragment
-from .table import Inverse, RefusedError, Table, Writer, bits_of, cases_of, inverse, table
+from .table import Inverse, RefusedError, Table, Writer, bits_of, inverse, table
 
 _BEFORE = (files(__package__) / "cpp.hpp").read_text("utf-8")
 
@@ -140,7 +140,7 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
 def _value(values: Array, names: Sequence[str]) -> str:
     """An array over the named indices as an expression: a sum, cases of sums, or a table."""
     try:
-        *cases, last = cases_of(values)
+        *cases, last = as_cases(values)
     except NotASumError:
         return _literal(values, names)
     text = bits(last, names)

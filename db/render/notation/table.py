@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import LanemapError
-from ...layout.algebra import Array, Case, NotASumError, Sum, as_cases, as_sum
+from ...layout.algebra import Array, NotASumError, Sum, as_sum
 from ...layout.fragment import CELL, Fragment
 
 #: How many fragments are cached as arrays, since one is often written in several notations. Never change the arrays.
@@ -194,19 +194,3 @@ def sum_of(fragment: Fragment, name: str, values: Array) -> Sum:
         lane, element = error.index
         why = f"has {name} {error.value}, but the digits of lane and element add up to {error.expected}"
         raise refusal(fragment, lane, element, why) from None
-
-
-def cases_of(values: Array) -> list[Case]:
-    """An array as cases, checked against it with the indices that they are written with, which run from 0.
-
-    Raises:
-        NotASumError: it takes more than ``MOST_CASES``.
-    """
-    cases = as_cases(values)
-    computed = np.full_like(values, np.iinfo(values.dtype).min)
-    for total, parts in cases:
-        computed[np.ix_(*parts)] = total(*np.ix_(*parts))
-    if len(wrong := np.argwhere(computed != values).tolist()):
-        index = tuple(wrong[0])
-        raise NotASumError(index, int(values[index]), int(computed[index]))
-    return cases
