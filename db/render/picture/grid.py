@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from ...isa.listing import grouped
 from ...layout.fragment import Fragment
 from ..facts import axes, group
 from . import runs
-from .runs import Cells, Held, Run, Spans, Table, turned
+from .runs import Cells, Run, Spans, Table, turned
 
 #: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
@@ -177,23 +177,22 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A table of a fragment on its way to a grid: first as ``held``, then with columns and rows joined.
+    """A table of a fragment on its way to a grid, in which columns and then rows are joined.
 
     ``kinds`` say what its lines and columns are. Only columns with the same number in ``within`` are joined, and
     ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the table stands
-    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
+    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns, before these were joined.
     """
 
     fragment: Fragment
-    held: Held
+    table: Table
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
-    table: Table = field(default_factory=list)
     rows: Spans = ()
     columns: Spans = ()
     notes: tuple[str, ...] = ()
-    alike: Sequence[Held] = ()
+    alike: Sequence[Table] = ()
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -248,12 +247,11 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements = [*fragment.tuples()]
-    lanes = max(fragment.threads, 1 + max((lane for lane, *_ in elements), default=0))
-    held: Held = [[[] for _ in slots] for _ in range(lanes)]
-    for element in elements:
-        lane, reg, slot, *_ = element
-        held[lane][reg * fragment.slots + slot].append(element)
+    elements = [Run.of(*element) for *element, _ in fragment.tuples()]
+    lanes = max(fragment.threads, 1 + max((run.lane for run in elements), default=0))
+    held = runs.no_elements(lanes, len(slots))
+    for run in elements:
+        held[run.lane][run.reg * fragment.slots + run.slots[0]].append(run)
     folded = _large(fragment) and not view.whole
     sheets = [_Sheet(fragment, held, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
@@ -272,13 +270,11 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
     """In brackets, the computation of each lane, or of each register if that is what tells computations apart."""
-    numbers = sorted({computation for *_, computation in fragment.tuples()})
+    of_lane, of_register = ({(place[at], place[-1]) for place in fragment.tuples()} for at in (0, 1))
+    numbers = sorted({number for _, number in of_lane})
     if len(numbers) == 1:
         return {}, {}
-    elements = fragment.records()
     titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
-    of_lane = {(element.lane, element.computation) for element in elements}
-    of_register = {(element.reg, element.computation) for element in elements}
     lanes, registers = (
         {at: f" ({titles[number]})" for at, number in sorted(pairs)} for pairs in (of_lane, of_register)
     )
@@ -299,25 +295,24 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     """The sheets with only their first lines, or columns, where the others repeat these in other lanes or registers."""
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
-    tables = [turn(sheet.held) for sheet in sheets]
+    tables = [turn(sheet.table) for sheet in sheets]
     repetition = runs.repeat(tables, group(first.fragment))
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition
     words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
     return [
-        replace(sheet, held=turn(table[:step]), notes=(*sheet.notes, note))
+        replace(sheet, table=turn(table[:step]), notes=(*sheet.notes, note))
         for sheet, table, note in zip(sheets, tables, words, strict=True)
     ]
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
     for lines in (1, None):  # usually the first line already shows that there are too many columns
-        every = [runs.unjoined(sheet.held[:lines]) for sheet in sheets]
-        columns, tables = runs.join_columns(every, sheets[0].within)
+        columns, tables = runs.join_columns([sheet.table[:lines] for sheet in sheets], sheets[0].within)
         if folded and len(columns) > _WIDE:
             return _join_columns(_fold(sheets, 1), folded=False)
-    alike = [sheet.held for sheet in sheets]
+    alike = [sheet.table for sheet in sheets]
     return [
         replace(sheet, table=table, columns=columns, alike=alike) for sheet, table in zip(sheets, tables, strict=True)
     ]
@@ -342,7 +337,7 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
 
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
     """The columns at which a repetition begins, then those at which a chunk does."""
-    repetition = runs.repeat([turned(held) for held in sheet.alike])
+    repetition = runs.repeat([turned(table) for table in sheet.alike])
     for unit in (repetition[0] if repetition else sheet.fragment.chunk, sheet.fragment.chunk):
         yield [at for at, (first, _) in enumerate(sheet.columns) if first % unit == 0]
 

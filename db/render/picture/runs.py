@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain, cycle
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ...layout.fragment import Element, unpacked
+from ...layout.fragment import unpacked
 
 if TYPE_CHECKING:
     from ...layout.fragment import Array
@@ -25,6 +25,11 @@ class Run(NamedTuple):
     rows: tuple[int, int]
     cols: tuple[int, int]
 
+    @classmethod
+    def of(cls, lane: int, reg: int, slot: int, row: int, col: int, col_last: int) -> Run:
+        """One element."""
+        return cls(lane, reg, (slot, slot), (row, row), (col, col_last))
+
     @property
     def window(self) -> bool:
         """Whether each of its slots can stand for any of its columns."""
@@ -36,41 +41,30 @@ class Run(NamedTuple):
 Cells = list[Run]
 Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
-#: A table before anything is joined: elements as ``Fragment.tuples`` has them.
-Held = list[list[list[tuple[int, ...]]]]
 
 
 @lru_cache(16)
-def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Held, int]]:
+def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Table, int]]:
     """The matrix of each computation, with the elements of each cell, and how many elements are outside.
 
     Operands with the same layout share the result: never change it.
     """
-    tables: dict[int, Held] = defaultdict(lambda: no_elements(rows, cols))
+    tables: dict[int, Table] = defaultdict(lambda: no_elements(rows, cols))
     outside = Counter[int]()
-    for element in unpacked(packed):
-        _, _, _, row, first, last, computation = element
+    for lane, reg, slot, row, first, last, computation in unpacked(packed):
         table = tables[computation]
         if 0 <= row < rows and first >= 0 and last < cols:
+            run = Run.of(lane, reg, slot, row, first, last)
             for cell in table[row][first : last + 1]:
-                cell.append(element)
+                cell.append(run)
         else:
             outside[computation] += 1
     return {number: (tables[number], outside[number]) for number in sorted(tables)}
 
 
-def no_elements(rows: int, cols: int) -> Held:
+def no_elements(rows: int, cols: int) -> Table:
     """A matrix that no lane holds anything of."""
     return [[[] for _ in range(cols)] for _ in range(rows)]
-
-
-def unjoined(held: Held) -> Table:
-    """The table with each element as a run."""
-    return [[[_run(*element) for element in cell] for cell in line] for line in held]
-
-
-def _run(lane: int, reg: int, slot: int, row: int, first: int, last: int, _computation: int) -> Run:
-    return Run(lane, reg, (slot, slot), (row, row), (first, last))
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
@@ -156,7 +150,7 @@ def span_words(span: tuple[int, int]) -> str:
 Shift = tuple[int, int, int, int, int]
 
 
-def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | None:
+def repeat(tables: Sequence[Table], lanes: int = 1) -> tuple[int, list[Shift]] | None:
     """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
@@ -166,8 +160,10 @@ def repeat(tables: Sequence[Held], lanes: int = 1) -> tuple[int, list[Shift]] | 
     lines = len(tables[0])
     cells = [[*chain.from_iterable(table)] for table in tables]
     counts = [np.array([*map(len, of_table)]) for of_table in cells]
-    numbers = (chain.from_iterable(chain.from_iterable(of_table)) for of_table in cells)
-    elements = [np.fromiter(number, np.int32).reshape(-1, len(Element._fields)) for number in numbers]
+    runs = [
+        [(*run[:2], run.slots[0], run.rows[0], *run.cols) for cell in of_table for run in cell] for of_table in cells
+    ]
+    elements = [np.array(of_table).reshape(-1, 6) for of_table in runs]
     for step in range(1, lines // 2 + 1):
         if lines % step == 0:
             by = (len(of_table) * step // lines for of_table in cells)
@@ -183,7 +179,7 @@ def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | No
     if not len(elements) or (counts[cells:] != counts[:-cells]).any():
         return None
     moves = elements[below:] - elements[:-below]
-    lane, reg, slot, row, first, last, _ = moves[0].tolist()
+    lane, reg, slot, row, first, last = moves[0].tolist()
     alike = first == last and lane % lanes == 0 and (moves == moves[0]).all()
     return (lane, reg, slot, row, first) if alike else None
 
