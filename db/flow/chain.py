@@ -59,7 +59,8 @@ class Transposed(NamedTuple):
 
 
 _TILES = ("tile_row", "tile_col", "from_tile_row", "from_tile_col")
-_TAKEN = ["tile_row", "tile_col", "lane", "reg"]
+_MADE = ["tile_row", "tile_col", "reg"]
+_TAKEN = [*_MADE, "lane"]
 _ORIGIN = ["from_tile_row", "from_tile_col", "from_reg"]
 
 
@@ -356,7 +357,8 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     """
     if first.role != "D" or second.role not in ("A", "B", "C"):
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
-    produced, taken = _elements(first), _elements(second)
+    _elements(first)
+    taken = _elements(second)
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (left, right) in counts.items():
         if left != right:
@@ -372,26 +374,18 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     tile_row, tile_col = tiles.repeat(len(taken), axis=1)
     taken = np.tile(taken, tiles.shape[1])
     row, col = tile_row * rows + taken["row"], tile_col * cols + taken["col"]
-    place = ("computation", *(("col", "row") if transposed else ("row", "col")), "lane")
-    sizes = first.computations + 1, down, across, first.threads
-    try:
-        held = np.ravel_multi_index(tuple(produced[name] for name in place), sizes)
-        wanted = np.ravel_multi_index((taken["computation"], row % down, col % across, taken["lane"]), sizes)
-    except ValueError:
-        raise LanemapError(f"{first} or {second} has elements outside its matrix: see lanemap list findings") from None
-    # Both number a cell and, in the last digit, a lane: a value comes from the same lane, or else from the first.
-    threads, sorter = first.threads, held.argsort(kind="stable")
-    in_order = np.append(held[sorter], -1)  # a search that goes beyond the last one ends here
-    same_lane, any_lane = (in_order[:-1].searchsorted(numbers) for numbers in (wanted, wanted - wanted % threads))
-    at = np.where(in_order[same_lane] == wanted, same_lane, any_lane)
-    if (in_order[at] // threads != wanted // threads).any():
+    cell = (col % across, row % down) if transposed else (row % down, col % across)
+    places = np.ma.stack(first.find(*cell, taken["computation"])).reshape(3, len(taken), -1)
+    # A value comes from the same lane, or else from the first.
+    own = np.ma.filled(places[0] == taken["lane"][:, None], False).argmax(axis=1)
+    lane, reg, slot = places[:, np.arange(len(taken)), own]
+    if np.ma.is_masked(lane):
         raise LanemapError(f"{first} lacks values that {second} takes: see lanemap list findings")
-    source = produced[sorter[at]]
-    columns = {"tile_row": tile_row, "tile_col": tile_col, "from_tile_row": row // down, "from_tile_col": col // across}
+    columns = dict(zip(_TILES, (tile_row, tile_col, row // down, col // across), strict=True))
+    columns |= {"from_lane": lane, "from_reg": reg, "from_slot": slot}
     table = np.empty(len(taken), [(name, "<i4") for name in Transfer._fields])
     for name in Transfer._fields:
-        origin = name.removeprefix("from_")
-        table[name] = columns[name] if name in columns else taken[name] if name == origin else source[origin]
+        table[name] = columns[name] if name in columns else taken[name]
     return Chain(first, second, transposed, table)
 
 
@@ -493,18 +487,18 @@ def through_movmatrix(moved: Chain) -> list[Transposed] | None:
     before, after = moved.movmatrix or (None, None)
     if before is None or after is None or instruction(before.instruction).vendor is not moved.vendor:
         return None
-    place = {(element.row, element.col): (element.lane, element.slot) for element in before.records()}
-    origin = {(element.lane, element.slot): place[element.col, element.row] for element in after.records()}
-    registers: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for transfer in chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).moves:
-        group, lane = divmod(transfer.lane, before.threads)
-        from_lane, from_slot = origin.get((lane, transfer.slot), (-1, -1))
-        if (transfer.from_lane, transfer.from_slot) != (group * before.threads + from_lane, from_slot):
-            return None
-        source = transfer.from_tile_row, transfer.from_tile_col, transfer.from_reg
-        if registers.setdefault((transfer.tile_row, transfer.tile_col, transfer.reg), source) != source:
-            return None
-    return [Transposed(*to, *source) for to, source in sorted(registers.items())]
+    if moved.second.slots > after.slots:
+        return None
+    table = chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).table
+    group, lane = np.divmod(table["lane"], before.threads)
+    result = after.at(lane, 0, table["slot"])
+    origin = before.find(result.col, result.row)
+    from_lanes = group * before.threads + origin.lane
+    registers = np.unique(table[list(Transposed._fields)])
+    one_source = len(registers) == len(np.unique(table[_MADE]))
+    if not one_source or (from_lanes != table["from_lane"]).any() or (origin.slot != table["from_slot"]).any():
+        return None
+    return list(map(Transposed._make, registers.tolist()))
 
 
 def as_half_pairs(operand: Fragment) -> Fragment | None:

@@ -5,10 +5,10 @@ fragments say which bits of which row are in which bits of which register, and s
 the addresses follow, or two of them contradict each other and the move cannot do it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..errors import LanemapError
 from ..isa.forms import Form, later_moves
 from ..isa.instructions import instruction
 from ..isa.listing import grouped, spans
-from ..layout.algebra import Case, NotASumError, as_sum, bits
+from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
 from ..layout.fragment import Element, Fragment, elements
 from ..store.columns import Told
 from ..store.reader import Reader, Rows
@@ -32,6 +32,11 @@ _WORD = 32
 
 #: How many operands can be moved together.
 _MOST = 16
+
+#: The source of a part of a register in which a slot holds nothing.
+_NOTHING = np.iinfo(np.int64).min
+
+Number = TypeVar("Number", int, Array)
 
 
 class Address(NamedTuple):
@@ -346,7 +351,7 @@ def _addresses(
 
 
 def _in_turn(
-    pairs: Sequence[Pair], held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, registers: Sequence[int]
+    pairs: Sequence[Pair], held: Array, operand: Fragment, registers: Sequence[int]
 ) -> tuple[list[Fragment], list[Address], Sequence[int]]:
     """The same for registers in this order: each move is the widest that fits the remaining ones."""
     used: list[Fragment] = []
@@ -362,61 +367,50 @@ def _in_turn(
     return used, addresses, registers
 
 
-def _held(operand: Fragment, major: str, move: Fragment) -> Mapping[tuple[int, int], tuple[int, int]]:
+def _held(operand: Fragment, major: str, move: Fragment) -> Array:
     """Where in memory each part of a lane's registers comes from: its line, and its first bit in the line.
 
     A part is what the move treats as one element. It may hold several elements of the operand, or a part of one.
     """
     width, bits, register = operand.slot_bits, move.slot_bits, operand.register_bits
-    held: dict[tuple[int, int], tuple[int, int]] = {}
-    for lane, reg, slot, row, col, *_ in operand.tuples():
-        line, place = _in_memory(row, col, major)
-        for bit in range(0, width, bits):
-            inside = reg * register + slot * width + bit
-            first = line, place * width + bit - inside % bits
-            if held.setdefault((lane, inside // bits), first) != first:
-                raise _ReasonError(
-                    f"it moves {bits} bits as one, and the {bits // width} elements in them are not next to each other "
-                    "in memory"
-                )
+    lane, reg, slot, row, col = (operand.table[name].astype(np.int64)[:, None] for name in Element._fields[:5])
+    line, place = _in_memory(row, col, major)
+    start = np.arange(0, width, bits)
+    inside = reg * register + slot * width + start
+    sources = np.stack(np.broadcast_arrays(line, place * width + start - inside % bits), axis=-1)
+    held = np.full((operand.threads, operand.registers * register // bits, 2), _NOTHING)
+    held[lane, inside // bits] = sources
+    if (held[lane, inside // bits] != sources).any():
+        apart = f"the {bits // width} elements in them are not next to each other in memory"
+        raise _ReasonError(f"it moves {bits} bits as one, and {apart}")
     return held
 
 
-def _step(
-    pair: Pair, held: Mapping[tuple[int, int], tuple[int, int]], operand: Fragment, step: int, regs: Sequence[int]
-) -> list[Address]:
+def _step(pair: Pair, held: Array, operand: Fragment, step: int, regs: Sequence[int]) -> list[Address]:
     """The addresses that the lanes pass to one move of these registers of the operand."""
-    r, p = pair
-    row_bits = r.dimensions[1] * r.slot_bits
-    starts: dict[tuple[int, int, int], tuple[int, int]] = {}
-    registers: dict[int, int] = {}
-    for group in range(operand.threads // r.threads):
-        for element in r.records():
-            place = group * r.threads + element.lane, regs[element.reg] * r.slots + element.slot
-            if place not in held:
-                raise _ReasonError(f"it moves whole registers, and in some of {operand.role} a slot holds nothing")
-            line, bit = held[place]
-            start = line, bit - element.col * r.slot_bits
-            registers.setdefault(element.computation, regs[element.reg])
-            expected = starts.setdefault((group, element.computation, element.row), start)
-            if expected != start or start[1] % row_bits:
-                width = operand.slot_bits
-                if width > _WORD:
-                    raise _ReasonError(f"a lane has {_WORD} bits of each row of memory, and an element has {width}")
-                if _transposes(r) and width > r.slot_bits:
-                    raise _ReasonError(f"it transposes {r.slot_bits} bits as one, and an element has {width}")
-                raise _ReasonError(
-                    f"the lanes that share the {row_bits // 8} bytes of one address hold elements that are not side by "
-                    "side in memory"
-                )
-    passing = {element.lane: element for element in p.records()}
-    addresses = []
-    for lane in range(operand.threads):
-        passed = passing[lane % r.threads % len(passing)]
-        line, bit = starts[lane // r.threads, passed.computation, passed.row]
-        reg = registers[passed.computation]
-        addresses.append(Address(step, str(r.qualifiers), passed.computation, reg, lane, line, bit // 8))
-    return addresses
+    (r, p), table, lanes = pair, pair.r.table, np.arange(operand.threads)
+    row_bits, width, taken = r.dimensions[1] * r.slot_bits, operand.slot_bits, np.array(regs)[table["reg"]]
+    sources = held[lanes.reshape(-1, r.threads)[:, table["lane"]], taken * r.slots + table["slot"]]
+    if (sources == _NOTHING).any():
+        raise _ReasonError(f"it moves whole registers, and in some of {operand.role} a slot holds nothing")
+    sources[..., 1] -= table["col"] * r.slot_bits
+    starts = np.zeros((len(sources), r.computations + 1, r.dimensions[0], 2), np.int64)
+    starts[:, table["computation"], table["row"]] = sources
+    if (starts[:, table["computation"], table["row"]] != sources).any() or (sources[..., 1] % row_bits).any():
+        if width > _WORD:
+            raise _ReasonError(f"a lane has {_WORD} bits of each row of memory, and an element has {width}")
+        if _transposes(r) and width > r.slot_bits:
+            raise _ReasonError(f"it transposes {r.slot_bits} bits as one, and an element has {width}")
+        raise _ReasonError(
+            f"the lanes that share the {row_bits // 8} bytes of one address hold elements that are not side by side in "
+            "memory"
+        )
+    matrices, first = np.unique(table["computation"], return_index=True)
+    registers = dict(zip(matrices.tolist(), taken[first].tolist(), strict=True))
+    passed = p.table[lanes % r.threads % len(p.table)]
+    matrix, (line, bit) = passed["computation"], starts[lanes // r.threads, passed["computation"], passed["row"]].T
+    passing = zip(matrix.tolist(), lanes.tolist(), line.tolist(), (bit // 8).tolist(), strict=True)
+    return [Address(step, str(r.qualifiers), number, registers[number], *at) for number, *at in passing]
 
 
 def _in_order(registers: Sequence[int]) -> str:
@@ -433,7 +427,7 @@ def _transposes(move: Fragment) -> bool:
     return "trans" in str(move.qualifiers)
 
 
-def _in_memory(row: int, col: int, major: str) -> tuple[int, int]:
+def _in_memory(row: Number, col: Number, major: str) -> tuple[Number, Number]:
     return (row, col) if major == "row" else (col, row)
 
 

@@ -292,8 +292,9 @@ def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
     ("change", "words"),
     [
         (lambda first, second: (first[first["lane"] > 0], second), "D of mma m16n8k16 f16 lacks values that A of"),
-        (lambda first, second: (outside(first, "row", 16), second), "elements outside its matrix"),
-        (lambda first, second: (outside(first, "col", -1), second), "elements outside its matrix"),
+        (lambda first, second: (outside(first, "row", 16), second), "lacks values that A of"),
+        (lambda first, second: (outside(first, "col", -1), second), "lacks values that A of"),
+        (lambda first, second: (first, outside(second, "computation", 2)), "computation 2 is outside D of"),
     ],
 )
 def test_a_damaged_layout_is_not_chained(database, change, words):
