@@ -67,13 +67,17 @@ class _OpenFile(sqlite3.Connection):
 
 
 def _status(file: Path) -> object:
-    """A value that differs after every change of a file, and wherever another one took its place."""
-    with suppress(OSError):
-        status = file.stat()
-        # File times advance in steps: a file changed just now may change again within the same step.
-        if time.time() - max(status.st_mtime, status.st_ctime) > 1:
-            return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    return object()
+    """A value that differs after every change of a database, and wherever another file took its place."""
+    seen = []
+    # A database that somebody has switched to a write-ahead log changes there first.
+    for part in (file, Path(f"{file}-wal")):
+        with suppress(OSError):
+            status = part.stat()
+            # File times advance in steps: a file changed just now may change again within the same step.
+            if time.time() - max(status.st_mtime, status.st_ctime) < 1:
+                return object()
+            seen.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return tuple(seen) or object()
 
 
 class FileReader(Reader):

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import lanemap
-from lanemap.db.errors import UnavailableError
+from lanemap.db.errors import DamagedError, UnavailableError
 from lanemap.db.layout.fragment import Source
 from lanemap.db.store import store
 from lanemap.db.store.connection import connect
@@ -471,6 +471,23 @@ def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypat
     monkeypatch.setattr(time, "time", lambda: same.st_mtime + 3600)
     assert len({reader.changes() for _ in range(3)}) == 1
     reader.close()
+
+
+def test_a_write_is_seen_that_is_still_in_a_write_ahead_log(file, monkeypatch):
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    with closing(sqlite3.connect(file)) as writer, lanemap.open(str(file)) as database:
+        writer.execute("PRAGMA journal_mode = WAL")
+        before = database.reader.changes()
+        assert database.reader.changes() == before
+        database.sources()
+        main = file.stat()
+        writer.execute("UPDATE source SET name = 'renamed' WHERE id = (SELECT MIN(id) FROM source)")
+        writer.commit()
+        assert file.stat() == main
+        assert database.reader.changes() != before
+        with pytest.raises(DamagedError):
+            database.sources()
 
 
 def test_a_flipped_bit_is_noticed_when_elements_are_read(file):
