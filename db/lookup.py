@@ -233,10 +233,11 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """The records of the fragments that match; C and D match by the type of A if they have no such type themselves."""
+    whole = cache(partial(_whole, reader))
 
     def stored(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         wanted = [(name, value) for name, value in parameters.items() if value is not None]
-        every = _whole(reader, parameters["shape"])
+        every = whole(parameters["shape"])
         return [record for record in every if all(same_name(record[name], value) for name, value in wanted)]
 
     def of_unknown(**changes: str | None) -> list[dict[str, Any]]:

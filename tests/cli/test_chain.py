@@ -41,7 +41,7 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
         "m8n8 b16 r m16n8k32 e4m3 B",
         "m8n8 b16 r m64n64k8 tf32 A --major row",
         "m16n8k16 f32 D m8n8 b16 r --major col",
-        "m64n40k16 f16 D m8n8 b16 r --major row",
+        "m64n24k16 f16 D m8n8 b16 r --major row",
         "m8n8 b16 r m16n8k16 f16 B --count 2",
         "ldmatrix movmatrix A --major row",
         "ldmatrix m8n16 b8x16 r m16n8k32 e2m1 A --major row",
@@ -89,7 +89,7 @@ def numbered(text):
         "m16n8k8 f32 D m16n8k8 tf32 A",
         "m16n8k16 f32 D m16n8k16 f16 A --transpose",
         "m64n64k16 f32 D m64n64k32 e4m3 A",
-        "m64n16k16 f32 D m64n16k16 f16 A",
+        "m64n64k16 f32 D m64n64k16 f16 A",
         "m8n8k4 f32 D m8n8k4 f16 A --major row --relabel",
     ],
 )

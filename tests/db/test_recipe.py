@@ -10,7 +10,7 @@ import lanemap
 from lanemap.db.flow.chain import as_half_pairs, chain, through_movmatrix
 from lanemap.db.flow.recipe import formula, mnemonic, pairs, recipe
 from lanemap.db.isa.forms import moves
-from lanemap.db.layout.fragment import elements
+from lanemap.db.layout.fragment import Element, elements
 from lanemap.db.lookup import Query, read_fragments
 
 MAJORS = ("row", "col")
@@ -56,34 +56,37 @@ def numbered(operand, major, count=1):
     return memory, np.hstack(registers)
 
 
-def places(move, warp):
+def bits_of(move):
     """Lane, bit of its registers, lane that passes the address, and bit after it, of every bit that a move moves."""
-    passing = {(each.computation, each.row): each.lane for each in move.p.records()}
-    width = move.r.slot_bits
-    for each, bit in product(move.r.records(), range(width)):
-        lane = passing[each.computation, each.row]
-        yield 32 * warp + each.lane, 32 * each.reg + width * each.slot + bit, 32 * warp + lane, width * each.col + bit
+    passing = {(of["computation"], of["row"]): of["lane"] for of in move.p.elements}
+    table, width = move.r.elements.astype([(name, int) for name in Element._fields]), move.r.slot_bits
+    by = [passing[at["computation"], at["row"]] for at in table]
+    first = 32 * table["reg"] + width * table["slot"], width * table["col"]
+    bit, after = (np.add.outer(start, np.arange(width)).ravel() for start in first)
+    return np.repeat(table["lane"], width), bit, np.repeat(by, width), after
 
 
 def followed(known, found):
-    """Every bit that a recipe moves: lane, bit of its registers, line of memory, bit of the line."""
-    first = 0
+    """Every bit that a recipe moves: lane, bit of its registers, line of memory, bit of the line; arrays."""
+    first, parts = 0, []
     for step, used in enumerate(found.moves):
         move = next(pair for pair in known if pair.r is used)
-        passed = {each.lane: each for each in found.addresses if each.step == step}
-        assert len(passed) == found.operand.threads
-        for warp in range(found.operand.threads // 32):
-            for lane, bit, by, after in places(move, warp):
-                held = 32 * found.registers[first + bit // 32] + bit % 32
-                yield lane, held, passed[by].line, 8 * passed[by].byte + after
+        passed = sorted((each.lane, each.line, each.byte) for each in found.addresses if each.step == step)
+        lanes, lines, bytes_ = np.transpose(passed)
+        assert np.array_equal(lanes, range(found.operand.threads))
+        lane, bit, by, after = bits_of(move)
+        held = 32 * np.asarray(found.registers)[first + bit // 32] + bit % 32
+        warps = range(0, found.operand.threads, 32)
+        parts += [(warp + lane, held, lines[warp + by], 8 * bytes_[warp + by] + after) for warp in warps]
         first += used.registers
+    return np.hstack(parts)
 
 
 def assert_made(right, memory, known, loaded):
     """The registers are right after a load, and the tile is all of the memory."""
     registers = np.full_like(right, -1)
-    for lane, bit, line, at in followed(known, loaded):
-        registers[lane, bit] = memory[line, at]
+    lane, bit, line, at = followed(known, loaded)
+    registers[lane, bit] = memory[line, at]
     assert np.array_equal(registers, right), loaded.operand
     assert loaded.tile == (len(memory), memory.shape[1] // 8)
 
@@ -101,17 +104,16 @@ def possible(known, operand, major, count):
     Where a matrix fills two registers, any two may be those.
     """
     memory, registers = numbered(operand, major, count)
-    starts = {tuple(line[at : at + 128]) for line in memory for at in range(0, len(line) - 127, 128)}
+    starts = {line[at : at + 128].tobytes() for line in memory for at in range(0, len(line) - 127, 128)}
     words = registers.shape[1] // 32
 
     def fills(move, into):
-        rows = {}
-        for lane, bit, by, after in places(move, 0):
-            rows.setdefault(by, {})[after] = lane, 32 * into[bit // 32] + bit % 32
-        for warp, row in product(range(operand.threads // 32), rows.values()):
-            if tuple(registers[(32 * warp + row[at][0], row[at][1])] for at in range(128)) not in starts:
-                return False
-        return True
+        lane, bit, by, after = bits_of(move)
+        rows = np.full((operand.threads // 32, 32, 128), -1)
+        rows[:, by, after] = registers.reshape(-1, 32, registers.shape[1])[
+            :, lane, 32 * np.asarray(into)[bit // 32] + bit % 32
+        ]
+        return all(row.tobytes() in starts for row in rows[:, np.unique(by)].reshape(-1, 128))
 
     def makes(move, left):
         ways = (into for into in permutations(left, move.r.registers) if left[0] in into)
@@ -204,8 +206,8 @@ def test_after_the_shift_elements_have_the_bits_that_the_product_reads(
     widened = np.zeros((lines, places_, 8), int)
     widened[..., :width] = memory[..., : 16 * width].reshape(lines, places_, width)
     registers = np.zeros((32, operand.registers), np.uint32)
-    for lane, bit, line, at in followed(known["widening" if width < 8 else "ldmatrix"], loaded):
-        registers[lane, bit // 32] |= np.uint32(widened[line, at // 8, at % 8] << bit % 32)
+    lane, bit, line, at = followed(known["widening" if width < 8 else "ldmatrix"], loaded)
+    np.bitwise_or.at(registers, (lane, bit // 32), (widened[line, at // 8, at % 8] << bit % 32).astype(np.uint32))
     registers <<= np.uint32(loaded.shift)
     first = 2 if type_ == "e2m1" else 0
     for each in operand.records():
@@ -244,8 +246,8 @@ def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
         held = as_half_pairs(operand) if stored.packed else operand
         right, registers = numbered(held, major, count)
         memory = np.full_like(right, -1)
-        for lane, bit, line, at in followed(known["stmatrix"], stored):
-            memory[line, at] = registers[lane, bit]
+        lane, bit, line, at = followed(known["stmatrix"], stored)
+        memory[line, at] = registers[lane, bit]
         assert np.array_equal(memory, right)
         assert stored.tile == (len(memory), memory.shape[1] // 8)
         made.add((operand.instruction, operand.slot_bits))
@@ -278,8 +280,8 @@ def test_an_operand_that_is_not_like_any_is_loaded_if_it_can_be(known, database,
     assert (loaded is not None) == possible(known["ldmatrix"], operand, "row", 1) == can
     if loaded:
         memory, right = numbered(operand, "row")
-        for lane, bit, line, at in followed(known["ldmatrix"], loaded):
-            assert right[lane, bit] == memory[line, at]
+        lane, bit, line, at = followed(known["ldmatrix"], loaded)
+        assert np.array_equal(right[lane, bit], memory[line, at])
 
 
 @pytest.mark.parametrize("role", ["A", "D"])

@@ -77,7 +77,7 @@ def digests(sources, query=None):
         *(Query(each, instruction="mma") for each in ("m8n8k4", "m16n8k32")),
         Query("m16n8k32", instruction="mma.sp"),
         Query("m16n16k16", instruction="wmma"),
-        Query("m64n16k16", instruction="wgmma"),
+        Query("m64n24k16", instruction="wgmma"),
         Query("m64n8k32", instruction="wgmma.sp"),
     ],
     ids=str,

@@ -11,6 +11,7 @@ import subprocess
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -406,14 +407,17 @@ def test_one_template_takes_every_fragment(distinct, tmp_path):
 
 def test_the_bits_of_a_slot_are_those_of_the_fragment(everything):
     """Of e2m1 in a byte the central four."""
+    kind = attrgetter("instruction", "type", "role", "slot_bits", "first_bit")
     said = {}
-    for _, each in everything:
-        bits = re.search(r"slot_bits = (\d+), first_bit = (\d+), element_bits = (\d+)", express("cpp", each)).groups()
+    for fragment in {kind(fragment): fragment for _, fragment in everything}.values():
+        bits = re.search(
+            r"slot_bits = (\d+), first_bit = (\d+), element_bits = (\d+)", express("cpp", fragment)
+        ).groups()
         slot, first, count = map(int, bits)
-        assert (slot, range(first, first + count)) == (each.slot_bits, each.occupied_bits)
-        said[each.key[:4]] = first, count
-    assert said["mma", "m16n8k32", "e2m1", "A"] == (2, 4)
-    assert said["mma", "m16n8k32", "e4m3", "A"] == (0, 8)
+        assert (slot, range(first, first + count)) == (fragment.slot_bits, fragment.occupied_bits)
+        said[kind(fragment)[:4]] = first, count
+    assert said["mma", "e2m1", "A", 8] == (2, 4)
+    assert said["mma", "e4m3", "A", 8] == (0, 8)
 
 
 LOAD = """

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import lanemap
 from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.notation.table import RefusedError
 
+from ..modes import examples
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 from .readers import READERS
 
@@ -135,7 +136,7 @@ def test_what_some_lanes_hold_in_some_elements_is_expressed_or_refused(form, fra
 
 
 @forms
-@settings(max_examples=60)
+@examples(120)
 @given(fragment=corrupted())
 def test_a_corrupted_fragment_is_expressed_or_refused_in_one_line(form, fragment):
     try:
