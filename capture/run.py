@@ -15,7 +15,7 @@ from ..db.isa.forms import Form, every
 from ..db.isa.instructions import WARPGROUP, Key
 from ..db.isa.listing import grouped
 from ..db.layout.fragment import Fragment, Source, merge
-from ..db.processes import Processes
+from ..db.processes import Sharing, sharing
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
 from .kernels import kernels, module_text, ptx_version
@@ -57,7 +57,7 @@ def capture(
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
-    processes: Processes[Device, Module] | None = None,
+    processes: Sharing[Device, Module] | None = None,
 ) -> Source:
     """Measures forms on a device, and returns all captured fragments as a source.
 
@@ -73,7 +73,7 @@ def capture(
     done: dict[int, Module] = {}
 
     alone = ((at, _measure_module(documented, modules, device, at)) for at in range(len(modules)))
-    for at, done[at] in processes.results(device) if processes else alone:
+    for at, done[at] in processes(device) if processes else alone:
         for outcome, _ in done[at][1]:
             if progress is not None:
                 progress(outcome)
@@ -121,7 +121,7 @@ def measuring(
     documented: Callable[[], Mapping[Key, Fragment]],
     forms: Iterable[Form],
     count: int,
-) -> Processes[Device, Module]:
+) -> AbstractContextManager[Sharing[Device, Module]]:
     """``count`` processes that measure forms, each with a context of its own so that the driver compiles in parallel.
 
     The largest modules come first, so that none is still being measured when all others are done. This process must not
@@ -133,7 +133,7 @@ def measuring(
     def measured(device: Device, at: int) -> Module:
         return _measure_module(documented(), together, device, at)
 
-    return Processes(open_device, measured, largest_first, count)
+    return sharing(open_device, measured, largest_first, count)
 
 
 def _measure_module(

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Processes, Survey, files
+from ... import Database, Fragment, LanemapError, Survey, files, sharing
 from .guide import guide
 from .links import Page, operand_page, page, product_page, site_links
 from .pages import PAGES, text
@@ -48,8 +48,8 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         def begin() -> AbstractContextManager[_Pages]:
             return nullcontext(_Pages(Database(database.location)))
 
-        with Processes(begin, partial(_Pages.write, folder=new_folder), parts, others) as processes:
-            for _, written in processes.results(pages):
+        with sharing(begin, partial(_Pages.write, folder=new_folder), parts, others) as results:
+            for _, written in results(pages):
                 done += written
                 progress(done, count)
         if database.digest() != pages.digest:
