@@ -26,19 +26,24 @@ from ...db.store.columns import table
 from ...db.store.reader import Rows
 from .. import catalogue
 from . import html, markup
-from .blocks import MAX_CHARACTERS, MAX_LINES, Block, Heading, Paragraph, at_most, clean, heading, plain
+from .blocks import Block, Heading, Paragraph, at_most, clean, heading, plain
 from .entries import FragmentSection
 from .sections import Kind, Remark, Remarks, Section, is_later, sections, subject
 from .sheets import Sheets, evaluate
 
-#: Documents are untrusted. The manual has 21 fragment sections with 110,000 characters and one wrong bracket.
-MAX_SECTIONS = 100
-MAX_SECTION_CHARACTERS = 500_000
+#: Documents are untrusted. The manual has 1.2 million characters as text, 110,000 of them in fragment sections, and a
+#: wrong bracket.
+MAX_CHARACTERS = 20_000_000
+MAX_SECTION_CHARACTERS = 300_000
 MAX_MENDED = 5
-#: The manual has some 1,500; a document made of nothing else is refused.
-MAX_HEADINGS = 20_000
 
 FORMATS = {"html": html.blocks, "markdown": markup.markdown, "text": markup.plain_text}
+#: For how many characters a sign counts that takes the reader of a format longer than others.
+WEIGHTS = {
+    "html": {"<": 10},
+    "markdown": {"\n": 100, "[": 200, "|": 50, "*": 20, "_": 20},
+    "text": {"\n": 20, ".": 5, "|": 5},
+}
 
 
 class Document(NamedTuple):
@@ -135,11 +140,10 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     """Read documents that were already turned into blocks as one source.
 
     Raises:
-        LanemapError: there are more fragment sections, or more elements in them, than any PTX document has.
+        LanemapError: the fragment sections are longer, or have more elements, than in any PTX document.
     """
     places = [place for document in documents for place in sections(document.name, document.blocks)]
     about_fragments = [(place, about) for place in places if (about := subject(place.heading.title))]
-    at_most(MAX_SECTIONS, len(about_fragments), "fragment sections")
     size = sum(len(place.text) for place, _ in about_fragments)
     at_most(MAX_SECTION_CHARACTERS, size, "characters in fragment sections")
     mendings = iter(range(MAX_MENDED))
@@ -216,13 +220,14 @@ def read_text(name: str, data: bytes) -> Document:
     try:
         content = _decode(data)
         at_most(MAX_CHARACTERS, len(content), "characters")
-        at_most(MAX_LINES, content.count("\n") + content.count("\r"), "lines")
         content = clean(content)
-        blocks = list(FORMATS[format_of(content)](content))
+        form = format_of(content)
+        size = len(content) + sum(weight * content.count(sign) for sign, weight in WEIGHTS[form].items())
+        at_most(MAX_CHARACTERS, size, "characters, of which signs of markup and ends of lines count as several,")
+        blocks = list(FORMATS[form](content))
         if not any(isinstance(block, Heading) and block.number for block in blocks):
             # No heading survived as one: lines that begin with a section number are the headings.
             blocks = [heading(block.line, block.text) if _is_numbered(block) else block for block in blocks]
-        at_most(MAX_HEADINGS, sum(isinstance(block, Heading) for block in blocks), "headings")
     except LanemapError as error:
         raise LanemapError(f"{name}: {error}") from None
     # The version is the one that a title near the beginning gives.

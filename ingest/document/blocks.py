@@ -14,10 +14,6 @@ from typing import NamedTuple
 
 from ...db.errors import LanemapError
 
-#: Documents are untrusted. The whole manual has 1.2 million characters and 40,000 lines as text, and more as HTML.
-MAX_CHARACTERS = 20_000_000
-MAX_LINES = 200_000
-
 OPEN, CLOSE = "\x02", "\x03"
 ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
 

@@ -31,9 +31,6 @@ class FragmentSection:
         """Read a section.
 
         ``mendings`` yields a number for each formula that may be mended: to try all ways takes long.
-
-        Raises:
-            LanemapError: it says more than any section of PTX.
         """
         self.place = place
         self.subject = subject

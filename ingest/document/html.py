@@ -7,23 +7,21 @@ from typing import Any
 from lxml import etree
 
 from ...db.errors import LanemapError
-from .blocks import OPEN, Block, Code, Paragraph, Row, at_most, clean, heading, link
+from .blocks import OPEN, Block, Code, Paragraph, Row, clean, heading, link
 
-MAX_TAGS = 400_000
 MAX_TAG = 5_000
 
 
-def blocks(text: str, first_line: int = 1) -> list[Block]:
-    """The blocks of an HTML document, or of a piece of one that begins on ``first_line``.
+def blocks(text: str) -> list[Block]:
+    """The blocks of an HTML document.
 
     Raises:
-        LanemapError: more tags, longer ones or deeper nested ones than any page of the documentation has.
+        LanemapError: longer or deeper nested tags than any page of the documentation has.
     """
-    at_most(MAX_TAGS, text.count("<"), "HTML tags")
     if _LONG_TAG.search(text):
         raise LanemapError(f"an HTML tag is longer than {MAX_TAG} characters: this is not a PTX document")
     blocks: list[Block] = []
-    line = first_line
+    line = 1
     # The parser reads one document, and drops what stands behind its end: a file may hold several.
     for document in _END.split(text):
         parser = etree.HTMLParser(
@@ -60,8 +58,8 @@ class _Walker:
         events = etree.iterwalk(root, events=("start", "end"))
         for event, element in events:
             if event == "start":
-                # The parser counts lines to 65535 and no further.
-                self.line = self.first_line + int(element.sourceline or 1) - 1
+                if element.tag in _APART:  # the parser counts lines to 65535 and no further
+                    self.line = self.first_line + int(element.sourceline or 1) - 1
                 if self._begin(element):
                     events.skip_subtree()
             else:
@@ -75,14 +73,14 @@ class _Walker:
         self.named.append(element.get("id") or "")
         if tag in _SKIPPED:
             return True
-        if tag in _APART or tag == "pre":
+        if tag in _APART:
             self._flush()
         if tag == "pre":
             typed = clean("".join(element.itertext()))
             self.found += [] if _LINE_NUMBERS.fullmatch(typed) else [Code(self.line, typed)]
             return True
         if tag == "a":
-            self.targets.append(link(element.get("href")))
+            self.targets.append(link(element.get("href") or f"#{element.get('id') or element.get('name')}"))
         elif tag == "br":
             self.words.append("\n")
         elif tag == "table":
@@ -154,7 +152,7 @@ _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _TITLES = _HEADINGS | {"figcaption", "caption"}
 _SKIPPED = {"script", "style", "nav", "svg", "math", "noscript", "template", "button", "iframe", "object", "footer"}
 _APART = _TITLES | set("p div li ul ol dl dt dd table tr td th blockquote section title article aside body".split())
-_APART |= set("figure head header hr main img details summary thead".split())
+_APART |= set("figure head header hr main img details summary thead pre".split())
 _MAX_SPAN = 20
 _SPACE = re.compile(r"\s+")
 _SPACES = re.compile(r" {2,}")

@@ -8,22 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ...db.errors import LanemapError
 from . import html
-from .blocks import Block, Code, Heading, Paragraph, Row, at_most, clean, heading, link, unescape
-from .sections import is_part, subject
+from .blocks import Block, Paragraph, heading, link, unescape
 
-#: What takes the parsers most time. The manual has some 20,000 lines with words on them.
-MAX_CHARACTERS = 5_000_000
-MAX_LINES = 50_000
-MAX_CELLS = 100_000
-MAX_BRACKETS = 20_000
-MAX_PARAGRAPH = 20_000
 _MAX_NESTING = 60
 
 
@@ -31,24 +23,31 @@ def markdown(text: str) -> list[Block]:
     """The blocks of a Markdown document.
 
     Raises:
-        LanemapError: it is longer, or nested deeper, than any page of the documentation.
+        LanemapError: it is nested deeper than any page of the documentation.
     """
-    at_most(MAX_CHARACTERS, len(text), "characters of Markdown")
-    at_most(MAX_LINES, len(_WRITTEN.findall(text)), "lines of Markdown")
-    at_most(MAX_CELLS, text.count("|"), "cells of tables")
     # A heading whose line a conversion has broken inside a tag, a link or a phrase is one line again.
     text = _CUT_HEADING.sub(lambda cut: " ".join(cut[0].split("\n")) + "\n" * cut[0].count("\n"), piped(text))
     # Pandoc's own signs go: spans and their attributes, but an attribute that names an anchor becomes a link.
     for _ in range(_SPANS_IN_SPANS if "{" in text else 0):
         text = _SPAN.sub(lambda span: span[1] + "\n" * span[2].count("\n"), text)
     text = _ATTRIBUTES.sub(lambda match: (f" [](#{match[1]})" if match[1] else "") + "\n" * match[0].count("\n"), text)
-    references: dict[str, Any] = {}
-    tokens = _parser().parse(text, references)
+    tokens = _parser().parse(text)
     if any(token.level >= _MAX_NESTING - 1 and token.nesting == 1 for token in tokens):
         raise LanemapError(
             f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is not a PTX document"
         )
-    return list(_blocks(tokens, references))
+    return html.blocks("".join(_rendered(tokens)))
+
+
+def _rendered(tokens: Sequence[Token]) -> Iterator[str]:
+    """The tokens as HTML in which everything is on the line that it has in the Markdown."""
+    parser, line = _parser(), 0
+    for token in tokens:
+        first = token.map[0] if token.map else line
+        written = parser.renderer.render([token], parser.options, {})
+        written = written.strip("\n") if token.type != "html_block" else written
+        yield "\n" * (first - line) + written
+        line = max(first, line) + written.count("\n")
 
 
 class _Parser(MarkdownIt):
@@ -60,74 +59,11 @@ class _Parser(MarkdownIt):
 
 @cache
 def _parser() -> MarkdownIt:
-    return _Parser("commonmark", {"maxNesting": _MAX_NESTING}).enable("table").disable("inline")
-
-
-def _blocks(tokens: Sequence[Token], references: dict[str, Any]) -> Iterator[Block]:
-    """Markup inside paragraphs is most of the work: it is only read in the sections that matter."""
-    line, cells, brackets = 1, list[str](), 0
-    inside, level = "", 1
-    section: Heading | None = None
-    for token in tokens:
-        line = token.map[0] + 1 if token.map else line
-        match token.type:
-            case "heading_open" | "th_open" | "td_open" | "paragraph_open":
-                inside, level = token.type, int(token.tag[1]) if token.type == "heading_open" else level
-            case "inline" if inside == "heading_open":
-                head = heading(line, _words(token, references), level)
-                section = section if section and is_part(head, section) else head
-                yield head
-            case "inline":
-                read = section is None or bool(subject(section.title))
-                brackets += token.content.count("[") if read else 0
-                at_most(MAX_BRACKETS, brackets, "brackets")
-                words = _words(token, references) if read else token.content
-                if inside == "paragraph_open":
-                    yield Paragraph(line, words)
-                else:
-                    cells.append(words)
-            case "tr_close":
-                yield Row(line, tuple(cells))
-                cells = []
-            case "fence" | "code_block":
-                yield Code(line, token.content)
-            case "html_block":
-                parsed = html.blocks(token.content, first_line=line)
-                section = next((block for block in reversed(parsed) if isinstance(block, Heading)), section)
-                yield from parsed
-
-
-def _words(inline: Token, references: dict[str, Any]) -> str:
-    at_most(MAX_PARAGRAPH, len(inline.content), "characters in a paragraph")
-    words: list[str] = []
-    targets: list[str] = []
-    children: list[Token] = []
-    parser = _parser()
-    parser.inline.parse(inline.content, parser, references, children)
-    for token in children:
-        match token.type:
-            case "text" | "code_inline":
-                words.append(clean(token.content))
-            case "softbreak" | "hardbreak":
-                words.append("\n")
-            case "link_open":
-                targets.append(link(str(token.attrs.get("href", ""))))
-            case "link_close":
-                words.append(targets.pop())
-            case "html_inline" if _BREAK.match(token.content):
-                words.append("\n")
-            case "html_inline" if named := _NAMED.search(token.content):
-                words.append(link("#" + named[1]))
-    return "".join(words)
+    return _Parser("commonmark", {"maxNesting": _MAX_NESTING, "breaks": True}).enable("table")
 
 
 def plain_text(text: str) -> Iterator[Block]:
-    """The headings of a plain text, and what stands between blank lines.
-
-    Raises:
-        LanemapError: it is longer than any text of the documentation.
-    """
-    at_most(MAX_CHARACTERS, len(text), "characters of text")
+    """The headings of a plain text, and what stands between blank lines."""
     text = _DIRECTIVE.sub("", _TARGET.sub(lambda target: link(target[1]), _ESCAPES.sub("", piped(unescape(text)))))
     text = _GLUED.sub(lambda glued: f"\n{_SEAM}{glued[0].lstrip()}", text)
     held: list[str] = []
@@ -241,12 +177,9 @@ _CUT_HEADING = re.compile(
     r"(?:\n[ \t>]{0,20}[^\s>#][^\n]{0,400}){1,8}$",
     re.MULTILINE,
 )
-_WRITTEN = re.compile(r"^[ \t>]*[^ \t>\n]", re.MULTILINE)
 _SPANS_IN_SPANS = 3
 _SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
 _ATTRIBUTES = re.compile(r"\{(?=[.#][A-Za-z])(?:#([\w.:\-]{1,200}))?[^{}]{0,300}\}")
-_BREAK = re.compile(r"<br\b", re.IGNORECASE)
-_NAMED = re.compile(r"""<a\s[^>]{0,200}?\b(?:id|name)\s*=\s*["']([\w.:\-]{1,200})["']""", re.IGNORECASE)
 _ESCAPES = re.compile(r"`|\\(?:[ \t]|(?=[_*|]))")
 _DIRECTIVE = re.compile(r"^[ \t]{0,40}\.\. \w{1,20}::[ \t]?", re.MULTILINE)
 _TARGET = re.compile(r"[ \t]?<(#[\w.:\-]{1,200})>_{0,2}")

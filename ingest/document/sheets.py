@@ -24,9 +24,8 @@ from .sections import Kind, Remarks, subject
 from .statements import Reference
 
 PREFIX = "warp-level-matrix-fragment-"
-#: Over all fragments, the elements in each lane. The manual has 212 fragments.
-MAX_FRAGMENTS = 2_000
-MAX_ELEMENTS = 100_000
+#: Over all fragments, the elements in each lane. The manual has 1,700.
+MAX_ELEMENTS = 20_000
 
 
 class Sheets:
@@ -48,23 +47,20 @@ class Sheets:
 
     def _once(self, sections: Sequence[FragmentSection]) -> dict[str, FragmentSection]:
         """Each section once, by name. Of two with the same contents, the one with anchors is kept."""
-        distinct: list[FragmentSection] = []
+        distinct: dict[object, FragmentSection] = {}
         for section in sections:
             head = section.place.heading
-            for index, earlier in enumerate(distinct):
-                other = earlier.place.heading
-                if (head.number or head.anchor) and (head.number, section.subject) == (other.number, earlier.subject):
-                    if _contents(earlier) != _contents(section):
-                        where = f"{earlier.place.file}, line {other.line}"
-                        reason = f"another text of this section, in {where}, differs"
-                        self.remarks.add(Kind.UNREAD, section.place, head.line, head.title, reason)
-                    elif head.anchor and not other.anchor:
-                        distinct[index] = section
-                    break
-            else:
-                distinct.append(section)
+            told = (head.number, section.subject) if head.number or head.anchor else id(section)
+            earlier = distinct.setdefault(told, section)
+            other = earlier.place.heading
+            if _contents(earlier) != _contents(section):
+                where = f"{earlier.place.file}, line {other.line}"
+                reason = f"another text of this section, in {where}, differs"
+                self.remarks.add(Kind.UNREAD, section.place, head.line, head.title, reason)
+            elif head.anchor and not other.anchor:
+                distinct[told] = section
         names: dict[str, FragmentSection] = {}
-        for section in distinct:
+        for section in distinct.values():
             # The end of its anchor, which is stable; without one, its number or title.
             head = section.place.heading
             words = f"section-{head.number}" if head.number else head.title.lower()
@@ -161,12 +157,11 @@ def evaluate(sheets: Sheets) -> tuple[list[Fragment], dict[str, tuple[int, int]]
     """
     by_key: dict[Key, Fragment] = {}
     counts: dict[str, tuple[int, int]] = {}
-    fragments = elements = 0
+    elements = 0
     for name, section in sheets.sections.items():
         evaluated = []
         for fragment in _fragments(sheets, name):
-            fragments, elements = fragments + 1, elements + fragment.registers * fragment.slots
-            at_most(MAX_FRAGMENTS, fragments, "fragments")
+            elements += fragment.registers * fragment.slots
             at_most(MAX_ELEMENTS, elements, "elements in each lane")
             evaluated.append(fragment)
             first = by_key.setdefault(fragment.key, fragment)

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from .blocks import ANCHOR, NUMBER, TYPES, Block, Heading, Paragraph, Row, at_most, number, plain, types
+from .blocks import ANCHOR, NUMBER, TYPES, Block, Heading, Paragraph, Row, number, plain, types
 from .formulas import START, defined, end_of_formula
-
-#: The longest section of the manual makes 66.
-MAX_STATEMENTS = 1_000
 
 
 class Excerpt(NamedTuple):
@@ -135,18 +132,11 @@ class StatedOperand:
 
 
 def operands(blocks: Iterable[Block]) -> list[StatedOperand]:
-    """The operands of a section, in order. The first, without roles, holds what was said before any was named.
-
-    Raises:
-        LanemapError: more is said than in any section of PTX.
-    """
+    """The operands of a section, in order. The first, without roles, holds what was said before any was named."""
     stated = [StatedOperand(0, ())]
-    total = 0
     for block in _rejoined(blocks):
-        count = _read(block, stated)
-        total += count
-        at_most(MAX_STATEMENTS, total, "statements in a section")
-        if isinstance(block, Row) and not count and len(block.cells) > 1 and not _HEAD.search(block.text):
+        says = _read(block, stated)
+        if isinstance(block, Row) and not says and len(block.cells) > 1 and not _HEAD.search(block.text):
             stated[-1].stray.append(Excerpt(block.line, plain(block.text)))
     return stated
 
@@ -187,14 +177,14 @@ def _is_cut(text: str, behind: str) -> bool:
     return case is not None and words <= defined(text) | defined(behind) | {"i", "laneid"}
 
 
-def _read(block: Block, stated: list[StatedOperand]) -> int:
-    """Put what a block says where it belongs; how many things those are."""
+def _read(block: Block, stated: list[StatedOperand]) -> bool:
+    """Put what a block says where it belongs; whether it says anything."""
     text = _SPACES.sub(" ", block.text)
     names = defined(text)
-    line, counted, at, formula_end, count = block.line, 0, 0, 0, 0
-    while (match := _STATEMENT.search(text, at)) and count <= MAX_STATEMENTS:
+    line, counted, at, formula_end = block.line, 0, 0, 0
+    while match := _STATEMENT.search(text, at):
         line += text.count("\n", counted, match.start())
-        counted, at, count, operand = match.start(), match.end(), count + 1, stated[-1]
+        counted, at, operand = match.start(), match.end(), stated[-1]
         match match.lastgroup:
             case "formula":
                 at = formula_end = max(at, end_of_formula(text, match.start(), names))
@@ -242,7 +232,7 @@ def _read(block: Block, stated: list[StatedOperand]) -> int:
                 operand.stray.append(Excerpt(line, text[match.start() : match.start() + _LONGEST_EXCERPT]))
             case "major" | "ctype":
                 operand.layout(line, *_variant(match[0]))
-    return count
+    return at > 0
 
 
 def _variant(words: str) -> tuple[str | None, tuple[str, ...]]:
