@@ -207,11 +207,8 @@ class Database:
         'mma'
         """
         query = _query(query)
-        try:
-            matching = lookup.fragments(self.reader, query)
-        except AbsentError:  # its source does not know it
-            matching = lookup.fragments(self.reader, replace(query, source=None))
-        return replace(query, instruction=lookup.prefer_dense(matching)[0].instruction)
+        matching = lookup.prefer_dense(lookup.best_fragments(self.reader, query))
+        return replace(query, instruction=matching[0].instruction)
 
     def listing(self, what: str, *queries: Query) -> Rows:
         """What there is of a kind, a row each, of the fragments that match any of the queries.
@@ -607,7 +604,7 @@ class Database:
         with opened(BytesIO() if output is None or form == "dataset" else output) as file, self.reader.snapshot():
             queries = [self.prefer_dense(item) if isinstance(item, str) else _query(item) for item in requests]
             if form in NOTATIONS:
-                exported = export(lookup.read_best(self.reader, *queries), form, __version__)
+                exported = export(lookup.best_fragments(self.reader, *queries), form, __version__)
                 exported.write(file)
                 return exported
             selected = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))

@@ -40,6 +40,8 @@ class Where(Place, Which):
     """The same, and what tells operands apart; see ``Which``."""
 
 
+_Read = Callable[[Reader, Sequence[Mapping[str, Any]]], list[Fragment]]
+
 _OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation")]
 
 _SOURCES = """
@@ -141,31 +143,36 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """
     with reader.snapshot():
         reader.verify(rows=False)
-        records = _found(reader, queries)
-        packed = reader.packed({record["mapping_id"] for record in records} - {None})
-        return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
+        return _read(reader, _found(reader, queries))
 
 
-def read_best(reader: Reader, *queries: Query) -> list[Fragment]:
-    """The same with rows: for fragments that the default source only draws, those of the next most trusted source.
-
-    A fragment for which no source has rows is left without.
+def best_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
+    """The fragments with elements that match, or without any if no source has them; see ``_evidence``.
 
     Raises:
-        LanemapError: see ``fragments`` and ``with_rows``.
+        LanemapError: a query matches none, see ``fragments``, or no source has rows, see ``with_rows``.
     """
     with reader.snapshot():
-        unnamed = [replace(query, source=None) for query in queries if str(query.source).lower() == DEFAULT_SOURCE]
-        try:
-            matching = read_fragments(reader, *queries)
-        except AbsentError:  # the default source does not know it
-            if len(unnamed) < len(queries):
-                raise
-            matching = [*best(prefer_dense(read_fragments(reader, *unnamed)), by_trust(reader)).values()]
-        if unnamed and not all(fragment.has_rows for fragment in matching):
-            by_key = {fragment.key: fragment for fragment in every_operand(reader, *unnamed)}
-            matching = [fragment if fragment.has_rows else by_key.get(fragment.key, fragment) for fragment in matching]
+        reader.verify(rows=False)
+        found = [
+            fragment
+            for query in queries
+            for fragment in _evidence(reader, query, _read(reader, _records(reader, query)), _read)
+        ]
+        matching = [*{(fragment.key, fragment.source): fragment for fragment in found}.values()]
         return matching if any(fragment.has_rows for fragment in matching) else with_rows(reader, matching)
+
+
+def _evidence(reader: Reader, query: Query, own: list[Fragment], read: _Read) -> list[Fragment]:
+    """The fragments of a query. Of its ``own`` the default source only draws some, or does not know them.
+
+    Each of these is of the most trusted source that has rows of it, or if none has, of the most trusted one.
+    """
+    if not _is_default(query) or (own and all(fragment.has_rows for fragment in own)):
+        return own or fragments(reader, query)
+    every = read(reader, _found(reader, [replace(query, source=None)]))
+    chosen = best(every, by_trust(reader))
+    return [chosen[key] for key in dict.fromkeys(fragment.key for fragment in own or prefer_dense(every))]
 
 
 def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -181,11 +188,18 @@ def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
     return [fragment for fragment in best(every, order).values() if fragment.has_rows]
 
 
+def _is_default(query: Query) -> bool:
+    return str(query.source).lower() == DEFAULT_SOURCE
+
+
 def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """The records of the fragments that match any of the queries, each of which must match some."""
     by_id: dict[int, dict[str, Any]] = {}
     for query in queries:
-        if not (records := _records(reader, query)):
+        records = _records(reader, query)
+        if not records and _is_default(query):  # it has one vendor
+            records = _records(reader, replace(query, source=None))
+        if not records:
             from .isa.not_found import no_fragment
 
             every = _whole(reader, None)
@@ -203,6 +217,12 @@ def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment
         return reader.packed([mapping])[mapping]
 
     return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
+
+
+def _read(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
+    """Fragments whose elements are read in one statement."""
+    packed = reader.packed({record["mapping_id"] for record in records} - {None})
+    return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
 
 
 def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
@@ -233,36 +253,26 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
 
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """The records of the fragments that match; C and D match by the type of A if they have no such type themselves."""
-    whole = cache(partial(_whole, reader))
-
-    def stored(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        wanted = [(name, value) for name, value in parameters.items() if value is not None]
-        every = whole(parameters["shape"])
-        return [record for record in every if all(same_name(record[name], value) for name, value in wanted)]
-
-    def of_unknown(**changes: str | None) -> list[dict[str, Any]]:
-        return [record for record in stored(parameters | changes) if record["instruction"] not in INSTRUCTIONS]
-
-    for candidate in filter(None, (query, query.of_accumulator())):
-        records = stored(candidate.parameters())
-        if matching := [record for record in records if candidate.includes(Key._make(map(record.get, Key._fields)))]:
-            return matching
     parameters = query.parameters()
-    if parameters["instruction"] not in INSTRUCTIONS and (type_ := query.type or parameters["type"]):
-        if matching := of_unknown(type=plain(type_)):  # their types have one name
+    every = [each for each in _whole(reader, parameters["shape"]) if _is(each, source=parameters["source"])]
+    for candidate in filter(None, (query, query.of_accumulator())):
+        if matching := [each for each in every if candidate.matches(Key._make(map(each.get, Key._fields)))]:
             return matching
-        if parameters["role"] in ("C", "D"):
-            of_a = {(record["instruction"], record["shape"]) for record in of_unknown(type=plain(type_), role="A")}
-            matching = [record for record in of_unknown(type=None) if (record["instruction"], record["shape"]) in of_a]
-            if len({record["type"] for record in matching}) == 1:
-                return matching
-    if str(parameters["source"]).lower() != DEFAULT_SOURCE:
+    if parameters["instruction"] in INSTRUCTIONS or not (type_ := query.type or parameters["type"]):
         return []
-    # The default source has one vendor: instructions of others are in the most trusted of the other sources.
-    records = _records(reader, replace(query, source=None))
-    matching = [record for record in records if instruction(record["instruction"]).vendor.source != DEFAULT_SOURCE]
-    first = _first(reader, {record["source"] for record in matching}) if matching else None
-    return [record for record in matching if record["source"] == first]
+    unknown = [each for each in every if each["instruction"] not in INSTRUCTIONS]
+    asked = {**query.asked, "type": plain(type_)}  # their types have one name
+    if (matching := [each for each in unknown if _is(each, **asked)]) or parameters["role"] not in ("C", "D"):
+        return matching
+    of_a = {(each["instruction"], each["shape"]) for each in unknown if _is(each, **{**asked, "role": "A"})}
+    matching = [each for each in unknown if _is(each, **{**asked, "type": None})]
+    matching = [each for each in matching if (each["instruction"], each["shape"]) in of_a]
+    return matching if len({each["type"] for each in matching}) == 1 else []
+
+
+def _is(record: Mapping[str, Any], **wanted: Any) -> bool:
+    """Whether a record has these values; None is any."""
+    return all(value is None or same_name(record[name], value) for name, value in wanted.items())
 
 
 def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
@@ -356,13 +366,8 @@ def one_operand(reader: Reader, query: Query) -> Fragments:
         held = {fragment.role for fragment in named}
         roles = [role for role in instruction(named[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
-    shown, request = prefer_dense(_lazy(reader, _records(reader, query))), query
-    if str(query.source).lower() == DEFAULT_SOURCE and not any(fragment.has_rows for fragment in shown):
-        request = replace(query, source=None)
-        everywhere = prefer_dense(_lazy(reader, _records(reader, request)))
-        first = _first(reader, {fragment.source for fragment in everywhere if fragment.has_rows})
-        shown = [fragment for fragment in everywhere if fragment.source == first] if first else shown
-    return Fragments(query, shown or fragments(reader, request))
+    own = prefer_dense(_lazy(reader, _records(reader, query)))
+    return Fragments(query, prefer_dense(_evidence(reader, query, own, _lazy)))
 
 
 def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:

@@ -404,7 +404,7 @@ def operand(reader: Reader, query: Query) -> Fragment:
         advice = "chain products, or load with ldmatrix and store with stmatrix"
         advice = f"also name what it {row.moves}s, such as m16n8k16 f16 A" if "p" in row.axes else advice
         raise LanemapError(f"{row.name} computes no D and takes no A or B: {advice}")
-    fragments.expect_one("source", "shape", "type")
+    fragments.expect_one("shape", "type", "source")
     by_major = {fragment.major or fragment.qualifiers: fragment for fragment in fragments}
     if major and major not in by_major:
         majors = " or ".join(filter(None, by_major))

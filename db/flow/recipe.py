@@ -183,7 +183,7 @@ class Recipes(list[Recipe], Told):
 
 def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
     """The recipes for tiles of several majors. Raises the first error if there is no recipe at all."""
-    fragments = lookup.operand_with_rows(reader, operand, "source", "shape", "type")
+    fragments = lookup.operand_with_rows(reader, operand, "shape", "type", "source")
     moves, common = pairs(reader, move), common_to_majors(fragments)
     listed, failed = [], []
     for major in majors:

@@ -524,7 +524,7 @@ def test_where_nothing_may_be_written_nobody_works_first(refused, monkeypatch, t
 
     for name in ("check", "diff", "report", "select"):
         monkeypatch.setattr(lanemap.Database, name, worked)
-    for name in ("read_fragments", "read_best"):
+    for name in ("read_fragments", "best_fragments"):
         monkeypatch.setattr(lanemap.db.lookup, name, worked)
     refused(
         *shlex.split(command), "--output", str(tmp_path / "none" / "file"), words=("cannot write", "does not exist")

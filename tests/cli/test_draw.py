@@ -273,7 +273,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("mma A", ("mma has the shapes m8n8k4,",)),
         ("m8n8 b16", ("the instructions ldmatrix, stmatrix, movmatrix: name one",)),
         ("ldmatrix m8n8", ("the qualifiers x1, x2, x4, x1.trans, x2.trans, x4.trans: name one",)),
-        ("ldmatrix r", ("the shapes m8n8, m8n16: name one",)),
+        ("ldmatrix r", ("the shapes m8n8, m8n16, m16n16: name one",)),
         ("m16n8k256 b1 --source all", ("m16n8k256 b1 has the sources ptx-isa-9.1, ptx-isa-9.1+errata, h200-sm_90a",)),
         ("m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources ptx-isa-9.1,", ": name one")),
         ("movmatrix --source all", ("A of movmatrix has the sources", ": name one")),

@@ -16,7 +16,7 @@ from .grid import PLAIN, View, by_element
 from .layout import Block, flow, panels, picture, product, titled
 
 #: Fragments that are drawn together have one source and shape. They may differ in everything else.
-_ALIKE = ("source", "shape")
+_ALIKE = ("shape", "source")
 
 #: The meaning of a label, of a joined one, and of one in a window, by whether labels are written as in PTX.
 _LABELS = {
