@@ -16,7 +16,7 @@ say it, and ``origin`` in every other file which one does. A section has
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
-  the document only draws it;
+  the document only draws it; ``as_in`` is the section of another document that it was taken from;
 - ``figures`` by number, with their anchors;
 - ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``.
 
@@ -170,7 +170,7 @@ def fragment(
     cited = Citation(
         section=section.get("section"),
         anchor=section.get("anchor"),
-        same_as=same_as.get("section") if same_as else None,
+        same_as=same_as.get("section") if same_as else stated.get("as_in"),
         figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in figures) or None,
         formula=formula,
         mended=None if erratum else stated.get("mended"),
@@ -233,48 +233,36 @@ _NUMBERED = re.compile(r"(\w+)::(\d+)")
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
 
 
-def write(folder: Path, version: str, sheets: Mapping[str, Section], borrowed: Mapping[str, Section]) -> int:
+def write(folder: Path, version: str, sheets: Mapping[str, Section]) -> int:
     """Write a document as files of the catalogue, one for each section and one for itself; the number of sections.
 
-    What is laid out as in a section that was not read is written out where it is referred to. The folder appears whole
-    or not at all, in the place of an older catalogue if there is one.
+    The folder appears whole or not at all, in the place of an older catalogue if there is one.
 
     Raises:
         LanemapError: the folder cannot be made or written, or holds something else.
     """
     document = {"title": "Parallel Thread Execution ISA", "version": version, "publisher": "NVIDIA"}
     with folder_atomically(folder, "catalogue") as new_folder:
-        texts = {name: _sheet(sheet, borrowed) for name, sheet in sheets.items()}
-        texts["document"] = (f"{key} = {json.dumps(value)}" for key, value in document.items())
-        for name, lines in texts.items():
-            (new_folder / f"{name}.toml").write_bytes("".join(f"{line}\n" for line in lines).encode())
+        for name, sheet in {**sheets, "document": document}.items():
+            text = "".join(f"{line}\n" for line in _toml(sheet))
+            (new_folder / f"{name}.toml").write_bytes(text.encode())
     return len(sheets)
 
 
-def _sheet(sheet: Section, borrowed: Mapping[str, Section]) -> Iterator[str]:
-    for key in ("section", "anchor", "instruction", "shape"):
-        if key in sheet:
-            yield f"{key} = {json.dumps(sheet[key])}"
-    for entry in sheet["fragment"]:
-        target = borrowed.get(entry.get("same_as"))
-        if target is None:
-            yield from ("", "[[fragment]]", *_entry(entry))
-            continue
-        # What it refers to is written out for its own roles and types.
-        for stated in target["fragment"]:
-            types = [type_ for type_ in entry["types"] if type_ in stated["types"]]
-            if types and {*entry["roles"]} <= {*stated["roles"]}:
-                written = {**stated, "roles": entry["roles"], "types": types}
-                yield from ("", "[[fragment]]", f"# As in {target['section']}.", *_entry(written))
+def _toml(table: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a table as TOML, its tables of fragments last."""
+    for key, value in table.items():
+        match key, value:
+            case "fragment", _:
+                for entry in value:
+                    yield from ("", "[[fragment]]", *_toml(entry))
+            case "formula", _:
+                yield from ("formula = '''", value.strip("\n"), "'''")
+            case _, dict():
+                yield f"{key} = {{ {', '.join(f'{name} = {json.dumps(inner)}' for name, inner in value.items())} }}"
+            case _ if key not in _UNWRITTEN:
+                yield f"{key} = {json.dumps(value)}"
 
 
-def _entry(entry: Entry) -> Iterator[str]:
-    for key in ("roles", "types", "registers", "slots", "major", "same_as", "mended"):
-        if key in entry:
-            yield f"{key} = {json.dumps(entry[key])}"
-    for key in ("first_bit", "figures"):
-        if key in entry:
-            inside = ", ".join(f"{name} = {json.dumps(value)}" for name, value in entry[key].items())
-            yield f"{key} = {{ {inside} }}" if inside else f"{key} = {{}}"
-    if "formula" in entry:
-        yield from ("formula = '''", entry["formula"].strip("\n"), "'''")
+#: What only the reader of a document needs.
+_UNWRITTEN = ("heading", "line")

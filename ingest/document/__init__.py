@@ -58,14 +58,12 @@ class Document(NamedTuple):
 class Reading(NamedTuple):
     """What reading a document came to.
 
-    ``sheets`` have the form of the catalogue's files; ``borrowed`` ones are its own, which the document refers to.
-    ``counts`` gives the fragments and rows of each section read.
+    ``sheets`` have the form of the catalogue's files. ``counts`` gives the fragments and rows of each section read.
     """
 
     source: Source
     version: str | None
     sheets: Mapping[str, catalogue.Section]
-    borrowed: Mapping[str, catalogue.Section]
     counts: Sequence[tuple[Section, int, int]]
     remarks: Sequence[Remark]
 
@@ -112,7 +110,7 @@ class Reading(NamedTuple):
         Raises:
             LanemapError: the folder cannot be made or written.
         """
-        return catalogue.write(folder, self.version or self.source.name, self.sheets, self.borrowed)
+        return catalogue.write(folder, self.version or self.source.name, self.sheets)
 
 
 def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
@@ -172,7 +170,7 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     title += f", read from {len(documents)} file{'s' if len(documents) > 1 else ''}"
     provenance = {"version": version, "documents": {document.name: document.sha256 for document in documents}}
     source = Source(name, "document", title, fragments, provenance)
-    return Reading(source, version, sheets.sheets, sheets.borrowed, counts, remarks)
+    return Reading(source, version, sheets.sheets, counts, remarks)
 
 
 def _has_formula(text: str) -> bool:

@@ -29,16 +29,12 @@ MAX_ELEMENTS = 20_000
 
 
 class Sheets:
-    """The sheets of a document by name, and the sections that they come from.
-
-    ``borrowed`` ones are the shipped catalogue's, referred to but not read.
-    """
+    """The sheets of a document by name, and the sections that they come from."""
 
     def __init__(self, sections: Sequence[FragmentSection], remarks: Remarks) -> None:
         """Bring sections into the form of the catalogue, with a remark on everything added to the document."""
         self.remarks = remarks
         self.sections = self._once(sections)
-        self.borrowed: dict[str, Sheet] = {}
         self.said = {name: self._sheet(section, section.entries) for name, section in self.sections.items()}
         self.sheets = {
             name: self._sheet(section, [made for record in section.entries for made in self._stated(section, record)])
@@ -72,7 +68,7 @@ class Sheets:
 
     def _sheet(self, section: FragmentSection, entries: list[catalogue.Entry]) -> Sheet:
         head = section.place.heading
-        sheet = {"section": head.number, "anchor": head.anchor, "title": head.title, **section.subject._asdict()}
+        sheet = {"section": head.number, "anchor": head.anchor, "heading": head.title, **section.subject._asdict()}
         sheet["fragment"] = entries
         return {key: value for key, value in sheet.items() if value or key == "fragment"}
 
@@ -92,32 +88,33 @@ class Sheets:
         added = {form.d for form in FORMS if form.a in of_a} or {form.d for form in FORMS}
         for group, allowed in (("A", of_a), ("B", of_a), ("CD", added)):
             roles = [role for role in group if role in entry["roles"]]
-            if not roles:
-                continue
-            name, target_types = self._target(section, reference, roles[0], allowed)
-            if name:
-                types = [type_ for type_ in target_types if type_ in allowed]
-                yield {"line": reference.line, "roles": roles, "types": types, "same_as": name}
-            else:
-                reason = f"{' and '.join(roles)}: neither this document nor the catalogue has what this refers to"
-                self.remarks.add(Kind.UNREAD, section.place, reference.line, reference.text, reason)
+            if roles:
+                yield from self._target(section, reference, roles, allowed)
 
     def _target(
-        self, section: FragmentSection, reference: Reference, role: str, allowed: set[str]
-    ) -> tuple[str | None, list[str]]:
-        """The name of the sheet that is referred to, in this document or else in the catalogue, and its types."""
+        self, section: FragmentSection, reference: Reference, roles: list[str], allowed: set[str]
+    ) -> Iterator[catalogue.Entry]:
+        """Roles as the sheet has them that is referred to, in this document or else in the catalogue."""
         own_sheets = {name: sheet for name, sheet in self.said.items() if self.sections[name] is not section}
         for source, sheets in [("", own_sheets), *catalogue.sheets().items()]:
-            types = {name: _types(sheet, role) for name, sheet in sheets.items()}
-            name = _closest({name: sheet for name, sheet in sheets.items() if {*types[name]} & allowed}, reference)
-            if name and source:
-                where = f"{source} {sheets[name]['section']}"
-                self.borrowed[name] = {**sheets[name], "section": where}
-                reason = f"{role}: not in this document: taken from {where}"
-                self.remarks.add(Kind.NOTE, section.place, reference.line, reference.text, reason)
-            if name:
-                return name, types[name]
-        return None, []
+            types = {name: [of for of in _types(sheet, roles[0]) if of in allowed] for name, sheet in sheets.items()}
+            name = _closest({name: sheet for name, sheet in sheets.items() if types[name]}, reference)
+            if name is None:
+                continue
+            stated = {"line": reference.line, "roles": roles}
+            if not source:
+                yield stated | {"types": types[name], "same_as": name}
+                return
+            where = f"{source} {sheets[name]['section']}"
+            reason = f"{roles[0]}: not in this document: taken from {where}"
+            self.remarks.add(Kind.NOTE, section.place, reference.line, reference.text, reason)
+            for entry in sheets[name]["fragment"]:
+                shared = [type_ for type_ in types[name] if type_ in entry["types"]]
+                if shared and {*roles} <= {*entry["roles"]}:
+                    yield entry | stated | {"types": shared, "as_in": where}
+            return
+        reason = f"{' and '.join(roles)}: neither this document nor the catalogue has what this refers to"
+        self.remarks.add(Kind.UNREAD, section.place, reference.line, reference.text, reason)
 
 
 def _contents(section: FragmentSection) -> list[dict[str, object]]:
@@ -139,7 +136,7 @@ def _closest(sheets: Mapping[str, Sheet], reference: Reference) -> str | None:
 
     def nearness(name: str) -> tuple[int, int]:
         """How many words of the title are in the reference, whole or shortened, and then how few are not."""
-        parts = re.findall(r"[a-z]{3,}", sheets[name].get("title", name).lower())
+        parts = re.findall(r"[a-z]{3,}", sheets[name].get("heading", name).lower())
         shared = sum(any(word.startswith(part) for word in words) for part in parts)
         return shared, shared - len(parts)
 
@@ -177,12 +174,11 @@ def evaluate(sheets: Sheets) -> tuple[list[Fragment], dict[str, tuple[int, int]]
 
 def _fragments(sheets: Sheets, name: str) -> Iterator[Fragment]:
     sheet = sheets.sheets[name]
-    all_sheets = {**sheets.borrowed, **sheets.sheets}
     for entry in sheet["fragment"]:
         reported: set[str] = set()
         for key in catalogue.keys(sheet, entry):
             try:
-                fragment = catalogue.fragment(all_sheets, sheet, entry, key)
+                fragment = catalogue.fragment(sheets.sheets, sheet, entry, key)
             except LanemapError as error:
                 reasons, kind = [str(error.__cause__ or error.__context__ or error)], Kind.UNREAD
                 text = f"{' and '.join(entry['roles'])} of {', '.join(entry['types'])}"

@@ -138,10 +138,10 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
     folder = tmp_path / "new" / "written"
     folder.parent.mkdir()
     arguments = ("ingest", page(pages.markdown()), "--name", "x", "--catalogue", folder)
-    sheet, written = catalogue._sheet, []
+    lines, written = catalogue._toml, []
 
     def full(*given):
-        yield from sheet(*given)
+        yield from lines(*given)
         written.append(given)
         if len(written) > 2:
             raise OSError(28, "No space left on device")
@@ -151,7 +151,7 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
             with folder_atomically(folder, "catalogue") as made:
                 (made / "old.toml").write_text("title = 'old'\n")
         with monkeypatch.context() as patch:
-            patch.setattr(catalogue, "_sheet", full)
+            patch.setattr(catalogue, "_toml", full)
             written.clear()
             result = run(*arguments, db=file)
             assert result.code == 2
