@@ -176,7 +176,7 @@ def label(form: Form, measured: Measurement, documented: Mapping[Any, Fragment])
     column_of_b = np.empty(b.size, np.int64)
     column_of_b[measured.b_of] = column_label[measured.column_of_d]
     depth = _depth(form, measured, met)
-    classes, words = _depth_labels(form, depth, column_of_b >> 16, row_label >> 16, documented)
+    classes, words = _depth_labels(form, depth, column_of_b >> 16, documented)
     windows = classes[depth.class_of_a]
     first, last = windows.min(axis=0), windows.max(axis=0)
     row_a, computation_a = row_label & 0xFFFF, row_label >> 16
@@ -224,7 +224,7 @@ def _depth(form: Form, measured: Measurement, met: Array) -> Depth:
 
 
 def _depth_labels(
-    form: Form, depth: Depth, computation_of_b: Array, computation_of_a: Array, documented: Mapping[Any, Fragment]
+    form: Form, depth: Depth, computation_of_b: Array, documented: Mapping[Any, Fragment]
 ) -> tuple[Array, str]:
     """The column of A, or row of B, of each class, and in words where that order comes from."""
     rule = form.sparsity
@@ -236,8 +236,6 @@ def _depth_labels(
     np.add.at(votes, (strand[inside], chunk[inside], member[inside]), 1)
     computation = np.empty(len(votes), np.int64)
     computation[depth.strand[depth.class_of_b]] = computation_of_b
-    if (computation[depth.strand[depth.class_of_a]] != computation_of_a).any():
-        raise Contradiction("slots of A and B that meet are in two computations of the documented D")
     base = np.empty(len(votes), np.int64)
     for number in np.unique(computation):
         chunks = depth.chunks[computation[depth.chunks[:, 0]] == number]

@@ -15,6 +15,7 @@ from ..db.errors import LanemapError, in_one_line
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Element, Fragment, Source, element_type, place_numbers
+from ..db.layout.structure import check_ranges
 from ..db.store import export
 from ..db.store.files import atomically
 
@@ -133,10 +134,6 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
         table[name] = columns[name]
     if ((np.diff(place_numbers(table)) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
-    bounds = {
-        name: [bound.reduceat(table[name], starts[:-1]) for bound in (np.minimum, np.maximum)] if len(table) else []
-        for name in Element._fields
-    }
     fragments = []
     for listed in header.fragments:
         key, number = Key(*listed.key), listed.layout
@@ -145,11 +142,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
         rows = table[starts[number] : starts[number + 1]]
         sizes: Any = {"registers": listed.registers, "slots": listed.slots, "first_bit": listed.first_bit}
         fragment = Fragment.of(key, rows, "captured", **sizes)
-        for name, valid in fragment.ranges.items():
-            for value in (bound[number] for bound in bounds[name]):
-                if value not in valid:
-                    raise LanemapError(f"{name} {value} of {fragment} is outside {valid.start}..{valid.stop - 1}")
-        if (rows["col_last"] < rows["col"]).any():
-            raise LanemapError(f"a window of columns of {fragment} ends before it begins")
+        if wrong := check_ranges(fragment):
+            raise LanemapError(f"{fragment}: {wrong[0]}")
         fragments.append(fragment)
     return fragments

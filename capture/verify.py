@@ -18,7 +18,7 @@ from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, Key, operand
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, address_lanes
 from . import values
-from .device import Bench, Description, NotLoaded, Output, Probes
+from .device import Bench, Description, Output, Probes
 from .kernels import POISON, Kernel, Port, in_registers
 from .values import LINE, extents, gather, places, read_memory, read_registers, scatter, write_memory, write_registers
 
@@ -37,35 +37,24 @@ class SimulatedGroup:
         return Description("simulated warp", "0.0", "none", "none", self._target)
 
     def load(self, kernels: Sequence[Kernel]) -> None:
-        """Refuses kernels that the target does not support."""
-        for kernel in kernels:
-            if not kernel.form.supports(self._target):
-                raise NotLoaded(f"{kernel.form} needs {kernel.form.target}: this group is {self._target}")
+        """There is nothing to load."""
 
     def run(self, kernel: Kernel, probes: Probes) -> Output:
         """The output of the kernel for each probe, by the table."""
-        self.load([kernel])
         chosen = dict(zip((port.name for port in kernel.inputs), probes.picks.astype(np.intp).T, strict=True))
         multiply = self._warpgroup if kernel.threads == WARPGROUP else self._product
         run = self._move if kernel.form.role else multiply
         return Output(run(kernel, probes.patterns, chosen), 0.0)
 
-    def fragment(self, key: Key) -> Fragment:
-        """The fragment of a key. Raises NotLoaded if the table has none with elements."""
-        fragment = self._table.get(key)
-        if fragment is None or fragment.elements is None:
-            raise NotLoaded(f"the table has no {key}")
-        return fragment
-
     def _a(self, form: Form, held: Array, a: Fragment, selector: int | None, words: Any) -> Array:
         """Matrices A from values (n, slots), for a sparse one in the columns that words of metadata choose."""
-        chosen = decode(words, a, self.fragment(form.key("E", selector))) if form.sparse else None
+        chosen = decode(words, a, self._table[form.key("E", selector)]) if form.sparse else None
         return scatter(held, a, chosen)
 
     def _product(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
         """Multiplies every pair of patterns that occurs, then picks the products of the probes."""
         form = kernel.form
-        fragments = {role: self.fragment(form.key(role)) for role in "ABCD"}
+        fragments = {role: self._table[form.key(role)] for role in "ABCD"}
         held = {role: read_registers(form.operand(role), patterns[role]) for role in "ABC"}
         left, left_of = np.unique(np.stack([picks["A"], picks.get("E", picks["A"])]), axis=1, return_inverse=True)
         right, right_of = np.unique(picks["B"], return_inverse=True)
@@ -84,24 +73,24 @@ class SimulatedGroup:
         parts = [(in_memory.reshape(len(in_memory), -1), "shared_A", values.stored_a(form), form.selectors[0])]
         for name, selector in in_registers(form).items():
             held = read_registers(form.operand("A"), patterns[name])
-            parts.append((held, name, self.fragment(form.key("A")), selector))
+            parts.append((held, name, self._table[form.key("A")], selector))
         words = patterns["E"][picks["E"], 0] if form.sparse else None
         total: Any = 0
         for held, name, fragment, selector in parts:
             matrices = self._a(form, held[picks[name]], fragment, selector, words)
             total = total + values.multiply(form, matrices[:, 0], by_column.swapaxes(1, 2))
-        return write_registers(form.operand("D"), gather(total[:, None], self.fragment(form.key("D"))))
+        return write_registers(form.operand("D"), gather(total[:, None], self._table[form.key("D")]))
 
     def _move(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
         form, count = kernel.form, len(next(iter(picks.values())))
-        held, registers = self.fragment(form.key(form.role)), form.operand(form.role)
+        held, registers = self._table[form.key(form.role)], form.operand(form.role)
         if form.stores:
             poison = np.full((count, values.memory_size(form, form.role) // 4), POISON, np.uint32)
             lines = np.array(read_memory(form, form.role, poison.view(np.uint8)))
         else:
             lines = read_memory(form, form.role, patterns["memory"])[picks["memory"]]
         if form.moves == "transpose":
-            source = self.fragment(form.key("A"))
+            source = self._table[form.key("A")]
             both = [gather(lines[:, None], source), gather(lines[:, None].swapaxes(2, 3), held)]
             return np.concatenate([write_registers(registers, array) for array in both], axis=1)
         _, line, place = places(held)
@@ -109,7 +98,7 @@ class SimulatedGroup:
             line, place = place, line
         elif not form.layout:
             offsets = patterns["p"][picks["p"], 0]
-            line = offsets[:, address_lanes(held, self.fragment(form.key("p")))].astype(np.intp) // LINE
+            line = offsets[:, address_lanes(held, self._table[form.key("p")])].astype(np.intp) // LINE
         probe = np.arange(count)[:, None]
         if not form.stores:
             return write_registers(registers, lines[probe, line, place])

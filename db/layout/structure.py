@@ -27,17 +27,10 @@ def check(fragment: Fragment) -> list[str]:
     """What is wrong with the fragment, one sentence each; empty if nothing is, or if it has no elements."""
     if (table := fragment.elements) is None:
         return []
-    ranges = fragment.ranges
-    findings = [
-        f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
-        for name, inside in ranges.items()
-        if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
-    ]
-    if (table["col_last"] < table["col"]).any():
-        findings.append("a window of columns ends before it begins")
-    if findings:
+    if findings := check_ranges(fragment):
         return findings
 
+    ranges = fragment.ranges
     often = np.zeros([ranges[name].stop for name in PLACE], np.int64)
     np.add.at(often, (table["lane"], table["reg"], table["slot"]), 1)
     never = (often == 0) & (fragment.role not in PARTIAL_ROLES)
@@ -68,6 +61,17 @@ def check(fragment: Fragment) -> list[str]:
             f"{where}{_counted(mask, 'cell are')} {how}: {_cells_of(mask)}" for how, mask in masks.items() if mask.any()
         ]
     return findings
+
+
+def check_ranges(fragment: Fragment) -> list[str]:
+    """What is wrong with single elements: coordinates that the fragment does not have, and windows the wrong way."""
+    table = fragment.table
+    findings = [
+        f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
+        for name, inside in fragment.ranges.items()
+        if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
+    ]
+    return findings + ["a window of columns ends before it begins"] * bool((table["col_last"] < table["col"]).any())
 
 
 def _counted(mask: NDArray[np.bool_], words: str) -> str:

@@ -155,7 +155,7 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
     counts = []
 
     class Nothing(SimulatedGroup):
-        def load(self, kernels):
+        def run(self, kernel, probes):
             raise NotLoaded("nothing is measured here")
 
     def counted(open_device, documented, forms, count):
@@ -192,11 +192,11 @@ def test_nobody_waits_for_what_the_others_close():
 
 
 def test_the_largest_modules_are_measured_first(documented):
-    def nothing(_):
+    def nothing(*_):
         raise NotLoaded("nothing is measured here")
 
     card = Card({})
-    card.load = nothing
+    card.run = nothing
     with measuring(lambda: nullcontext(card), lambda: documented, every(), 0) as beside:
         sizes = [len(found) for _, (_, found) in beside(card)]
     assert sizes == sorted(sizes, reverse=True)

@@ -169,13 +169,13 @@ def test_other_columns(path):
     ("name", "value", "said"),
     [
         ("lane", 32, "not sorted by lane, register and slot"),
-        ("row", -1, "row -1 of A of mma m8n8k4 f16 row major is outside 0..7"),
-        ("col", 4, "col 4 of .* is outside 0..3"),
-        ("col_last", 4, "col_last 4 of .* is outside 0..3"),
+        ("row", -1, "A of mma m8n8k4 f16 row major: row -1 is outside 0..7"),
+        ("col", 4, ": col 4 is outside 0..3"),
+        ("col_last", 4, ": col_last 4 is outside 0..3"),
         ("reg", 0, "not sorted by lane, register and slot"),
         ("slot", 0, "not sorted by lane, register and slot"),
-        ("computation", 0, "computation 0 of .* is outside 1..4"),
-        ("computation", 5, "computation 5 of .* is outside 1..4"),
+        ("computation", 0, ": computation 0 is outside 1..4"),
+        ("computation", 5, ": computation 5 is outside 1..4"),
         ("layout", 1, "not sorted by lane, register and slot"),
     ],
 )
@@ -186,7 +186,7 @@ def test_values_out_of_range(path, name, value, said):
 
 
 def test_a_window_that_ends_before_it_begins(path):
-    with pytest.raises(LanemapError, match="a window of columns .* ends before it begins"):
+    with pytest.raises(LanemapError, match=": a window of columns ends before it begins"):
         recording.read(rewritten(path, lambda table: with_value(with_value(table, "col", 1), "col_last", 0)))
 
 
@@ -196,7 +196,7 @@ def test_lanes_registers_and_slots_that_the_instruction_does_not_have(path):
 
     for name in ("lane", "reg", "slot"):
         before = path.read_bytes()
-        with pytest.raises(LanemapError, match=f"{name} 32 of A of mma m8n8k4 f16 row major is outside 0.."):
+        with pytest.raises(LanemapError, match=f"A of mma m8n8k4 f16 row major: {name} 32 is outside 0.."):
             recording.read(rewritten(path, last(name)))
         path.write_bytes(before)
 
