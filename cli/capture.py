@@ -35,9 +35,6 @@ def capture(
     send: str | None = None,
     token_file: Annotated[str | None, "The token of that server."] = None,
     listed: Annotated[bool, "Say what would run. Needs no GPU."] = False,
-    ptx: Annotated[
-        str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
-    ] = None,
     everything: Annotated[bool, "List every instruction, also those that the card does not have."] = False,
     format: Format = Format.TABLE,
     db: str | None = None,
@@ -48,11 +45,11 @@ def capture(
     toolkit) and an NVIDIA driver. Exit code 1: an instruction failed, or disagrees with the document or with another
     instruction.
     """
-    if output is not None and (listed or ptx is not None):
-        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if listed else '--ptx'}")
+    if output is not None and listed:
+        raise LanemapError("--output is for what is measured: leave it out, or --list")
     file = None if output is None else named_file(output, "a capture file")
-    if listed or ptx is not None:
-        _write_forms(forms(instruction, shape, type), ptx, format if listed else None)
+    if listed:
+        _write_forms(forms(instruction, shape, type), format)
         return OK
     if (send is None) != (token_file is None):
         raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
@@ -88,24 +85,18 @@ def capture(
     return DISAGREES if troubles else OK
 
 
-def _write_forms(selected: Sequence[Form], folder: str | None, form: Format | None) -> None:
-    """Without a GPU: write the kernels to a folder, and in a format what a capture would run."""
-    if folder is not None:
-        from .. import write_kernels
-
-        written = named_file(folder, "a folder for the kernels")
-        sys.stdout.write(f"{listing.counted(write_kernels(selected, written), 'kernel')} in {written}\n")
+def _write_forms(selected: Sequence[Form], form: Format) -> None:
+    """What a capture would run."""
     if form is Format.TABLE:  # only two columns, as a mnemonic cannot be broken and says the rest
-        targets = Rows(("target", "instruction"), [(chosen.target, chosen.mnemonic) for chosen in selected])
-        write(encoded(targets, form))
-    elif form:
-        rows: list[tuple[str | None, ...]] = []
-        for chosen in selected:
-            selectors = " ".join(str(selector) for selector in chosen.selectors if selector is not None) or None
-            majors = chosen.layout if chosen.role else " ".join(chosen.majors)
-            rows.append((chosen.mnemonic, chosen.shape, chosen.a, chosen.d or None, majors, selectors, chosen.target))
-        columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
-        write_rows(Rows(columns, rows), form)
+        write(encoded(Rows(("target", "instruction"), [(chosen.target, chosen.mnemonic) for chosen in selected]), form))
+        return
+    rows: list[tuple[str | None, ...]] = []
+    for chosen in selected:
+        selectors = " ".join(str(selector) for selector in chosen.selectors if selector is not None) or None
+        majors = chosen.layout if chosen.role else " ".join(chosen.majors)
+        rows.append((chosen.mnemonic, chosen.shape, chosen.a, chosen.d or None, majors, selectors, chosen.target))
+    columns = ("instruction", "shape", "type", "accumulator", "majors", "selectors", "target")
+    write_rows(Rows(columns, rows), form)
 
 
 def _write_results(source: Source, summary: Sequence[str], form: Format, *, everything: bool) -> None:

@@ -59,17 +59,13 @@ class Links(NamedTuple):
         """The address of a page by its path and parameters."""
         return self.page(page(*path, **parameters))
 
-    def operand(self, key: Key, source: str | None = None, lane: int | None = None) -> str | None:
-        """The address of a fragment's page."""
-        return self.page(operand_page(self.survey, key, source, lane))
-
-    def product(self, product: Product, accumulator: str | None = None, lane: int | None = None) -> str | None:
-        """The address of an instruction's page."""
-        return self.page(product_page(product, accumulator, lane))
+    def of(self, named: Key | Product, **parameters: object) -> str | None:
+        """The address of the page of a fragment or an instruction."""
+        return self.page(page_of(self.survey, named, **parameters))
 
     def picture(self, key: Key, source: str | None, form: str) -> str:
         """The address of a fragment's picture as a file."""
-        *folders, role = (of := operand_page(self.survey, key, source)).path
+        *folders, role = (of := page_of(self.survey, key, source=source)).path
         return "/picture" + of._replace(path=(*folders, f"{role}.{form}")).address
 
     def variant(self, key: Key) -> str:
@@ -85,16 +81,13 @@ def page(*path: str, **parameters: object) -> Page:
     return Page(path, tuple((name, str(value)) for name, value in parameters.items() if value is not None))
 
 
-def operand_page(survey: Survey, key: Key, source: str | None = None, lane: int | None = None) -> Page:
-    """The page of a fragment. It says which of an operand's, unless that is the first."""
-    first = survey.operands[key.operand][0]
-    apart = {name: getattr(key, name) for name in _VARIANTS if getattr(key, name) != getattr(first, name)}
-    return page(*key[:4], **apart, source=source, lane=lane)
-
-
-def product_page(product: Product, accumulator: str | None = None, lane: int | None = None) -> Page:
-    """The page of an instruction."""
-    return page(*product, accumulator=accumulator, lane=lane)
+def page_of(survey: Survey, named: Key | Product, **parameters: object) -> Page:
+    """The page of an instruction, or of a fragment: which of an operand's it says, unless that is the first."""
+    if isinstance(named, Key):
+        first = survey.operands[named.operand][0]
+        apart = {name: getattr(named, name) for name in _VARIANTS if getattr(named, name) != getattr(first, name)}
+        return page(*named[:4], **apart, **parameters)
+    return page(*named, **parameters)
 
 
 def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mapping[Page, Page]) -> Links:
@@ -229,5 +222,4 @@ def near(survey: Survey, path: str) -> list[Page]:
 
 def _pages(survey: Survey, matches: Iterable[Key | Product]) -> list[Page]:
     """The page of each, once."""
-    pages = (operand_page(survey, match) if isinstance(match, Key) else product_page(match) for match in matches)
-    return list(dict.fromkeys(pages))
+    return list(dict.fromkeys(page_of(survey, match) for match in matches))

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE, Survey, errors
 from . import guide, views, work
-from .links import Links, Page, find, meant, narrowed, near, operand_page, page, product_page, suggested
+from .links import Links, Page, find, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
 from .views import Facts, NamedOperand, not_there
 from .work import Opened, Surveyed, Working
@@ -43,14 +43,14 @@ def _once(*path: str) -> _Every:
 def _products(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     for product in survey.products:
         for accumulator in (None, *dict.fromkeys(form.d for form in product.forms)):
-            yield product_page(product, accumulator), {"named": product, "accumulator": accumulator}
+            yield page_of(survey, product, accumulator=accumulator), {"named": product, "accumulator": accumulator}
 
 
 def _operands(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     """Those of one layout follow each other: what is made of it is found again."""
     every = [(key, source) for key, there in survey.fragments.items() for source in (None, *there)]
     for key, source in sorted(every, key=lambda named: survey.shown(*named).digest or ""):
-        yield operand_page(survey, key, source), {"named": (key, source)}
+        yield page_of(survey, key, source=source), {"named": (key, source)}
 
 
 def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import Database, Fragment, LanemapError, Survey, files, sharing
 from .guide import guide
-from .links import Page, operand_page, page, product_page, site_links
+from .links import Page, page, page_of, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
@@ -102,12 +102,12 @@ class _Pages:
 def _same(known: Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
     same = {
-        product_page(product, forms[0].d): product_page(product)
+        page_of(known, product, accumulator=forms[0].d): page_of(known, product)
         for product in known.products
         if (forms := product.forms)
     }
     return same | {
-        operand_page(known, key, source): operand_page(known, key)
+        page_of(known, key, source=source): page_of(known, key)
         for key, there in known.fragments.items()
         for source, fragment in there.items()
         if not fragment.has_rows or fragment.source == known.shown(key).source or _alike(fragment, known.shown(key))
@@ -125,7 +125,7 @@ def _names(known: Survey) -> str:
     The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
     have a title and the words of their text.
     """
-    called = {product_page(product): product.aliases for product in known.products}
+    called = {page_of(known, product): product.aliases for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
     kinds: dict[tuple[str, ...], int] = {}
     names: list[list[object]] = []

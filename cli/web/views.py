@@ -177,7 +177,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "there": there,
         "others": sorted(others),
         "lane": _expect_lane(named, there, lane),
-        "lane_page": lambda number: at.links.product(named, accumulator, number),
+        "lane_page": lambda number: at.links.of(named, accumulator=accumulator, lane=number),
     }
 
 
@@ -226,7 +226,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "description": describe(fragment),
         "selection": selection(key, source),
         "lane": _expect_lane(fragment, [fragment], lane),
-        "lane_page": lambda number: links.operand(key, source, number),
+        "lane_page": lambda number: links.of(key, source=source, lane=number),
     }
 
 

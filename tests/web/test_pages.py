@@ -14,7 +14,7 @@ import pytest
 
 import lanemap
 from lanemap.cli.web import guide, render
-from lanemap.cli.web.links import find, operand_page
+from lanemap.cli.web.links import find, page_of
 from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _notations, _recipes
 from lanemap.db.compare.survey import Known, Product, survey
@@ -541,7 +541,7 @@ def test_search_gives_addresses_that_there_are(known, reader, database):
     found, *_ = find(known, database, "m16n8k16 f16")
     for each in found[:8]:
         assert reader.get(each.address).status_code == 200
-    assert operand_page(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
+    assert page_of(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
 
 
 @pytest.mark.parametrize(
