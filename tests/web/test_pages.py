@@ -172,10 +172,10 @@ def test_a_lane_in_the_address_is_shown_without_scripts(reader):
 
 
 def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
-    text = reader.get("/wgmma/m64n16k16/f32/D?lane=77").text
+    text = reader.get("/wgmma/m64n24k16/f32/D?lane=77").text
     held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)[0]
     told = re.findall(r"<code>(\d+)\.0</code> <span[^>]*>→</span> <code>(\d+),(\d+)</code>", held)
-    found = database.find("m64n16k16", "f32", "D", instruction="wgmma", lane=77)
+    found = database.find("m64n24k16", "f32", "D", instruction="wgmma", lane=77)
     assert [tuple(map(int, each)) for each in told] == list(zip(found.reg, found.row, found.col, strict=True))
 
 
