@@ -23,9 +23,9 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
 reads a table or a capture, and ``measure`` and ``write_capture`` make a capture, which ``send_capture`` takes to a
 server; ``forms`` are what it measures. ``shipped_capture`` is one that ships, ``shipped_names`` what all that ships is
-called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises ``LanemapError``,
-one line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError`` where it is drawn
-only, ``UnavailableError`` where the database cannot be read.
+called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises
+``LanemapError``, one line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError``
+where it is drawn only, ``UnavailableError`` where the database cannot be read.
 """
 
 from __future__ import annotations
