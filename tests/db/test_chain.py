@@ -414,3 +414,26 @@ def test_what_moves_registers_of_a_warp_is_not_offered_to_other_vendors(database
             recipe(known, matrix_core(name, "m32n32k8", "f16", "A"), "row")
     with pytest.raises(LanemapError, match="is held by 48 lanes"):
         recipe(known, replace(matrix_core("somebodys_product", "m32n32k8", "f16", "A"), threads=48), "row")
+
+
+def small(role, lane, computation=1):
+    """An operand of two rows and a column, of an instruction that nobody knows, whose elements are in these lanes."""
+    lanes = np.asarray(lane)
+    numbers = np.broadcast_to(computation, lanes.shape)
+    row = np.arange(lanes.size) % 2
+    columns = {"lane": lanes, "reg": 0 * row, "slot": 0 * row, "row": row, "col": 0 * row, "computation": numbers}
+    return Fragment("somebodys_product", "m2n1k2", "f32", role, 1, 1, elements(columns))
+
+
+def test_a_value_that_several_lanes_hold_is_taken_from_the_lane_that_needs_it():
+    d, b = small("D", [0, 1, 2, 3]), small("B", [2, 3])
+    assert chain(d, b).movement is Movement.NONE
+    assert chain(d, small("B", [5, 4])).table["from_lane"].tolist() == [1, 0]
+
+
+def test_products_of_one_instruction_are_not_taken_for_each_other():
+    """Where K is renumbered, too: each lane needs of each product just what it holds of another row."""
+    d, b = small("D", [1, 0, 0, 1], [1, 1, 2, 2]), small("B", [0, 1, 1, 0], [1, 1, 2, 2])
+    assert relabelled(chain(d, b)).order == (1, 0)
+    with pytest.raises(LanemapError, match="have 2 and 1 computations"):
+        chain(d, small("B", [0, 1]))

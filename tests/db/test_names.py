@@ -14,6 +14,7 @@ from lanemap.db.isa import spelling
 from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_warpgroup
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query, accumulators
+from lanemap.db.isa.parse import parse
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
@@ -291,6 +292,8 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
         (["HMMA 16816 F32", "A"], ("mma", "m16n8k16", "f16", "A")),
         (["imma 16832 s8", "B"], ("mma", "m16n8k32", "s8", "B")),
         (["hgmma 64x64x16 f32", "D"], ("wgmma", "m64n64k16", "f32", "D")),
+        (["GMMA_64x8x32_F32F16F16_RS", "D"], ("wgmma.sp", "m64n8k32", "f32", "D")),
+        (["MMA_64x8x16_F32F16F16_RS", "D"], ("wgmma", "m64n8k16", "f32", "D")),
     ],
     ids=" ".join,
 )
@@ -403,6 +406,18 @@ def test_a_whole_instruction_is_its_operands(reader):
 def test_refused_with_a_reason(words, why):
     with pytest.raises(LanemapError, match=why):
         Query.parse(words).parameters()
+
+
+@pytest.mark.parametrize(
+    ("atom", "word"),
+    [
+        ("SM70_8x8x4_F32F16F16F32_NT", "col.row"),
+        ("SM120_16x8x32_TN<float_e4m3_t, float_e5m2_t, float>", "f32.e4m3.e5m2.f32"),
+        ("SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, 32>", "scale_vec::2x"),
+    ],
+)
+def test_an_atom_of_cute_says_layouts_types_and_scales_in_an_order_of_its_own(atom, word):
+    assert word in parse(atom)
 
 
 def test_names_that_contradict_each_other_are_refused():

@@ -153,6 +153,13 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     assert not any("too often" in words for words in lost)
 
 
+def test_one_window_across_two_chunks_is_named_though_all_others_are_right():
+    fragment = next(fragment for fragment in GOOD if fragment.windowed and fragment.chunk == 4)
+    first = fragment.elements[0]
+    found = check(corrupted(fragment, 0, col=first["col"] + 2, col_last=first["col_last"] + 2))
+    assert "1 windows of columns lie across two chunks" in found
+
+
 @pytest.mark.parametrize("fragment", GOOD[::9], ids=str)
 def test_a_fragment_without_any_element_holds_none_of_its_cells(fragment):
     rows, cols = fragment.dimensions

@@ -310,3 +310,18 @@ def test_a_chunk_named_twice_and_another_never_is_no_refinement():
     for mine, verdict in ((exact, Verdict.REFINED), (twice, Verdict.DIFFERENT)):
         (found,) = compare([replace(a, elements=mine)], [replace(a, elements=wider)])
         assert found.verdict is verdict
+
+
+def test_one_chunk_that_no_metadata_selects_is_no_refinement():
+    a = FAMILIES["sparse f16"]["A"]
+    wide, exact = a.elements.copy(), a.elements.copy()
+    wide["col"] = wide["col"] // a.chunk * a.chunk
+    wide["col_last"] = wide["col"] + a.chunk - 1
+    order = np.lexsort((exact["slot"], exact["reg"], exact["lane"], exact["col"] // a.chunk, exact["row"]))
+    exact["col"][order] = wide["col"][order] + np.tile([1, 2], len(exact) // 2)
+    exact["col_last"] = exact["col"]
+    (found,) = compare([replace(a, elements=exact)], [replace(a, elements=wide)])
+    assert found.verdict is Verdict.REFINED
+    exact["col"][order[:2]] = exact["col_last"][order[:2]] = exact["col"][order[:2]][::-1]
+    (found,) = compare([replace(a, elements=exact)], [replace(a, elements=wide)])
+    assert (found.verdict, found.impossible) == (Verdict.DIFFERENT, "left")

@@ -402,7 +402,7 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((HEADER, "m16n8k16,f16,A,5,1,0,1025,2"), "row 1025 is outside 0..1024"),
         ((HEADER, "m16n8k16,f16,B,5,1,0,9,-8"), "B of mma m16n8k16 f16: col -8 is outside 0..1024"),
         ((HEADER, "m16n8k16,f16,A,5,1,0,9,-2147483648"), "col"),
-        ((HEADER + ",col_last", ROW + ",1"), "col_last is less than col"),
+        ((HEADER + ",col_last", ROW.replace("A,5", "A,6") + ",2", ROW + ",1"), "col_last is less than col"),
         ((HEADER + ",col_last", ROW + ",1600"), "col_last 1600 is outside 0..1024"),
         ((HEADER + ",computation", ROW + ",0"), "computation 0 is outside 1..1024"),
         ((HEADER + ",selector", ROW + ",4"), "selector 4 is outside 0..3"),
