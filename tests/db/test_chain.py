@@ -437,3 +437,15 @@ def test_products_of_one_instruction_are_not_taken_for_each_other():
     assert relabelled(chain(d, b)).order == (1, 0)
     with pytest.raises(LanemapError, match="have 2 and 1 computations"):
         chain(d, small("B", [0, 1]))
+
+
+def test_k_is_not_renumbered_across_the_blocks_of_every_scale(database):
+    """All products of e2m1 in 4 bits have block scales: of 16 or 32 elements."""
+    a = database.fragment("m16n8k64", "e2m1", "A")
+    table, (run, part) = a.elements, np.divmod(a.elements["col"], 8)
+    for moved, order in ((table["col"] ^ 8, [k ^ 8 for k in range(64)]), (run % 4 * 16 + run // 4 * 8 + part, None)):
+        columns = {name: table[name] for name in ("lane", "reg", "slot", "row")} | {"col": moved}
+        d = Fragment("somebodys_product", "m16n64k8", "f32", "D", a.registers, a.slots, elements(columns))
+        renumbered = relabelled(chain(d, a))
+        assert (renumbered and [*renumbered.order]) == order
+        assert not (renumbered and renumbered.torn_scales)

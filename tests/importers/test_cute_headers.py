@@ -360,6 +360,14 @@ def test_registers_that_change_in_another_way_are_not_believed(load, change):
             "OpX<half_t>",
             "it has no traits",
         ),
+        (
+            operation("X").replace("struct OpX", "template <> struct OpX<half_t, float>")
+            + "template <class A> struct MMA_Traits<OpX<A, A>> {"
+            + MEMBERS
+            + "};",
+            "OpX<half_t, float>",
+            "it has no traits",
+        ),
     ],
 )
 def test_what_is_left_out_is_told(load, text, name, reason):
