@@ -700,7 +700,7 @@ class Database:
 
         What was left out of a source comes back with the reason.
 
-        ``kind`` is ``capture``, ``cute``, ``tensor-layouts``, ``python`` or ``table``, and ``path`` a capture file, a
+        ``kind`` is ``capture``, ``cute``, ``python`` or ``table``, and ``path`` a capture file, a
         CUTLASS source tree or header, a mapping, or a CSV, Parquet or Arrow file. The source gets a ``name`` of its own
         unless one is given. ``python`` is the Python that has the library of a mapping, by default this one.
         ``progress`` is called with each source before it is loaded.

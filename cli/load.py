@@ -62,7 +62,7 @@ def ingest(
 
 
 _KINDS = ("capture", *importing.IMPORTERS)
-_PATH = "A file or folder, or a mapping's name; tensor-layouts needs none."
+_PATH = "A file or folder, or a mapping's name."
 
 
 def _kinds(_: typer.Context, incomplete: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..db.errors import LanemapError
@@ -16,22 +17,24 @@ from ..db.layout.fragment import Fragment, Source, count_elements
 
 
 class Importer(NamedTuple):
-    """One kind: what its path is, if it needs one, and its other arguments.
+    """One kind: what its path is, and its other arguments.
 
     ``adds`` are patterns for the names of fragments that have rows only in an import of this kind.
     """
 
-    path: str | None = None
+    path: str
     options: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
 
+
+#: The mappings of Python libraries that ship.
+MAPPINGS = Path(__file__).parent / "python" / "mappings"
 
 #: The kinds by name.
 IMPORTERS: Mapping[str, Importer] = {
     "cute": Importer(
         "a CUTLASS source tree, its include folder, or a header of it", adds=("B of mma.sp *", "E of mma.sp *")
     ),
-    "tensor-layouts": Importer(),
     "python": Importer("a mapping", ("python",)),
     "table": Importer("a CSV, Parquet or Arrow file"),
 }
@@ -110,7 +113,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
 
     Args:
         kind: one of IMPORTERS.
-        path: the file or folder, for the kinds that need one.
+        path: the file, folder or mapping.
         name: the name of the source, or the part before the colon if there are several. Default: that of the import.
         options: of the kind; None counts as not given.
 
@@ -118,17 +121,16 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
         LanemapError: the kind is unknown, the path is missing or not of that kind, or it cannot be read.
     """
     if not isinstance(kind, str) or kind not in IMPORTERS:
-        raise LanemapError(f"cannot import {kind!r}: choose from capture, {', '.join(IMPORTERS)}")
+        known = isinstance(kind, str) and (MAPPINGS / f"{kind}.toml").is_file()
+        advice = f"say lanemap import python {kind}" if known else f"choose from capture, {', '.join(IMPORTERS)}"
+        raise LanemapError(f"cannot import {kind!r}: {advice}")
     importer = IMPORTERS[kind]
-    if importer.path and path is None:
+    if path is None:
         raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
-    if not importer.path and path is not None:
-        raise LanemapError(f"{kind} is read from its installed package: leave out {path}")
     chosen = {option: value for option, value in options.items() if value is not None}
     if unknown := [option for option in chosen if option not in importer.options]:
         raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
-    module = import_module(f".{kind.replace('-', '_')}", __package__)
-    imports: Sequence[Imported] = module.load(*([path] if importer.path else []), **chosen)
+    imports: Sequence[Imported] = import_module(f".{kind}", __package__).load(path, **chosen)
     if name is None:
         return imports
     names = [imported.source.name for imported in imports]
@@ -144,7 +146,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
 def adding(key: Key) -> list[str]:
     """The commands that may add rows of a fragment that no source has, and what they read, in sentences."""
     return [
-        f"lanemap import {kind}" + (f" PATH adds them, from {importer.path}" if importer.path else " adds them")
+        f"lanemap import {kind} PATH adds them, from {importer.path}"
         for kind, importer in IMPORTERS.items()
         if any(fnmatchcase(str(key), pattern) for pattern in importer.adds)
     ]

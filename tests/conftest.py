@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, text
 import lanemap
 from lanemap.cli import main
 from lanemap.db.layout.fragment import Fragment
-from lanemap.ingest import cute, tensor_layouts
+from lanemap.ingest import cute, python
 from lanemap.ingest import python as mappings
 
 from .modes import LONG
@@ -262,10 +262,10 @@ def release(cutlass):
 
 @pytest.fixture(scope="session")
 def transcribed():
-    """What the importer makes of tensor-layouts."""
+    """What the mapping makes of tensor-layouts."""
     if importlib.util.find_spec("tensor_layouts") is None:
         pytest.skip("tensor-layouts is not installed")
-    return tensor_layouts.load()[0]
+    return python.load("tensor-layouts")[0]
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ _NETWORK = r"(socket|socketserver|ssl|asyncio\.streams|http\.client|urllib\.requ
         ("chain", "m16n8k16 f32 D", "m16n8k16 f16 A"),
         ("diff", "ptx-isa-9.1", "h200-sm_90a", "--shape", "m16n8k256"),
         ("sql", "SELECT COUNT(*) FROM source"),
-        ("import", "tensor-layouts", "--db", "own.db"),
+        ("import", "python", "tensor-layouts", "--db", "own.db"),
         ("export", "--shape", "m16n8k8", "--format", "parquet", "--output", "own.parquet"),
     ],
 )

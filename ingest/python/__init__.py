@@ -21,9 +21,9 @@ from ...db.child import Child, ChildError, Limits
 from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import Key
 from ...db.layout.fragment import Fragment, Source
-from ..importing import Imported, Skipped, claim_sets, wrong
+from ..importing import MAPPINGS, Imported, Skipped, claim_sets, wrong
 from .layout import domain, fragment, named, places
-from .mapping import SHIPPED, LibraryEntry, Mapping, read_mapping, shipped
+from .mapping import LibraryEntry, Mapping, read_mapping, shipped
 
 #: The limits of one task, with the import of its library, and of all tasks of a mapping.
 LIMITS = Limits()
@@ -76,13 +76,13 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     Raises:
         LanemapError: there is no such mapping, or it has no result.
     """
-    path = SHIPPED / f"{mapping}.toml"
+    path = MAPPINGS / f"{mapping}.toml"
     if not path.is_file():
         path = Path(mapping)
     if not path.is_file():
         names = ", ".join(listed.path.stem for listed in shipped())
         raise LanemapError(f"no mapping {mapping!r}: name a TOML file, or a shipped one: {names}")
-    read, ships = read_mapping(path), path.parent == SHIPPED
+    read, ships = read_mapping(path), path.parent == MAPPINGS
     tasks, refused = [], [Skipped(*pair) for pair in read.refused]
     for entry in read.entries:
         try:

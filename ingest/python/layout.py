@@ -87,7 +87,11 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
             bases = answer["value"]
             pair = span([*bases["lane"], *bases.get("warp", [])])[:, None] ^ span(bases["register"])
         else:  # an index into the operand, its first axis fastest
-            slow, fast = np.divmod(thread_value(parse_strided(answer["value"])), _dimensions(claim)[claim.turned])
+            index = thread_value(parse_strided(answer["value"]))
+            if table.computations(*named(claim, type_)[:3]) > 1:  # lanes 0-3 and 16-19 do the first, others the same
+                lane = np.arange(size(claim, type_).threads)
+                index = index[lane % 4 + lane // 16 * 4]
+            slow, fast = np.divmod(index, _dimensions(claim)[claim.turned])
             pair = np.stack([fast, slow], axis=-1)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
         raise LanemapError(f"its result does not have the form {entry.form!r}") from None
@@ -118,7 +122,8 @@ def fragment(
     elif claim.compressed:
         held["col"] = col // (rule.width // 2) * rule.width
         held["col_last"] = held["col"] + rule.width - 1
-    held["computation"] = table.computation(claim.instruction, claim.shape, type_, held["lane"])
+    matrix, held["row"] = np.divmod(held["row"], _dimensions(claim)[0])  # those of a move are below one another
+    held["computation"] = matrix + table.computation(claim.instruction, claim.shape, type_, held["lane"])
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "it has no element of the operand")
     cells = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
@@ -191,6 +196,8 @@ def _values(claim: Claim, of: Operand) -> int:
 def _extents(claim: Claim) -> tuple[int, int]:
     """How many steps the operand has on each axis of the entry."""
     rows, cols = _dimensions(claim)
+    if table.instruction(claim.instruction).moves:
+        rows *= table.computations(claim.instruction, claim.shape, "", claim.qualifiers)
     if claim.role == "E":
         # Each four bits of a metadata value stand for a chunk.
         type_ = claim.types.split()[0]

@@ -14,12 +14,9 @@ import msgspec
 
 from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
+from ..importing import MAPPINGS
 
 FORMS = ("place", "cell", "address", "bases", "strides")
-#: The shipped mappings. Each covers many versions of its library.
-SHIPPED = Path(__file__).parent / "mappings"
-
-
 #: A number of lanes, values, rows or columns.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
 
@@ -134,7 +131,7 @@ class LibraryEntry(_Known, frozen=True):
         name: in its module, with dots for members of a class.
         form: one of FORMS. ``place`` takes (lane, value) to a pair, ``cell`` a pair to (lane, value), ``address`` a
             lane to the pair at which its 16 bytes begin; ``bases`` are vectors for the bits of register, lane and
-            warp; ``strides`` is CuTe's shape:stride text.
+            warp; ``strides`` is an object whose text is CuTe's shape:stride.
         claims: the operands whose layout it is.
         module: where it is; alternatives for versions in which it has moved.
         adapter: whether it is in the Python file next to the mapping and with its name.
@@ -230,5 +227,5 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def shipped() -> Iterator[Mapping]:
-    """The shipped mappings, by name."""
-    yield from map(read_mapping, sorted(SHIPPED.glob("*.toml")))
+    """The shipped mappings, by name. Each covers many versions of its library."""
+    yield from map(read_mapping, sorted(MAPPINGS.glob("*.toml")))

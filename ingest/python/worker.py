@@ -64,9 +64,9 @@ def _answer(task: dict[str, Any]) -> dict[str, Any]:
     try:
         target, module = _found(task)
         function = target(**task["make"]) if task["make"] is not None else target
-        origin = _origin(target if not task["origin"] else _attribute(module, task["origin"]))
+        origin = _origin(module, task["origin"] or task["name"])
         if task["domain"] is None:
-            return {"value": _plain(function), "origin": origin}
+            return {"value": str(function) if task["form"] == "strides" else _plain(function), "origin": origin}
         return {**_enumerated(function, task["domain"], task["with"]), "origin": origin}
     except BaseException as error:
         return {"error": _words(error)}
@@ -125,17 +125,28 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"returns a {type(value).__name__}, which is not an integer")
 
 
-def _origin(target: Any) -> str | None:
+def _origin(module: ModuleType, name: str) -> str | None:
     """Where an object is defined: the file, relative to its import folder, the line and the name."""
+    target: Any = module
+    for part in name.split("."):
+        if isinstance(target, ModuleType):
+            module, named = target, part
+        target = getattr(target, part)
     target = inspect.unwrap(getattr(target, "func", target))
     try:
+        if hasattr(target, "__qualname__"):
+            named = target.__qualname__
+            code = getattr(target, "__code__", None)
+            line = code.co_firstlineno if code else inspect.getsourcelines(target)[1]
+        else:  # neither a function nor a class
+            target = module
+            line = next(at for at, text in enumerate(inspect.getsourcelines(module)[0], 1) if text.startswith(named))
         file = inspect.getsourcefile(target) or ""
-        line = getattr(getattr(target, "__code__", None), "co_firstlineno", None) or inspect.getsourcelines(target)[1]
-    except (OSError, TypeError):
-        return getattr(target, "__module__", None)
+    except (OSError, TypeError, StopIteration):
+        return getattr(target, "__module__", module.__name__)
     folders = [folder for folder in map(os.path.abspath, sys.path) if file.startswith(folder + os.sep)]
     inside = os.path.relpath(file, max(folders, key=len)) if folders else Path(file).name
-    return f"{inside}:{line} {getattr(target, '__qualname__', '')}".rstrip()
+    return f"{inside}:{line} {named}"
 
 
 def _words(error: BaseException) -> str:

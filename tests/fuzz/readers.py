@@ -4,7 +4,6 @@ import io
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,7 +16,7 @@ import pytest
 from lanemap import LanemapError
 from lanemap.capture import recording
 from lanemap.db.store.export import DIGEST_KEY, METADATA_KEY
-from lanemap.ingest import cute, document, python, tensor_layouts
+from lanemap.ingest import cute, document, python
 from lanemap.ingest.table import load
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -101,39 +100,6 @@ def answers(data, folder):
     return mapping(sound, folder, lambda tasks, *_: ("1.0", [*given, *[{}] * len(tasks)][: len(tasks)]))
 
 
-class Atom(msgspec.Struct):
-    """What an atom of tensor-layouts is made of; without a shape it copies."""
-
-    name: str
-    ptx: str
-    thr_id: tuple[Any, Any] | None
-    layouts: list[tuple[Any, Any]]
-    shape_mnk: tuple[int, int, int] | None = None
-
-    def made(self, package):
-        def nested(value):
-            return tuple(map(nested, value)) if isinstance(value, list) else value
-
-        threads, *layouts = (each and package.Layout(*map(nested, each)) for each in (self.thr_id, *self.layouts))
-        shape = [self.shape_mnk] if self.shape_mnk else []
-        return (package.MMAAtom if shape else package.CopyAtom)(self.name, self.ptx, *shape, threads, *layouts)
-
-
-def atoms(data, folder):
-    """What the classes of tensor-layouts take for atoms."""
-    package = pytest.importorskip("tensor_layouts")
-    try:
-        made = [each.made(package) for each in msgspec.json.decode(data, type=list[Atom])]
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise LanemapError(" ".join(str(error).split())[:99]) from None
-    (folder / "atoms_given.py").write_bytes(b"\n".join(each.name.encode("utf-8", "replace") for each in made))
-    given = SimpleNamespace(**{f"atom_{number}": each for number, each in enumerate(made)})
-    names = {"tensor_layouts": SimpleNamespace(__path__=[folder]), "tensor_layouts.atoms_given": given}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tensor_layouts, "import_module", names.__getitem__)
-        return [each.source for each in tensor_layouts.load()]
-
-
 READERS = {
     "header": header,
     "capture": capture,
@@ -141,7 +107,6 @@ READERS = {
     "page": page,
     "mapping": mapping,
     "answers": answers,
-    "atoms": atoms,
 }
 #: A sound input of each reader.
 SOUND = {
@@ -298,7 +263,6 @@ CHANGES = dict.fromkeys(READERS, changed_text) | {
     "capture": changed_capture,
     "table": changed_table,
     "answers": changed_json,
-    "atoms": changed_json,
 }
 
 

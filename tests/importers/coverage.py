@@ -1,23 +1,21 @@
-"""Which operands of CUTLASS and of tensor-layouts are compared with another source, and why the others are not.
+"""Which operands of CUTLASS are compared with another source, and why the others are not.
 
     python tests/importers/coverage.py [CUTLASS]
 
-An operand is an array of registers that an operation of CUTLASS declares, or a layout that an atom of tensor-layouts
-has. It is compared where the document or the H200 has rows for it, read where only the library has, and otherwise
-named with the reason.
+An operand is an array of registers that an operation declares. It is compared where the document or the H200 has rows
+for it, read where only the library has, and otherwise named with the reason.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import lanemap
 from lanemap.capture import recording
 from lanemap.db.layout.fragment import Fragment
-from lanemap.ingest import catalogue, cute, tensor_layouts
+from lanemap.ingest import catalogue, cute
 from lanemap.ingest.cute import atom
 from lanemap.ingest.importing import Skipped
 
@@ -56,19 +54,6 @@ def found(made: list[Fragment | Skipped], roles: tuple[str, ...]) -> tuple[list[
     return fragments, "" if fragments else next(iter(own), "")
 
 
-def of_tensor_layouts() -> Iterator[tuple[str, list[Fragment], list[str]]]:
-    """Every atom for NVIDIA's GPUs: its name, the fragments made of it, and the reasons for what is left out."""
-    module = import_module("tensor_layouts.atoms_nv")
-    atoms = [each for each in vars(module).values() if type(each).__name__ in ("MMAAtom", "CopyAtom")]
-    for each in {id(each): each for each in atoms}.values():
-        made = list(tensor_layouts._operands(each, "here"))
-        yield (
-            each.name,
-            [one for one in made if isinstance(one, Fragment)],
-            [one.reason for one in made if isinstance(one, Skipped)],
-        )
-
-
 def outcome(fragments: list[Fragment], reason: str, known: set) -> str:
     """``compared``, ``read``, the reason, or nothing."""
     if fragments:
@@ -86,9 +71,6 @@ def main() -> None:
     print(f"{path.name}: {total} operands")
     for words, count in counted.most_common():
         print(f"{count:6} {100 * count / total:5.1f} %  {words or 'nothing is said of it'}")
-    atoms = list(of_tensor_layouts())
-    silent = [name for name, made, reasons in atoms if not made and not reasons]
-    print(f"tensor-layouts: {len(atoms)} atoms, of {len(silent)} of them nothing is said")
 
 
 if __name__ == "__main__":

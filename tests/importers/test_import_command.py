@@ -61,17 +61,9 @@ def test_other_formats_name_every_atom(run, file, cutlass, release, monkeypatch)
 
 
 def test_tensor_layouts_comes_in(run, file, transcribed):
-    result = run("import", "tensor-layouts", "--format", "json", db=file)
-    assert result.code == 0
-    assert len(json.loads(result.out)) == len(transcribed.skipped)
+    result = run("import", "python", "tensor-layouts", "--format", "json", db=file)
+    assert (result.code, json.loads(result.out)) == (0, [])
     assert transcribed.source.name in names(file)
-
-
-def test_without_the_package_the_error_says_how_to_get_it(refused, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "tensor_layouts", None)
-    refused("import", "tensor-layouts", words=("pip install tensor-layouts",))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +71,8 @@ def test_without_the_package_the_error_says_how_to_get_it(refused, monkeypatch):
     [
         (("import", "cute"), ("a CUTLASS source tree", "lanemap import cute PATH")),
         (("import", "table"), ("a CSV, Parquet or Arrow file",)),
-        (("import", "tensor-layouts", "here"), ("leave out here",)),
-        (("import", "triton"), ("triton", "cute")),
+        (("import", "tensor-layouts"), ("say lanemap import python tensor-layouts",)),
+        (("import", "tritonn"), ("tritonn", "cute")),
         (("import", "table", "mine.csv", "--python", "python3"), ("table takes no python: leave it out",)),
         (("import", "cute", "/nowhere"), ("does not exist",)),
         (("import", "table", "/nowhere"), ("cannot read",)),
@@ -169,15 +161,15 @@ def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
 def test_from_python(file, mine):
     (imported,) = lanemap.open(str(file)).import_layouts("table", str(mine))
     assert (imported.source.name, imported.rows, list(imported.skipped)) == ("mine", 1, [])
-    with pytest.raises(lanemap.LanemapError, match="choose from capture, cute, tensor-layouts, python, table"):
-        lanemap.open(str(file)).import_layouts("triton")
+    with pytest.raises(lanemap.LanemapError, match="choose from capture, cute, python, table"):
+        lanemap.open(str(file)).import_layouts("tritonn")
 
 
 def test_the_command_offers_every_kind(run):
     from lanemap.cli import load
 
     assert load._kinds(None, "") == ["capture", *IMPORTERS]
-    assert load._kinds(None, "T") == ["tensor-layouts", "table"]
+    assert load._kinds(None, "T") == ["table"]
     shown = " ".join(run("import", "--help").out.split())
     assert ", ".join(["capture", *IMPORTERS]) in shown
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lanemap.db.layout.fragment import Fragment
 from lanemap.db.layout.structure import check
 from lanemap.ingest.cute.header import parse_header
 from lanemap.ingest.importing import adding
+from lanemap.ingest.python import shipped
 
 from ..shipped import everything
 from . import coverage
@@ -173,12 +175,17 @@ def test_what_ships_of_cutlass_is_what_the_headers_of_its_release_say(release):
     assert said["files"].items() <= known["files"].items()
 
 
-def test_every_atom_of_tensor_layouts_is_read_or_named(transcribed):
-    atoms = list(coverage.of_tensor_layouts())
-    assert len(atoms) == 140
-    assert [name for name, made, reasons in atoms if not made and not reasons] == []
-    keys = {each.key for each in transcribed.source.fragments}
-    assert {each.key for _, made, _ in atoms for each in made} >= keys
+def test_every_atom_of_tensor_layouts_is_claimed(transcribed):
+    """But for those that are no matrix instruction of a warp or a warpgroup, or not one instruction."""
+    (mapping,) = (each for each in shipped() if each.path.stem == "tensor-layouts")
+    claimed = {each.make["atom"] if each.adapter else each.name.partition(".")[0] for each in mapping.entries}
+    atoms = {
+        name: each for name, each in vars(import_module("tensor_layouts.atoms_nv")).items() if hasattr(each, "ptx")
+    }
+    assert claimed <= atoms.keys()
+    others = r"dp[24]a|tcgen05[.]mma|shfl[.]sync|cp[.]async|.*[(]complex[)]"
+    assert [name for name in atoms.keys() - claimed if not re.match(others, atoms[name].ptx)] == []
+    assert not transcribed.skipped
 
 
 def place(fragment):
@@ -409,14 +416,6 @@ def test_provenance(release, cutlass):
     assert release.source.name == f"cute-{provenance['version']}"
     assert all((cutlass / name).is_file() and len(digest) == 64 for name, digest in provenance["files"].items())
     assert {f"cute/arch/mma_{name}.hpp" for name in WARP_LEVEL if name != "sm61"} <= set(provenance["files"])
-
-
-def test_what_tensor_layouts_leaves_out(transcribed):
-    left_out = {each.name: each.reason for each in transcribed.skipped}
-    assert left_out["SM120_16x8x64_F32E4M3E4M3F32_TN_SPARSE A"].startswith("it covers every column")
-    assert left_out["SM90_16x8x4_C64C64C64C64_TN"] == "it is not one mma: complex"
-    families = {re.match(r"(?:v_[a-z]+|\w+)", reason)[0] for reason in left_out.values() if " is not " in reason}
-    assert {"v_mfma", "v_wmma", "tcgen05", "cp", "shfl"} <= families
 
 
 def test_tensor_layouts_names_operands_that_ptx_does_not_have(transcribed, sources):

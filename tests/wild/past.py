@@ -1,7 +1,6 @@
 """Records what an older version of a library claims of the operands that DEFECTS.md is about, to date its defects.
 
     python tests/wild/past.py cute CUTLASS_FOLDER
-    python tests/wild/past.py tensor-layouts
     python tests/wild/past.py python tilelang PYTHON_OF_THE_OLDER_VERSION
 
 It writes ``tests/importers/past/LIBRARY-VERSION.json.gz``: sources, each with these operands alone.

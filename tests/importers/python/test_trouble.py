@@ -372,7 +372,7 @@ def test_the_command(run, file, library):
         ("no such name", "table"),
         ("another signature", "csv"),
         ("unknown key", "json"),
-        ("not bases", "table"),
+        ("not bases", "csv"),
         ("aborts", "csv"),
     ],
 )
@@ -392,8 +392,8 @@ def test_what_a_version_of_a_library_lacks_is_no_failure_of_a_mapping_that_ships
         f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{entry("nothing")}\n'
         f'[[entry]]\nmodule = "mylib"\n{GOOD}\n'
     )
-    monkeypatch.setattr(mapping, "SHIPPED", library)
-    monkeypatch.setattr(mappings, "SHIPPED", library)
+    monkeypatch.setattr(mapping, "MAPPINGS", library)
+    monkeypatch.setattr(mappings, "MAPPINGS", library)
     result = run("import", "python", "shipped", db=file)
     assert (result.code, result.out.splitlines()[0]) == (0, "mine: 1 fragment, 256 rows; 1 left out")
 
