@@ -8,7 +8,7 @@ import pytest
 
 import lanemap
 from lanemap.db.layout.fragment import Fragment, by_rule
-from lanemap.db.render.notation.cute import CUTE
+from lanemap.db.render.notation.closed_forms import WRITERS
 from lanemap.db.render.notation.table import RefusedError
 
 from .made import matrices
@@ -124,7 +124,7 @@ def test_pycute_places_every_element_of_every_fragment_as_the_rows_do(exported, 
 def test_pycute_counts_through_one_matrix_after_the_other():
     pycute = pytest.importorskip("pycute", reason="needs the package nvidia-cutlass")
     rows = matrices().elements
-    text = CUTE.compose(matrices(), "x4")
+    text = WRITERS["cute"].compose(matrices(), "x4")
     _, shape, stride = re.findall(ALIAS, text, re.MULTILINE)[0]
     layout = pycute.Layout(tuples(shape), tuples(stride))
     for row in rows.tolist():
@@ -137,7 +137,7 @@ def test_a_layout_that_does_not_begin_with_cell_0_is_refused():
     lane, i = np.indices((32, 2))
     rows = by_rule(1, 7 - lane // 4, lane % 4 * 2 + i)
     with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 has cell 7, but layouts start at cell 0"):
-        CUTE.compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
+        WRITERS["cute"].compose(Fragment("mma", "m8n8k4", "f64", "C", 2, 1, rows), "reversed")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_product_whose_threads_are_not_those_beside_the_first_is_refused(lanes
     rows = by_rule(1, i, place[lane] % 4, computation=place[lane] // 4 + 1)
     fragment = Fragment("x.blocks", "m4n4k4", "f32", "C", 4, 1, rows)
     with pytest.raises(RefusedError, match=why):
-        CUTE.compose(fragment, "blocks")
+        WRITERS["cute"].compose(fragment, "blocks")
 
 
 def tuples(text):

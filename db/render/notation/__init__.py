@@ -1,6 +1,6 @@
 """Fragments in other toolchains' notations, each derived from the rows.
 
-A notation is a function from a fragment and its name to a text: one entry in ``NOTATIONS`` and one in ``_writer``.
+A notation is a function from a fragment and its name to a text: one entry in ``NOTATIONS`` and one in ``WRITERS``.
 It writes a sum of digits, cases of such sums, bases or an encoding, and only after checking it against every row.
 """
 
@@ -46,17 +46,9 @@ def _writer(name: str) -> Writer:
     """The writer of a notation. The names alone need no numpy, so these modules are imported here."""
     if name not in NOTATIONS:
         raise LanemapError(f"{name!r} is not a notation: choose {', '.join(NOTATIONS)}")
-    from . import closed_forms, cpp, cute, triton
+    from . import closed_forms, cpp
 
-    return {
-        "cute": cute.CUTE,
-        "linear": triton.LINEAR,
-        "triton": triton.TRITON,
-        "affine": closed_forms.AFFINE,
-        "python": closed_forms.PYTHON,
-        "cpp": cpp.CPP,
-        "ptx-formula": closed_forms.PTX_FORMULA,
-    }[name]
+    return {**closed_forms.WRITERS, "cpp": cpp.CPP}[name]
 
 
 def express(name: str, fragment: Fragment, called: str | None = None) -> str:

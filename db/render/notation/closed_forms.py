@@ -1,16 +1,21 @@
-"""Layouts as formulas: MLIR's affine maps, Python's index functions, and PTX's own notation.
+"""Layouts as formulas: MLIR's affine maps, Python's index functions, PTX's own notation, CuTe's and Triton's layouts.
 
 ``lane`` is the thread, ``value`` or ``i`` its element. Where an instruction handles several products or matrices,
 ``computation`` is a coordinate before row and column.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 
-from ...isa.instructions import WARP, instruction
-from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients
+from ...isa.instructions import WARP, dimensions, instruction
+from ...isa.types import TYPES
+from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients, span
 from ...layout.fragment import Fragment
+from ..facts import group
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
 _PLACE = ("lane", "value")
@@ -171,11 +176,222 @@ def _between(name: str, part: range, count: int) -> str:
     return f"{name} >= {part.start}" if part.stop == count else f"{part.start} <= {name} < {part.stop}"
 
 
-AFFINE = Writer(affine, before="// lane and value, which is the element i, to row and col.\n\n")
-PYTHON = Writer(
-    python,
-    comment="#",
-    before="# From row and col to lane and value, which is the element i, and back.\n\n\n",
-    between="\n\n",
-)
-PTX_FORMULA = Writer(ptx_formula)
+_CUTE = (files(__package__) / "cute.hpp").read_text("utf-8")
+
+
+def cute(fragment: Fragment, name: str) -> str:
+    """An alias of CuTe's layout, after one of its ThrID where its threads are not simply the lanes.
+
+    It maps (thread, value) to a cell counted down the columns: of A as (M, K), of B as (N, K), of C and D as (M, N).
+    Where a warp does several products, the layout is that of one of them; a ThrID says which lanes its threads are, and
+    the lanes of the other products follow as its complement. Where every lane holds elements of several matrices, cells
+    are counted through one matrix after the other.
+    """
+    coordinates = cells(fragment)
+    rows, cols = fragment.dimensions
+    row, col = coordinates["row"], coordinates["col"]
+    counted = col + row * cols if fragment.role == "B" else row + col * rows
+    computation = coordinates.get("computation", np.zeros((1, counted.shape[1]), np.int64))
+    if (computation == computation[0]).all():
+        return _alias(name, _digits(fragment, counted + computation * rows * cols))
+    if len(odd := np.argwhere(computation != computation[:, :1]).tolist()):
+        lane, element = odd[0]
+        raise refusal(fragment, lane, element, "is of another product than its lane's first element")
+    first = np.flatnonzero(computation[:, 0] == 0)
+    threads = sum_of(fragment, "lane", first[:, None]).axes[0]
+    lanes = _products(threads, fragment.threads)
+    if lanes.shape != (fragment.threads // len(first), len(first)):
+        raise RefusedError(f"{fragment}: the lanes of its first product have no complement")
+    agrees = (computation[lanes, 0] == np.arange(len(lanes))[:, None]) & (counted[lanes] == counted[first]).all(axis=2)
+    if len(odd := np.argwhere(~agrees).tolist()):
+        raise refusal(
+            fragment, int(lanes[tuple(odd[0])]), 0, "is not of the product, or not the cell, that its ThrID says"
+        )
+    return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _digits(fragment, counted[first]))
+
+
+def _products(threads: Sequence[Digit], count: int) -> Array:
+    """The lane of each thread in each product: those of a ThrID, then those of its complement."""
+    starts, reached = np.zeros(1, np.int64), 1
+    for weight, size in [*sorted((digit.weight, digit.size) for digit in threads), (count, 1)]:
+        starts = (starts + reached * np.arange(weight // reached)[:, None]).ravel()
+        reached = weight * size
+    return starts[:, None] + Sum(0, (tuple(threads),))(np.arange(math.prod(digit.size for digit in threads)))
+
+
+def _digits(fragment: Fragment, counted: Array) -> tuple[tuple[Digit, ...], ...]:
+    """The digits of thread and value whose sum are the cells over (thread, value)."""
+    total = sum_of(fragment, "cell", counted)
+    if total.constant:
+        raise refusal(fragment, 0, 0, f"has cell {total.constant}, but layouts start at cell 0")
+    return total.axes
+
+
+def _alias(name: str, modes: Sequence[Sequence[Digit]]) -> str:
+    opening = f"using {name} = Layout<"
+    shape = _tuple("Shape ", [_tuple("Shape ", [_integer(digit.size) for digit in mode] or ["_1"]) for mode in modes])
+    stride = _tuple(
+        "Stride", [_tuple("Stride", [_integer(digit.weight) for digit in mode] or ["_0"]) for mode in modes]
+    )
+    return f"{opening}{shape},\n{' ' * len(opening)}{stride}>;\n"
+
+
+def _integer(number: int) -> str:
+    """A number known to the compiler. CuTe has names for some (cute/numeric/integral_constant.hpp)."""
+    named = number in (*range(11), 12, 384, 768) or (number % 8 == 0 and number <= 256)
+    return f"_{number}" if named or (number.bit_count() == 1 and number <= 1 << 19) else f"Int<{number}>"
+
+
+def _tuple(word: str, parts: Sequence[str]) -> str:
+    return f"{word}<{','.join(parts)}>" if len(parts) > 1 else parts[0]
+
+
+def traits(name: str, operands: Mapping[str, Fragment]) -> str:
+    """The members of CuTe's MMA_Traits of an instruction as a struct, given the aliases of its operands A, B, C and D.
+
+    Raises:
+        RefusedError: CuTe has no name for a type, or the operands differ where CuTe has one layout or ThrID.
+    """
+    a, c, d = (operands[role] for role in "ACD")
+    if c.digest != d.digest or c.slots != d.slots:
+        raise RefusedError(f"{name}: CuTe has one layout for C and D, whose rows differ")
+    products = [table(fragment).coordinates["computation"][:, 0] for fragment in operands.values()]
+    if any(not np.array_equal(product, products[0]) for product in products):
+        raise RefusedError(f"{name}: its operands are not of the same product in every lane")
+    if unknown := [
+        fragment.type for fragment in operands.values() if fragment.type not in TYPES or not TYPES[fragment.type].cute
+    ]:
+        raise RefusedError(f"{name}: CuTe has no type {unknown[0]}")
+    (m, k), (_, n) = a.dimensions, c.dimensions
+    lines = [
+        *(f"ValType{role} = {TYPES[operands[role].type].cute}" for role in "DABC"),
+        f"Shape_MNK = Shape<{_integer(m)},{_integer(n)},{_integer(k)}>",
+        f"ThrID = {a.key.identifier}_thr_id" if products[0].any() else f"ThrID = Layout<{_integer(a.threads)}>",
+        *(f"{role}Layout = {operands[role].key.identifier}" for role in "ABC"),
+    ]
+    body = "".join(f"  using {line};\n" for line in lines)
+    return f"struct {name} {{\n{body}}};\n"
+
+
+def linear(fragment: Fragment, name: str) -> str:
+    """An alias of a ``#ttg.linear`` attribute: the cell is the XOR of a basis for each bit of register, lane and warp.
+
+    ``register`` counts the elements i, ``lane`` the threads of a warp.
+    """
+    coordinates = cells(fragment)
+    threads, values = coordinates["row"].shape
+    for count, unit in ((values, "elements per lane"), (threads, "lanes")):
+        if count & (count - 1):
+            raise RefusedError(f"{fragment}: {count} {unit} are not a power of two")
+    every = np.stack(list(coordinates.values()), axis=-1)
+    lanes, registers = (
+        along[[1 << bit for bit in range(len(along).bit_length() - 1)]] for along in (every[:, 0], every[0])
+    )
+    recomputed = span(lanes, len(coordinates))[:, None] ^ span(registers, len(coordinates))
+    if len(wrong := np.argwhere(recomputed != every).tolist()):
+        lane, element, axis = wrong[0]
+        held = f"{list(coordinates)[axis]} {every[lane, element, axis]}"
+        why = f"has {held}, but the XOR of the bases of its bits is {recomputed[lane, element, axis]}"
+        raise refusal(fragment, lane, element, why)
+    within = group(fragment).bit_length() - 1
+    bases = {"register": registers, "lane": lanes[:within], "warp": lanes[within:]}
+    parts = [f"{part} = {vectors.tolist()}" for part, vectors in bases.items()]
+    return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'block = []'])}}}>\n"
+
+
+class _Encoding(NamedTuple):
+    """The encoding of an operand's matrix as a tensor: ``#ttg.nvidia_mma`` for C and D, ``#ttg.dot_op`` for A and B.
+
+    Along the inner axis (columns, or rows of B) a lane holds ``width`` elements, two in C and D, and the four lanes of
+    a quad follow each other; along the outer axis eight quads do. A lane counts its elements along the inner axis, then
+    through the blocks of eight within the height of the instruction, then through the blocks of the inner axis, then
+    through the rest of the outer one. The warps of version 3, which is wgmma, follow each other down the rows.
+    ``shape`` is that of the instruction, ``operand`` 0 for A, 1 for B and None for C and D.
+    """
+
+    warps: int
+    shape: tuple[int, ...]
+    operand: int | None = None
+    width: int = 2
+
+    def __str__(self) -> str:
+        version, shape = 2 if len(self.shape) == 2 else 3, list(self.shape)
+        warps = f"warpsPerCTA = [{self.warps}, 1]"
+        mma = f"#ttg.nvidia_mma<{{versionMajor = {version}, versionMinor = 0, {warps}, instrShape = {shape}}}>"
+        if self.operand is None:
+            return mma
+        return f"#ttg.dot_op<{{opIdx = {self.operand}, parent = {mma}, kWidth = {self.width}}}>"
+
+    def cells(self, rows: int, cols: int) -> dict[str, Array] | None:
+        """Row and col over (thread, element) in a tensor, None where instructions do not tile it."""
+        names = ("row", "col") if self.operand == 1 else ("col", "row")
+        inner, outer = (rows, cols) if self.operand == 1 else (cols, rows)
+        height = 8 if self.operand == 1 else self.shape[0]
+        length = self.shape[1] if self.operand is None else self.width * self.shape[0] // 2
+        if inner % length or outer % (height * self.warps):
+            return None
+        warp, lane = np.divmod(np.arange(WARP * self.warps)[:, None], WARP)
+        element = np.arange(rows * cols // len(lane))
+        sizes = (self.width, height // 8, inner // (4 * self.width), outer // (height * self.warps))
+        near, high, block, tile = np.unravel_index(element, sizes, order="F")
+        along = (block * 4 + lane % 4) * self.width + near
+        across = ((tile * self.warps + warp) * (height // 8) + high) * 8 + lane // 4
+        return dict(zip(names, (along, across), strict=True))
+
+
+def encoding(fragment: Fragment, name: str) -> str:
+    """An alias of the encoding that equals the layout."""
+    coordinates = cells(fragment)
+    if "computation" in coordinates:
+        raise RefusedError(f"{fragment}: Triton has no encoding of several products or matrices")
+    if any(extent & (extent - 1) for extent in fragment.dimensions):
+        raise RefusedError(f"{fragment}: Triton has no tensor of {' x '.join(map(str, fragment.dimensions))}")
+    nearest = None
+    for candidate in _encodings(fragment):
+        encoded = candidate.cells(*fragment.dimensions)
+        if encoded is None or encoded["row"].shape != coordinates["row"].shape:
+            continue
+        different = np.any([encoded[axis] != coordinates[axis] for axis in encoded], axis=0)
+        if not different.any():
+            return f"#{name} = {candidate}\n"
+        nearest = nearest or (candidate, encoded, np.argwhere(different)[0].tolist())
+    if nearest is None:
+        raise RefusedError(f"{fragment}: Triton has no encoding of it")
+    candidate, encoded, (lane, element) = nearest
+    row, col = encoded["row"][lane, element], encoded["col"][lane, element]
+    why = f"does not hold row {row} col {col}, as it does in {candidate}"
+    raise refusal(fragment, lane, element, why)
+
+
+def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
+    """The encodings for the role of the fragment and the threads that hold it."""
+    warps = fragment.threads // WARP
+    if group(fragment) != WARP or fragment.role not in "ABCD" or (warps > 1 and fragment.role == "B"):
+        return
+    shapes: list[tuple[int, ...]] = [(16, 8), (8, 8)]
+    if warps > 1:
+        (_, n), (_, k) = (dimensions(fragment.shape, role, fragment.instruction) for role in "DA")
+        shapes = [(16, n, k)]
+    if fragment.role in "CD":
+        yield from (_Encoding(warps, shape) for shape in shapes)
+        return
+    # Usually a register holds all that a lane has of a row, so that width is tried first.
+    widths = sorted((1, 2, 4, 8, 16, 32), key=lambda width: width != fragment.slots)
+    yield from (_Encoding(warps, shape, "AB".index(fragment.role), width) for width in widths for shape in shapes)
+
+
+WRITERS = {
+    "affine": Writer(affine, before="// lane and value, which is the element i, to row and col.\n\n"),
+    "python": Writer(
+        python,
+        comment="#",
+        before="# From row and col to lane and value, which is the element i, and back.\n\n\n",
+        between="\n\n",
+    ),
+    "ptx-formula": Writer(ptx_formula),
+    "cute": Writer(cute, traits, before=_CUTE, after="\n}  // namespace lanemap\n"),
+    "linear": Writer(
+        linear, before="// From bits of register, which counts the elements i, and of lane to row and col.\n\n"
+    ),
+    "triton": Writer(encoding, before="// Encodings of tensors of the shape of the operand's matrix.\n\n"),
+}
