@@ -325,7 +325,7 @@ class Fragment:
             OutsideError: a coordinate is outside the fragment; names its range.
             LanemapError: a coordinate is not an integer, or the source does not give the elements.
         """
-        return self._index.at(lane, reg, slot)
+        return self._index.at(lane=lane, reg=reg, slot=slot)
 
     def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
         """The place of a cell; for arrays, which broadcast, the places of all cells.
@@ -339,7 +339,7 @@ class Fragment:
             OutsideError: a coordinate is outside the fragment; names its range.
             LanemapError: a coordinate is not an integer, or the source does not give the elements.
         """
-        return self._index.find(row, col, computation)
+        return self._index.find(row=row, col=col, **({} if computation is None else {"computation": computation}))
 
     @cached_property
     def _index(self) -> Index:

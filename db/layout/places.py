@@ -46,22 +46,28 @@ class Index:
         }
         self._grouped = cache(self._numbered)
 
-    def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
+    def at(self, **place: ArrayLike) -> MatrixCell:
         """See ``Fragment.at``."""
-        coordinates, masked = self._checked(lane=lane, reg=reg, slot=slot)
-        first = self._grouped(*RegisterPlace._fields)[..., 0]
-        return MatrixCell(*self._answer(first[coordinates], masked, MatrixCell._fields))
+        return MatrixCell(*self._held(MatrixCell._fields, place, first=True))
 
-    def find(self, row: ArrayLike, col: ArrayLike, computation: ArrayLike | None = None) -> RegisterPlace:
+    def find(self, **cell: ArrayLike) -> RegisterPlace:
         """See ``Fragment.find``."""
-        named = {"row": row, "col": col} | ({} if computation is None else {"computation": computation})
-        coordinates, masked = self._checked(**named)
-        table = self._grouped(*named)
-        if table.shape[-1] == 1:
-            table = table[..., 0]
-        elif masked is not None:
-            masked = masked[..., None]
-        return RegisterPlace(*self._answer(table[coordinates], masked, RegisterPlace._fields))
+        return RegisterPlace(*self._held(RegisterPlace._fields, cell))
+
+    def _held(self, fields: tuple[str, ...], named: Mapping[str, Any], *, first: bool = False) -> list[Any]:
+        """Some fields of the elements at coordinates: integers or arrays; None, or masked, where there is none.
+
+        Those of several elements are along another axis, unless only the ``first`` is wanted.
+        """
+        coordinates, lacking = self._checked(named)
+        number = self._grouped(*named)[coordinates]
+        if first or number.shape[-1] == 1:
+            number, lacking = number[..., 0], lacking[..., 0]
+        missing = (number < 0) | lacking
+        if number.ndim == 0:
+            return [None if missing else int(self.columns[field][number]) for field in fields]
+        columns = [self.columns[field][number] for field in fields]
+        return [np.ma.MaskedArray(values, missing) for values in columns] if missing.any() else columns
 
     def _numbered(self, *names: str) -> Numbers:
         """The numbers of the elements of each place or cell, in order, then -1: an array with an axis for each name."""
@@ -80,34 +86,23 @@ class Index:
         table[cell[order], nth] = number[order]
         return table.reshape(*sizes, -1)
 
-    def _checked(self, **coordinates: ArrayLike) -> tuple[tuple[Numbers, ...], NDArray[np.bool_] | None]:
-        """Coordinates as arrays of one shape, and which of them are masked; masked ones hold any number."""
+    def _checked(self, named: Mapping[str, Any]) -> tuple[tuple[Numbers, ...], NDArray[np.bool_]]:
+        """Coordinates as arrays of one shape, and which of them are masked, with another axis for several elements."""
         try:
-            arrays = [np.asarray(values) for values in coordinates.values()]
-            np.broadcast(*arrays)
+            masked = np.logical_or.reduce(np.broadcast_arrays(*map(np.ma.getmaskarray, named.values())))
         except ValueError:
-            names = ", ".join(coordinates)
+            names = ", ".join(named)
             raise LanemapError(f"give integers for {names}, or arrays of them whose shapes broadcast") from None
-        masked: NDArray[np.bool_] | None = None
-        for place, (name, values) in enumerate(coordinates.items()):
-            valid, array = self.ranges[name], arrays[place]
+        arrays = []
+        for name, values in named.items():
+            valid, array = self.ranges[name], np.asarray(values)
             array = array if array.size else array.astype(np.int64)
             if array.dtype.kind not in "iu":
                 raise LanemapError(f"{name} must be an integer or an array of them, not {array.dtype}")
-            if isinstance(values, np.ma.MaskedArray):
-                mask = np.ma.getmaskarray(values)
-                array = np.where(mask, valid.start, array)
-                masked = mask if masked is None else masked | mask
+            array = np.where(np.ma.getmaskarray(values), valid.start, array)
             if array.size and (array.min() < valid.start or array.max() >= valid.stop):
-                first = array[(array < valid.start) | (array >= valid.stop)].flat[0]
-                raise OutsideError(name, first, valid, self.fragment)
-            arrays[place] = array
-        return tuple(np.broadcast_arrays(*arrays)), masked
-
-    def _answer(self, number: Numbers, lacking: NDArray[np.bool_] | None, fields: tuple[str, ...]) -> list[Any]:
-        """The columns of numbered elements: integers for one, masked or None if it is missing."""
-        missing = number < 0 if lacking is None else (number < 0) | lacking
-        if number.ndim == 0:
-            return [None if missing else int(self.columns[field][number]) for field in fields]
-        columns = [self.columns[field][number] for field in fields]
-        return [np.ma.MaskedArray(values, missing) for values in columns] if missing.any() else columns
+                raise OutsideError(
+                    name, array[(array < valid.start) | (array >= valid.stop)].flat[0], valid, self.fragment
+                )
+            arrays.append(array)
+        return tuple(np.broadcast_arrays(*arrays)), masked[..., None]
