@@ -16,7 +16,6 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.cli import main
@@ -217,16 +216,16 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def new_database(server):
     """Make a database on the server, empty or a copy of another one; its address."""
-    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
+    import psycopg
 
-    def new_database(template: str = "template1") -> str:
-        name = f"test_{next(_NUMBERS)}"
-        with admin.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-        return server.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(server, autocommit=True) as admin:
 
-    yield new_database
-    admin.dispose()
+        def new_database(template: str = "template1") -> str:
+            name = f"test_{next(_NUMBERS)}"
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+            return server.replace("/postgres?", f"/{name}?")
+
+        yield new_database
 
 
 @pytest.fixture(scope="session")
