@@ -15,7 +15,7 @@ from ..db.errors import LanemapError, in_one_line
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Element, Fragment, Source, element_type, place_numbers
-from ..db.layout.structure import check_ranges
+from ..db.layout.structure import expect_ranges
 from ..db.store import export
 from ..db.store.files import atomically
 
@@ -142,7 +142,6 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
         rows = table[starts[number] : starts[number + 1]]
         sizes: Any = {"registers": listed.registers, "slots": listed.slots, "first_bit": listed.first_bit}
         fragment = Fragment.of(key, rows, "captured", **sizes)
-        if wrong := check_ranges(fragment):
-            raise LanemapError(f"{fragment}: {wrong[0]}")
+        expect_ranges(fragment)
         fragments.append(fragment)
     return fragments

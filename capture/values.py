@@ -10,12 +10,12 @@ from math import prod
 
 import numpy as np
 
-from ..db.errors import LanemapError
 from ..db.isa.forms import Form
 from ..db.isa.instructions import WARP, Operand, dimensions, element_bits
 from ..db.isa.types import TYPES
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, by_rule
+from ..db.layout.structure import expect_ranges
 
 #: Rows, and bytes of each row, of a core matrix (9.7.15.5.1.2).
 _CORE = 8, 16
@@ -197,14 +197,8 @@ def gather(matrices: Array, fragment: Fragment) -> Array:
 
 def places(fragment: Fragment) -> tuple[Array, Array, Array]:
     """Computation from 0, row and column of each slot. Raises LanemapError if a slot is outside the matrix."""
-    table, (rows, columns) = fragment.table, fragment.dimensions
-    outside = (table["row"] < 0) | (table["row"] >= rows) | (table["col"] < 0) | (table["col_last"] >= columns)
-    if outside.any():
-        slot = table[np.argmax(outside)]
-        raise LanemapError(
-            f"{fragment} puts lane {slot['lane']}, reg {slot['reg']}, slot {slot['slot']} in row {slot['row']}, "
-            f"column {slot['col']}: the matrix is {rows} x {columns}"
-        )
+    expect_ranges(fragment)
+    table = fragment.table
     return table["computation"].astype(np.intp) - 1, table["row"].astype(np.intp), table["col"].astype(np.intp)
 
 

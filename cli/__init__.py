@@ -69,8 +69,11 @@ def main() -> None:
         code = complain(f"{error}: {'; '.join(commands)}" if commands else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
-    except UnicodeError as error:
-        code = complain(_encoding(error))
+    except UnicodeEncodeError as error:
+        words = f"cannot write {error.object[error.start : error.end][:20]!a} in {error.encoding}"
+        code = complain(f"{words}: give text in UTF-8, and set PYTHONIOENCODING=utf-8")
+    except UnicodeError:
+        code = complain("the input is not UTF-8: give text in UTF-8")
     except OSError as error:
         code = complain(f"cannot write: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
@@ -108,12 +111,3 @@ def _open_streams() -> None:
         sys.stderr = io.StringIO()
     if sys.stdout is None:
         raise LanemapError("stdout is closed: send it to a file or a pipe, or to /dev/null")
-
-
-def _encoding(error: UnicodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"the input is not {error.encoding}: give text in UTF-8"
-    if isinstance(error, UnicodeEncodeError):
-        part = ascii(error.object[error.start : error.end][:20])
-        return f"cannot write {part} in {error.encoding}: give text in UTF-8, and set PYTHONIOENCODING=utf-8"
-    return f"text is not in UTF-8: {error}"

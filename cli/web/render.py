@@ -32,8 +32,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS])
-    env.filters.update(facts=facts.facts, group=facts.group, held=held_by_lane, size=facts.size, true_of=facts.true_of)
+    env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS], selection=selection)
+    env.filters.update(facts=facts.facts, group=facts.group, size=facts.size, true_of=facts.true_of)
+    env.filters.update(described=describe, held=held_by_lane)
     return env
 
 

@@ -6,7 +6,6 @@ The parameters of a function are what the address of its page names.
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -42,7 +41,7 @@ from ..options import Format
 from . import guide, work
 from .api import Only
 from .links import Links
-from .render import alike, describe, matrix, product, register_file, selection, server_links
+from .render import alike, matrix, product, register_file, server_links
 from .work import Opened, Surveyed, remembered
 
 Facts = dict[str, Any]
@@ -172,7 +171,6 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "accumulator": chosen,
         "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
         "both": both,
-        "said": survey.said(named),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
         "others": sorted(others),
@@ -200,9 +198,8 @@ def _best(survey: Survey, operand: Key) -> Fragment:
 def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
     (key, source), survey, links = named, at.survey, at.links
-    of = key.operand
     fragment = survey.shown(key, source)
-    every = (candidate for candidate, operands in survey.products.items() if of in operands)
+    every = (candidate for candidate, operands in survey.products.items() if key.operand in operands)
     whole = min(every, key=lambda candidate: candidate.type != key.type)
     rows = fragment.has_rows
     like = alike(fragment)
@@ -212,19 +209,14 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "key": key,
         "product": whole,
         "fragment": fragment,
-        "variants": survey.operands[of],
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
-        "said": survey.said(whole)[key],
         "notations": _notations(fragment) if rows else [],
         "recipes": _recipes(at.database, fragment) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
-        "picture": links.picture(key, source, "svg"),
         "source": source,
-        "description": describe(fragment),
-        "selection": selection(key, source),
         "lane": _expect_lane(fragment, [fragment], lane),
         "lane_page": lambda number: links.of(key, source=source, lane=number),
     }
@@ -287,10 +279,8 @@ def _feeds(survey: Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
     Those of one layout are together.
     """
     fed = {keys[0]: keys for keys in remembered(_fed, (ref(survey), first.threads), survey, first.threads)}
-    with suppress(LanemapError):  # a D with windows of columns feeds nothing
-        chains = Chains.of(first, map(survey.shown, fed))
-        return [(fed[entry.second.key], entry.transposed) for entry in chains if not entry.moves_values]
-    return []
+    chains = Chains.of(first, map(survey.shown, fed))
+    return [(fed[entry.second.key], entry.transposed) for entry in chains if not entry.moves_values]
 
 
 def _fed(survey: Survey, threads: int) -> list[list[Key]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import LanemapError
 from ..isa.instructions import PARTIAL_ROLES, copies
 from ..isa.listing import grouped, spans
 from .fragment import PLACE, Fragment
@@ -72,6 +73,16 @@ def check_ranges(fragment: Fragment) -> list[str]:
         if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
     ]
     return findings + ["a window of columns ends before it begins"] * bool((table["col_last"] < table["col"]).any())
+
+
+def expect_ranges(fragment: Fragment) -> None:
+    """Refuse a fragment in which single elements are wrong.
+
+    Raises:
+        LanemapError: says the first that is wrong.
+    """
+    if wrong := check_ranges(fragment):
+        raise LanemapError(f"{fragment}: {wrong[0]}")
 
 
 def _counted(mask: NDArray[np.bool_], words: str) -> str:
