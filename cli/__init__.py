@@ -65,8 +65,8 @@ def main() -> None:
     except NoRowsError as error:
         from .. import importing
 
-        commands = importing.adding(error.key)
-        code = complain(f"{error}: {'; '.join(commands)}" if commands else f"{error}, and no import has them")
+        advice = importing.adding(error.key)
+        code = complain(f"{error}: {advice}" if advice else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))
     except UnicodeEncodeError as error:

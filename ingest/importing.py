@@ -6,7 +6,6 @@ it left out.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,28 +14,14 @@ from ..db.errors import LanemapError
 from ..db.isa.instructions import Key
 from ..db.layout.fragment import Fragment, Source, count_elements
 
-
-class Importer(NamedTuple):
-    """One kind: what its path is, and its other arguments.
-
-    ``adds`` are patterns for the names of fragments that have rows only in an import of this kind.
-    """
-
-    path: str
-    options: tuple[str, ...] = ()
-    adds: tuple[str, ...] = ()
-
-
 #: The mappings of Python libraries that ship.
 MAPPINGS = Path(__file__).parent / "python" / "mappings"
 
-#: The kinds by name.
-IMPORTERS: Mapping[str, Importer] = {
-    "cute": Importer(
-        "a CUTLASS source tree, its include folder, or a header of it", adds=("B of mma.sp *", "E of mma.sp *")
-    ),
-    "python": Importer("a mapping", ("python",)),
-    "table": Importer("a CSV, Parquet or Arrow file"),
+#: The kinds by name, and what the path of each is.
+IMPORTERS: Mapping[str, str] = {
+    "cute": "a CUTLASS source tree, its include folder, or a header of it",
+    "python": "a mapping",
+    "table": "a CSV, Parquet or Arrow file",
 }
 
 
@@ -108,14 +93,14 @@ def claim_sets(
         yield replace(source, name=name, title=title, fragments=list(chosen.values()))
 
 
-def read(kind: str, path: str | None = None, name: str | None = None, **options: Any) -> Sequence[Imported]:
+def read(kind: str, path: str | None = None, name: str | None = None, python: str | None = None) -> Sequence[Imported]:
     """Read the layouts of anything but a document, without loading them into a database.
 
     Args:
         kind: one of IMPORTERS.
         path: the file, folder or mapping.
         name: the name of the source, or the part before the colon if there are several. Default: that of the import.
-        options: of the kind; None counts as not given.
+        python: the Python that has the library of a mapping. Default: this one.
 
     Raises:
         LanemapError: the kind is unknown, the path is missing or not of that kind, or it cannot be read.
@@ -124,13 +109,12 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
         known = isinstance(kind, str) and (MAPPINGS / f"{kind}.toml").is_file()
         advice = f"say lanemap import python {kind}" if known else f"choose from capture, {', '.join(IMPORTERS)}"
         raise LanemapError(f"cannot import {kind!r}: {advice}")
-    importer = IMPORTERS[kind]
     if path is None:
-        raise LanemapError(f"name {importer.path}: lanemap import {kind} PATH")
-    chosen = {option: value for option, value in options.items() if value is not None}
-    if unknown := [option for option in chosen if option not in importer.options]:
-        raise LanemapError(f"{kind} takes no {unknown[0]}: leave it out")
-    imports: Sequence[Imported] = import_module(f".{kind}", __package__).load(path, **chosen)
+        raise LanemapError(f"name {IMPORTERS[kind]}: lanemap import {kind} PATH")
+    if python is not None and kind != "python":
+        raise LanemapError(f"{kind} takes no python: leave it out")
+    load = import_module(f".{kind}", __package__).load
+    imports: Sequence[Imported] = load(path) if python is None else load(path, python)
     if name is None:
         return imports
     names = [imported.source.name for imported in imports]
@@ -143,10 +127,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, **options:
     ]
 
 
-def adding(key: Key) -> list[str]:
-    """The commands that may add rows of a fragment that no source has, and what they read, in sentences."""
-    return [
-        f"lanemap import {kind} PATH adds them, from {importer.path}"
-        for kind, importer in IMPORTERS.items()
-        if any(fnmatchcase(str(key), pattern) for pattern in importer.adds)
-    ]
+def adding(key: Key) -> str:
+    """What may add rows of a fragment that no source has, if anything: only CuTe has B and E of sparse products."""
+    missing = key.instruction == "mma.sp" and key.role in "BE"
+    return f"lanemap import cute PATH adds them, from {IMPORTERS['cute']}" if missing else ""

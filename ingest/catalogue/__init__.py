@@ -51,20 +51,13 @@ Entry = dict[str, Any]
 
 def load() -> list[Source]:
     """Every document of the catalogue twice, as printed and with its errata (``NAME+errata``), and every library."""
-    libraries = _folders("library")
-    return [library(name) if name in libraries else document(name) for name in names()]
-
-
-def library(name: str) -> Source:
-    """What a release of a library has of the fragments that documents only draw: an import that needs no headers."""
-    sections = dict(_read(name))
-    about = sections.pop("library")
-    fragments = list(_fragments(sections, corrected=False))
-    return Source(name, "import", f"{about['title']} {about['version']}", fragments, about)
+    return [document(name) for name in names()]
 
 
 def document(name: str) -> Source:
     """The source of a document, with the elements of every formula: ``NAME+errata`` is the corrected one.
+
+    That of a library has what documents only draw: it is an import that needs no headers.
 
     Raises:
         LanemapError: sections contradict each other: neither may silently win.
@@ -72,8 +65,9 @@ def document(name: str) -> Source:
     printed = name.removesuffix("+errata")
     corrected = name != printed
     sections = dict(_read(printed))
-    about = sections.pop("document")
-    how = "corrected where proved wrong" if corrected else "as printed"
+    imported = sections.pop("library", None)
+    about = imported or sections.pop("document")
+    how = "" if imported else ", corrected where proved wrong" if corrected else ", as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
     distinct, repeated = merge(_fragments(sections, corrected=corrected))
     also: dict[Key, list[str]] = {}
@@ -83,7 +77,8 @@ def document(name: str) -> Source:
         also.setdefault(first.key, []).append(str(second.citation.section))
     named = {key: ", ".join(others) for key, others in also.items()}
     fragments = [replace(one, citation=one.citation._replace(also=named.get(one.key))) for one in distinct]
-    return Source(name, "document", f"{about['title']} {about['version']}, {how}", fragments, about)
+    title = f"{about['title']} {about['version']}{how}"
+    return Source(name, "import" if imported else "document", title, fragments, about)
 
 
 def names() -> list[str]:

@@ -21,16 +21,11 @@ ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
 TYPE = r"\.(?!m\d+n)[a-z]{1,3}\d\w{0,6}"
 TYPES = rf"{TYPE}(?:\s{{0,3}}(?:/|,|and|or|,\s?and|,\s?or)\s{{0,3}}{TYPE}){{0,20}}"
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-_UNITS += " seventeen eighteen nineteen"
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_VALUES = {word: value for value, word in enumerate(_UNITS.split())}
-_VALUES |= dict(zip(_TENS.split(), range(20, 100, 10), strict=True))
-_ONE = ("single", "a", "an")
-
-_WORD = rf"(?:{'|'.join(sorted([*_VALUES, *_ONE], key=len, reverse=True))}|hundred)"
-#: A whole number in words or digits, as in ``a single``, ``thirty two``, ``one hundred and twenty-eight`` or ``16``.
-NUMBER = rf"(?:\d{{1,4}}|(?:{_WORD})(?:[\s\-](?:and\s)?(?:{_WORD})){{0,4}})\b"
+_SMALL = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_NUMBERS = {word: value for value, word in enumerate(_SMALL.split(), start=1)}
+_NUMBERS |= {"a": 1, "an": 1, "single": 1, "a single": 1, "thirty two": 32, "sixty four": 64}
+#: A whole number in digits or in words, as in ``a single``, ``thirty two`` or ``16``.
+NUMBER = rf"(?:\d{{1,4}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b".replace(" ", r"[\s\-]")
 
 
 class Heading(NamedTuple):
@@ -132,15 +127,7 @@ def number(words: str) -> int:
     >>> number("thirty two")
     32
     """
-    total = 0
-    for word in re.findall(r"\d+|[a-z]+", words.lower()):
-        if word == "hundred":
-            total = max(total, 1) * 100
-        elif word in _ONE:
-            total = total or 1
-        elif word != "and":
-            total += int(word) if word.isdecimal() else _VALUES[word]
-    return total
+    return int(words) if words.isdecimal() else _NUMBERS[re.sub(r"[\s\-]", " ", words.lower())]
 
 
 def bits(type_: str) -> int | None:

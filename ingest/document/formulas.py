@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import accumulate, islice
+from itertools import islice
 
 from ...db.layout.formula import MAX_LENGTH, FormulaError, parse
 from .blocks import TYPES, unescape
@@ -93,20 +93,15 @@ def _mendings(text: str) -> Iterator[tuple[str, str]]:
     """The ways to make the brackets of a formula balance by adding or dropping one."""
     for opening, closing in ("()", "{}", "[]"):
         surplus = text.count(opening) - text.count(closing)
-        ways: list[tuple[str, str]] = []
         if surplus == 1:
             for token in islice(_OPERAND.finditer(text), _MOST_PLACES):
                 where = token.end()
-                ways.append((f"added the closing bracket after {token[0]}", text[:where] + closing + text[where:]))
+                yield f"added the closing bracket after {token[0]}", text[:where] + closing + text[where:]
         elif surplus == -1:
             for sign in islice(re.finditer(re.escape(closing), text), _MOST_PLACES):
                 front = text[: sign.start()]
                 before = " ".join(front.split()[-1:])
-                ways.append((f"dropped the closing bracket after {before}", front + text[sign.end() :]))
-        nesting = {opening: 1, closing: -1}
-        for words, mended in ways:
-            if min(accumulate(nesting.get(sign, 0) for sign in mended)) >= 0:
-                yield words, mended
+                yield f"dropped the closing bracket after {before}", front + text[sign.end() :]
 
 
 def _laid_out(text: str) -> str:

@@ -64,7 +64,7 @@ def test_what_is_absurd_is_refused_at_once(make, words):
 
 
 MANY = " / ".join(f".f{n}" for n in range(1, 21))
-REGISTERS = f"{MANY} | two hundred .b32 registers, holding two hundred .f1 elements | a0 |\nrow = %laneid col = i\n"
+REGISTERS = f"{MANY} | 200 .b32 registers, holding 200 .f1 elements | a0 |\nrow = %laneid col = i\n"
 
 
 @pytest.mark.parametrize(
