@@ -21,14 +21,13 @@ from ..errors import LanemapError
 from ..isa.listing import spans
 from .algebra import Array
 
-#: Documents are untrusted: a longer formula, or one nested more deeply, is refused.
+#: Documents are untrusted: a longer formula, or one nested more deeply in all its definitions together, is refused.
+#: Each level takes up to four Python calls.
 MAX_LENGTH = 10_000
-MAX_DEPTH = 60
+MAX_DEPTH = 120
 _LONGEST_EXCERPT = 200
 _LARGEST = 2**31
 _MAX_SET = 10_000
-#: Levels of expressions in definitions under evaluation: each takes up to four Python calls.
-_MAX_OPEN = 2 * MAX_DEPTH
 #: The most operations for each lane and element. The longest formula of PTX takes 31.
 _MAX_STEPS = 500
 
@@ -44,7 +43,6 @@ class Clause(NamedTuple):
     elements: Tree[Token] | None
     lanes: Tree[Token] | None
     otherwise: bool
-    depth: int
     text: str
 
 
@@ -70,8 +68,14 @@ def parse(text: str) -> Formula:
         place = f"line {error.line}, column {error.column}"
         raise FormulaError(f"{place}: cannot read {rest!r} in {whole!r}") from None
     definitions: dict[str, tuple[Clause, ...]] = {}
+    depth = 0
     for definition in parsed.children:
         assert isinstance(definition, Tree)
+        level = [definition]
+        while level := [child for tree in level for child in tree.children if isinstance(child, Tree)]:
+            depth += 1
+        if depth > MAX_DEPTH:
+            raise FormulaError(f"nested deeper than {MAX_DEPTH} levels")
         name = str(definition.children[0]).rstrip("=").split()[-1]
         if name in definitions:
             raise FormulaError(f"{name} is defined twice")
@@ -86,12 +90,6 @@ def _parser() -> Lark:
 
 
 def _case(tree: Tree[Token], text: str) -> Clause:
-    depth, level = 0, [tree]
-    while level:
-        depth += 1
-        level = [child for node in level for child in node.children if isinstance(child, Tree)]
-    if depth > MAX_DEPTH:
-        raise FormulaError(f"nested deeper than {MAX_DEPTH} levels")
     excerpt = " ".join(text[tree.meta.start_pos : tree.meta.end_pos].split())
     value, *clauses = tree.children
     by_kind: dict[str, Tree[Token]] = {}
@@ -103,7 +101,7 @@ def _case(tree: Tree[Token], text: str) -> Clause:
         by_kind[kind] = clause
     assert isinstance(value, Tree)
     otherwise = "otherwise" in by_kind
-    return Clause(value, by_kind.get("elements"), by_kind.get("lanes"), otherwise, depth, excerpt)
+    return Clause(value, by_kind.get("elements"), by_kind.get("lanes"), otherwise, excerpt)
 
 
 class Cells(NamedTuple):
@@ -167,7 +165,7 @@ class _Evaluation:
         self.formula = formula
         self.letter = letter
         self.lanes = lanes
-        self.open: dict[str, int] = {}
+        self.open: set[str] = set()
         # A step counts its points; one on few or none counts as a tenth of all.
         self.budget = _MAX_STEPS * lanes.size
 
@@ -177,9 +175,7 @@ class _Evaluation:
             raise FormulaError(f"{name} is not defined")
         if name in self.open:
             raise FormulaError(f"{name} is defined in terms of itself")
-        self.open[name] = max(case.depth for case in self.formula[name])
-        if sum(self.open.values()) > _MAX_OPEN:
-            raise FormulaError(f"definitions refer to each other more than {_MAX_OPEN} levels deep")
+        self.open.add(name)
         points, cases = _Points(self, lane, element), self.formula[name]
         first = np.zeros(points.lane.shape, np.int64)
         last = first.copy()
@@ -195,7 +191,7 @@ class _Evaluation:
         if not covered.all():
             where = points.name(np.flatnonzero(~covered))
             raise FormulaError(f"no case of {name} covers {where}, the last is {cases[-1].text!r}")
-        del self.open[name]
+        self.open.remove(name)
         return first, last
 
 

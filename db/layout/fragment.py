@@ -483,17 +483,13 @@ def check_names(source: Source) -> None:
     check_name(source.name)
     check_name(source.title, f"title of {source.name}")
     for fragment in source.fragments:
-        for name in ("instruction", "type", "major", "qualifiers"):
+        for name in ("instruction", "shape", "type", "major", "qualifiers"):
             word = getattr(fragment, name)
             optional = word is None and name in ("major", "qualifiers")
             if not optional and not (isinstance(word, str) and _WORD.fullmatch(word)):
                 raise LanemapError(f"{source.name}: invalid {name} {word!r}: use only letters, digits and _ . :")
         if fragment.selector is not None and fragment.selector not in range(4):
             raise LanemapError(f"{source.name}: invalid selector {fragment.selector!r}: it is 0 to 3")
-        if not isinstance(fragment.shape, str):
-            raise LanemapError(
-                f"{source.name}: shape {fragment.shape!r} is not text: write m16n8k16 for M=16, N=8, K=16"
-            )
         try:
             _ = fragment.dimensions
         except LanemapError as error:

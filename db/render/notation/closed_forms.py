@@ -75,12 +75,9 @@ def python(fragment: Fragment, name: str) -> str:
     coordinates = cells(fragment)
     back = inverse(fragment, unique=True)
     count = fragment.registers * fragment.slots
-    try:
-        places = {"lane": as_sum(back.places // count), "value": as_sum(back.places % count)}
-    except NotASumError as error:
-        place = int(back.places[error.index])
-        raise refusal(fragment, *divmod(place, count), "has a place that is no sum of digits of its cell") from None
     sums = {axis: sum_of(fragment, axis, values) for axis, values in coordinates.items()}
+    # Sums of digits that name each cell once are digits of the cell the other way, too.
+    places = dict(zip(_PLACE, map(as_sum, np.divmod(back.places, count)), strict=True))
     shared = "shared_" + "x".join(map(str, back.extents.values()))
     group = f"{name}_{fragment.threads}x{count}"
     forward = _function(f"{shared}_to_{group}_layout", tuple(sums), places)
