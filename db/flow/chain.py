@@ -187,7 +187,15 @@ class Chain(Told):
         """For each slot, the slot of D that its value comes from, and the lanes, where these differ."""
         groups = grouped(sorted(self.moves), lambda move: (*move[:2], *move[3:5], *move[8:10], *move[11:]))
         pairs = {place: [(move.lane, move.from_lane) for move in moves] for place, moves in sorted(groups.items())}
-        threads, step = self.second.threads, self._period(list(pairs.values()))
+        threads, moves = self.second.threads, {(place, *pair) for place, lanes in pairs.items() for pair in lanes}
+
+        def repeats(step: int) -> bool:
+            """Whether everything is the same after so many lanes, in lanes as many higher."""
+            later = {(place, lane + step, origin + step) for place, lane, origin in moves if lane + step < threads}
+            return later == {move for move in moves if move[1] >= step}
+
+        steps = takewhile(lambda step: step < threads, (self.vendor.near << log for log in count()))
+        step = next(filter(repeats, steps), threads) if self.moves_values else threads
         rows = []
         for place, lanes in pairs.items():
             taken, origins = zip(*(pair for pair in lanes if pair[0] < step), strict=True)
@@ -198,20 +206,6 @@ class Chain(Told):
         if step < threads:
             repetition = f"Lanes {step}-{threads - 1} repeat lanes 0-{step - 1}"
             yield f"{repetition}: from_lanes are {step} higher with every {step} lanes."
-
-    def _period(self, groups: Sequence[list[tuple[int, int]]]) -> int:
-        """After how many lanes everything repeats, in lanes as many higher; all if it does not or nothing moves."""
-        threads = self.second.threads
-
-        def repeats(step: int) -> bool:
-            return all(
-                {(lane + step, origin + step) for lane, origin in lanes if lane + step < threads}
-                == {pair for pair in lanes if pair[0] >= step}
-                for lanes in groups
-            )
-
-        steps = takewhile(lambda step: step < threads, (self.vendor.near << log for log in count()))
-        return next(filter(repeats, steps), threads) if self.moves_values else threads
 
 
 class Chains(list[Chain], Told):
