@@ -172,29 +172,22 @@ def _svg_lane(lane: int | None) -> str:
     return "none" if lane is None else f"lane{lane}"
 
 
-def _paint(
-    picture: Block,
-    rectangle: Callable[[Box, str, str], None],
-    trace: Callable[[Line, str, int], None],
-    write: Callable[[Words, str], None],
-) -> None:
-    """Draw on white with functions for a box with fill and edge, a line with colour and width, and words."""
+def _strokes(picture: Block) -> Iterator[tuple[Box | Words | Line, str, str]]:
+    """What is drawn on white, in order, with its colour: boxes and their edges, words, and lines with their widths."""
     colours: dict[int | None, tuple[str, str, str]] = {None: (WHITE, FAINT, FAINT)}
     for box in picture.boxes:
         lane = box.cell.lane
         if lane is not None and lane not in colours:
             colours[lane] = (shade(lane), WHITE, ink(shade(lane)))
         fill, edge, text = colours[lane]
-        rectangle(box, f"#{fill}", f"#{edge}")
-        label = Words(box.x + box.width / 2, box.baseline, box.cell.label, "label", "middle")
-        write(label, f"#{text}")
+        yield box, f"#{fill}", f"#{edge}"
+        yield Words(box.x + box.width / 2, box.baseline, box.cell.label, "label", "middle"), f"#{text}", ""
         for line in brackets(box):
-            trace(line, f"#{text}", 1)
-    for box in picture.boxes:
-        for line in frame(box):
-            trace(line, f"#{BLACK}", 3)
+            yield line, f"#{text}", "1"
+    for line in (line for box in picture.boxes for line in frame(box)):
+        yield line, f"#{BLACK}", "3"
     for words in picture.words:
-        write(words, f"#{BLACK if words.style in _BOLD else FAINT}")
+        yield words, f"#{BLACK if words.style in _BOLD else FAINT}", ""
 
 
 def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
@@ -206,19 +199,15 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
     draw = ImageDraw.Draw(image)
     fonts = {style: ImageFont.load_default(size * 2) for style, size in SIZES.items()}
     anchors = {"start": "ls", "middle": "ms", "end": "rs"}
-
-    def rectangle(box: Box, fill: str, edge: str) -> None:
-        edges = (box.x, box.y, box.x + box.width, box.y + box.height)
-        draw.rectangle([round(length * 2) for length in edges], fill, edge)
-
-    def trace(line: Line, colour: str, width: int) -> None:
-        draw.line([(x * 2, y * 2) for x, y in line], colour, width * 2)
-
-    def write(line: Words, colour: str) -> None:
-        at, thicker = (line.x * 2, line.y * 2), 0.5 if line.style in _BOLD else 0
-        draw.text(at, line.words, colour, fonts[line.style], anchors[line.anchor], stroke_width=thicker)
-
-    _paint(picture, rectangle, trace, write)
+    for stroke, colour, more in _strokes(picture):
+        match stroke:
+            case Box(x, y, width, height):
+                draw.rectangle([round(length * 2) for length in (x, y, x + width, y + height)], colour, more)
+            case Words(x, y, words, style, anchor):
+                thicker = 0.5 if style in _BOLD else 0
+                draw.text((x * 2, y * 2), words, colour, fonts[style], anchors[anchor], stroke_width=thicker)
+            case line:
+                draw.line([(x * 2, y * 2) for x, y in line], colour, int(more) * 2)
     about = PngInfo()
     about.add_itxt("Title", title)
     image.save(stream, "PNG", dpi=(192, 192), pnginfo=about, compress_level=3)
@@ -235,27 +224,24 @@ def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
     page.setCreator("lanemap")
     page.scale(points, points)
     put = {"start": page.drawString, "middle": page.drawCentredString, "end": page.drawRightString}
-
-    def rectangle(box: Box, fill: str, edge: str) -> None:
-        page.setFillColor(fill)
-        page.setStrokeColor(edge)
-        page.rect(box.x, box.y, box.width, box.height, fill=1)
-
-    def trace(line: Line, colour: str, width: int) -> None:
-        page.setStrokeColor(colour)
-        page.setLineWidth(width)
-        path = page.beginPath()
-        path.moveTo(*line[0])
-        for point in line[1:]:
-            path.lineTo(*point)
-        page.drawPath(path)
-
-    def write(line: Words, colour: str) -> None:
-        page.setFillColor(colour)
-        page.setFont("Helvetica-Bold" if line.style in _BOLD else "Helvetica", SIZES[line.style])
-        put[line.anchor](line.x, line.y, line.words)
-
-    _paint(picture, rectangle, trace, write)
+    for stroke, colour, more in _strokes(picture):
+        match stroke:
+            case Box(x, y, width, height):
+                page.setFillColor(colour)
+                page.setStrokeColor(more)
+                page.rect(x, y, width, height, fill=1)
+            case Words(x, y, words, style, anchor):
+                page.setFillColor(colour)
+                page.setFont("Helvetica-Bold" if style in _BOLD else "Helvetica", SIZES[style])
+                put[anchor](x, y, words)
+            case line:
+                page.setStrokeColor(colour)
+                page.setLineWidth(int(more))
+                path = page.beginPath()
+                path.moveTo(*line[0])
+                for point in line[1:]:
+                    path.lineTo(*point)
+                page.drawPath(path)
     page.showPage()
     page.save()
 
