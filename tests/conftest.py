@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.cli import main
@@ -216,16 +217,16 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def new_database(server):
     """Make a database on the server, empty or a copy of another one; its address."""
-    import psycopg
+    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
 
-    with psycopg.connect(server, autocommit=True) as admin:
+    def new_database(template: str = "template1") -> str:
+        name = f"test_{next(_NUMBERS)}"
+        with admin.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+        return server.replace("/postgres?", f"/{name}?")
 
-        def new_database(template: str = "template1") -> str:
-            name = f"test_{next(_NUMBERS)}"
-            admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-            return server.replace("/postgres?", f"/{name}?")
-
-        yield new_database
+    yield new_database
+    admin.dispose()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database."""
+"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database.
+
+SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
+"""
 
 import re
 import sqlite3
@@ -30,7 +33,7 @@ def state(location: Location) -> str | None:
     if location.file is not None and not has_content(location.file):
         return None
     with closing(connect(location)) as reader, reader.snapshot():
-        if ("meta",) not in reader.select(TABLES[location.file is not None], {}).rows:
+        if not reader.select(_HAS_META[location.file is None], {}).rows:
             return None
         rows = reader.select("SELECT * FROM meta", {})
         meta = dict(rows.rows) if rows.columns == ("key", "value") else {}
@@ -46,11 +49,9 @@ def state(location: Location) -> str | None:
     return str(meta["shipped"])
 
 
-#: Selects the tables of a file, and those of the schema of a server in which new ones are made.
-TABLES = {
-    True: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-    False: "SELECT table_name FROM information_schema.tables"
-    " WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'",
+_HAS_META = {
+    False: "SELECT 1 FROM sqlite_schema WHERE name = 'meta'",
+    True: "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'meta'",
 }
 
 _VALUE_BYTES = 1 << 21
@@ -297,6 +298,9 @@ class ServerReader(Reader):
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("SELECT 1")
         return connection
+
+    def _spelled(self, statement: str) -> str:
+        return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         import psycopg

@@ -6,7 +6,6 @@ connection, or opens another one.
 
 from __future__ import annotations
 
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -160,7 +159,8 @@ class Reader(ABC):
             LanemapError: the database cannot be read: it is damaged, or the server stopped.
         """
         with self.snapshot(), self._in_words():
-            return run(self._own.connection, statement, parameters, self.location)
+            cursor = self._own.connection.execute(self._spelled(statement), parameters)
+            return Rows(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
         """Run a user's query unchanged.
@@ -270,26 +270,16 @@ class Reader(ABC):
     def _start(self, idle: Any | None) -> Any:
         """Begin a read transaction on the idle connection if it still works, else on a new one."""
 
+    def _spelled(self, statement: str) -> str:
+        """A statement with its parameters as the driver writes them."""
+        return statement
+
     @abstractmethod
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows: ...
 
     @abstractmethod
     def _in_words(self) -> AbstractContextManager[None]:
         """Turn the database's own errors into a LanemapError."""
-
-
-def run(connection: Any, statement: str, parameters: Mapping[str, Any], location: Location) -> Rows:
-    """Run one of Lanemap's own statements, with ``:name`` parameters, on a connection to a database."""
-    cursor = connection.execute(spelled(statement, location), parameters)
-    columns = tuple(column[0] for column in cursor.description or ())
-    return Rows(columns, cursor.fetchall() if columns else [])
-
-
-def spelled(statement: str, location: Location) -> str:
-    """A statement with its parameters as the driver of a database writes them."""
-    if location.file is not None:
-        return statement
-    return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
 
 _PACKED = "SELECT id, digest, elements FROM mapping WHERE id BETWEEN :first AND :last"

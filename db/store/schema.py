@@ -1,37 +1,149 @@
-"""The tables, which ``schema.sql`` defines, and the sources in those of an older version."""
+"""The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
+
+source       where layouts come from
+fragment     one row per layout of a source; ``citation`` is JSON with what else its source says about it
+mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
+             reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
+             is the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says
+             whose it shares. ``rows_sum`` is their sum
+element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
+finding      what the structural checks found when a fragment was loaded
+instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
+form         one row per mnemonic of an instruction, with other spellings of it and what it requires
+operand      one row per operand of a form in registers, with the columns that name its fragments
+meta         the version of this schema, the digest of the program that built the shipped sources, and a seal of each
+             table
+
+For ``seal`` see ``integrity``.
+
+The number of a source, fragment or mapping is never reused.
+"""
 
 import json
-import re
+from collections.abc import Sequence
 from hashlib import sha256
 from itertools import groupby
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 
 from ..errors import DamagedError
 from ..isa.instructions import Key
 from ..layout.fragment import Citation, Fragment, Source, element_type
+from .location import Location
 from .reader import RESTORE
-from .transaction import Transaction
 
-_SQL = Path(__file__).with_suffix(".sql")
-_FILE = {"number": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "clustered": "WITHOUT ROWID"}
-_SERVER = {"number": "SERIAL PRIMARY KEY", "bytes": "BYTEA", "clustered": ""}
+metadata = sa.MetaData()
 
 
-def create(transaction: Transaction) -> None:
-    """Create the tables and the view."""
-    written = _SQL.read_text("utf-8").format_map(_FILE if transaction.in_file else _SERVER)
-    for statement in re.findall(r"^CREATE .*?;", written, re.DOTALL | re.MULTILINE):
-        transaction.run(statement)
+def _required(kind: type[sa.types.TypeEngine[Any]], *names: str, **options: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False, **options) for name in names]
 
 
-def drop(transaction: Transaction) -> None:
-    """Drop the view and all tables that there are of those which ``create`` creates."""
-    transaction.run("DROP VIEW layout")
-    for table in reversed(re.findall(r"^CREATE TABLE (\w+)", _SQL.read_text("utf-8"), re.MULTILINE)):
-        transaction.run(f"DROP TABLE IF EXISTS {table}")
+def _numbered(name: str, *columns: Any) -> sa.Table:
+    """A table of rows with numbers that are never reused."""
+    return sa.Table(name, metadata, sa.Column("id", sa.Integer, primary_key=True), *columns, sqlite_autoincrement=True)
 
+
+meta = sa.Table("meta", metadata, sa.Column("key", sa.String, primary_key=True), *_required(sa.String, "value"))
+
+source = _numbered(
+    "source", *_required(sa.String, "name", unique=True), *_required(sa.String, "kind", "title", "provenance")
+)
+
+mapping = _numbered(
+    "mapping",
+    *_required(sa.String, "digest", unique=True),
+    *_required(sa.LargeBinary, "elements"),
+    *_required(sa.SmallInteger, "registers"),
+    sa.Column("rows_of", sa.ForeignKey("mapping.id")),
+    *_required(sa.BigInteger, "rows_sum"),
+)
+
+fragment = _numbered(
+    "fragment",
+    sa.Column("source_id", sa.ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id"), index=True),
+    *_required(sa.String, "instruction", "shape", "type", "role"),
+    sa.Column("major", sa.String),
+    sa.Column("selector", sa.SmallInteger),
+    sa.Column("qualifiers", sa.String),
+    *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
+    sa.Column("first_bit", sa.SmallInteger),
+    *_required(sa.String, "status", "citation", "seal"),
+)
+sa.Index(
+    "fragment_key",
+    *(fragment.c[name] for name in ("shape", "type", "role", "source_id", "instruction")),
+    sa.func.coalesce(fragment.c.major, sa.text("''")),
+    sa.func.coalesce(fragment.c.selector, sa.text("-1")),
+    sa.func.coalesce(fragment.c.qualifiers, sa.text("''")),
+    unique=True,
+)
+
+element = sa.Table(
+    "element",
+    metadata,
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    *_required(sa.SmallInteger, "lane", "reg", "slot", primary_key=True, autoincrement=False),
+    *_required(sa.SmallInteger, "row", "col", "col_last", "computation"),
+    sqlite_with_rowid=False,
+)
+sa.Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
+
+finding = sa.Table(
+    "finding",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("fragment_id", sa.ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_required(sa.String, "words"),
+    sa.UniqueConstraint("fragment_id", "words"),
+)
+
+instruction = sa.Table(
+    "instruction",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    *_required(sa.String, "vendor"),
+    *_required(sa.SmallInteger, "threads"),
+    *_required(sa.String, "moves"),
+    *_required(sa.SmallInteger, "sparse"),
+)
+
+form = sa.Table(
+    "form",
+    metadata,
+    sa.Column("mnemonic", sa.String, primary_key=True),
+    sa.Column("instruction", sa.ForeignKey("instruction.name"), nullable=False),
+    *_required(sa.String, "shape"),
+    sa.Column("opcode", sa.String, index=True),
+    sa.Column("atom", sa.String, index=True),
+    *_required(sa.String, "target"),
+    sa.Column("ptx", sa.String),
+)
+
+operand = sa.Table(
+    "operand",
+    metadata,
+    sa.Column("mnemonic", sa.ForeignKey("form.mnemonic"), primary_key=True),
+    sa.Column("role", sa.String, primary_key=True),
+    *_required(sa.String, "type"),
+    sa.Column("major", sa.String),
+    sa.Column("qualifiers", sa.String),
+)
+
+LAYOUT = """
+CREATE VIEW layout AS
+SELECT fragment.shape, fragment.type, fragment.role,
+       element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
+       fragment.instruction, fragment.major, element.computation, fragment.selector,
+       fragment.qualifiers, source.name AS source, fragment.first_bit
+FROM source
+JOIN fragment ON fragment.source_id = source.id
+JOIN mapping ON mapping.id = fragment.mapping_id
+JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id) AND element.reg < mapping.registers
+"""
 
 #: The columns that the seal of a fragment covered in schema 5.
 _SEALED_5 = (
@@ -40,24 +152,25 @@ _SEALED_5 = (
 )
 
 
-def older_sources(transaction: Transaction) -> list[Source]:
+def older_sources(connection: sa.Connection, location: Location) -> list[Source]:
     """The sources in a database of schema 5.
 
     Raises:
         DamagedError: it has changed since it was written.
     """
 
+    def run(statement: str) -> Sequence[Any]:
+        return connection.exec_driver_sql(statement).mappings().all()
+
     def refuse(part: object) -> None:
-        raise DamagedError(f"{transaction.location} is damaged: {part} changed after it was written: {RESTORE}")
+        raise DamagedError(f"{location} is damaged: {part} changed after it was written: {RESTORE}")
 
     every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
-    selected = f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id"
-    records = transaction.run(selected).records()
-    selected = "SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id"
-    findings = transaction.run(selected).records()
+    records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
+    findings = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
     by_source = {number: list(group) for number, group in groupby(records, lambda record: record["source_id"])}
     sources = []
-    for row in transaction.run("SELECT * FROM source ORDER BY id").records():
+    for row in run("SELECT * FROM source ORDER BY id"):
         seals, fragments = [], []
         for record in by_source.get(row["id"], ()):
             key = Key(*(record[name] for name in Key._fields))

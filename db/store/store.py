@@ -1,25 +1,35 @@
 """Writing: building a database and loading sources into it. Each load is one transaction, all or nothing."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
 
-from ..errors import AbsentError, LanemapError, validated
+from ..errors import AbsentError, LanemapError, UnavailableError, validated
 from ..isa import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode_name
-from ..layout.fragment import Element, Fragment, Source, check_names
+from ..layout.fragment import Fragment, Source, check_names
 from ..layout.structure import check, expected
 from . import schema
+from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .transaction import Transaction, begin
+from .schema import LAYOUT, element, finding, mapping, meta, metadata
 
 Progress = Callable[[Source], object]
+
+#: The advisory lock of every writer: any number, as long as all versions of Lanemap use the same one.
+_LOCK = 0x4C414E45
 
 _LONGEST_PROVENANCE = 1 << 20
 
@@ -54,25 +64,27 @@ def ship(
             ) from None
         older = Location(file.with_name(f"lanemap-{MIGRATED[-1]}.db"))
         if location.default and not file.exists() and older.file and older.file.exists():
-            with begin(older) as transaction:
-                taken_over = schema.older_sources(transaction) if "meta" in transaction.tables() else []
-    with begin(location, "rwc") as transaction:
-        tables = transaction.tables()
-        if "meta" in tables and _meta_value(transaction, "schema") in MIGRATED:
-            taken_over = schema.older_sources(transaction)
-            schema.drop(transaction)
+            with _transaction(older) as connection:
+                taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
+    with _transaction(location, "rwc") as connection:
+        tables = _tables(connection)
+        if "meta" in tables and _meta_value(connection, "schema") in MIGRATED:
+            taken_over = schema.older_sources(connection, location)
+            connection.execute(sa.text("DROP VIEW layout"))
+            metadata.drop_all(connection)
             tables = []
         if "meta" not in tables:
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
-            schema.create(transaction)
-        elif not again and _meta_value(transaction, "shipped") == shipped:
+            metadata.create_all(connection, checkfirst=False)
+            connection.execute(sa.text(LAYOUT))
+        elif not again and _meta_value(connection, "shipped") == shipped:
             return
         new_sources = list(sources())
-        _write_forms(transaction)
+        _write_forms(connection)
         names = {new.name.lower() for new in new_sources}
-        _load(transaction, [*new_sources, *(old for old in taken_over if old.name.lower() not in names)], progress)
-        _write_meta(transaction, {"schema": str(SCHEMA_VERSION), "shipped": shipped})
+        _load(connection, [*new_sources, *(old for old in taken_over if old.name.lower() not in names)], progress)
+        _write_meta(connection, {"schema": str(SCHEMA_VERSION), "shipped": shipped})
 
 
 def load(
@@ -82,11 +94,11 @@ def load(
 
     A source of the same name is replaced, or kept if not ``replacing``.
     """
-    with begin(location) as transaction:
-        present = transaction.values("SELECT LOWER(name) FROM source")
+    with _transaction(location) as connection:
+        present = connection.scalars(sa.select(sa.func.lower(schema.source.c.name))).all()
         loaded = [new for new in sources if replacing or new.name.lower() not in present]
         if loaded:
-            _load(transaction, loaded, progress)
+            _load(connection, loaded, progress)
     return [new.name for new in loaded]
 
 
@@ -96,41 +108,115 @@ def remove(location: Location, name: str) -> None:
     Raises:
         AbsentError: it has no source of this name.
     """
-    with begin(location) as transaction:
-        if not transaction.values("SELECT id FROM source WHERE LOWER(name) = LOWER(:name)", name=name):
-            names = transaction.values("SELECT name FROM source ORDER BY id")
+    with _transaction(location) as connection:
+        if not _delete(connection, name):
+            names = connection.scalars(sa.select(schema.source.c.name).order_by(schema.source.c.id)).all()
             raise AbsentError(f"no source {name or repr(name)}: {source_names(name, names)}")
-        _delete(transaction, name)
-        _finish(transaction)
+        _finish(connection)
 
 
-def _delete(transaction: Transaction, name: str) -> None:
-    """Delete a source, whatever the case of its name."""
-    transaction.run("DELETE FROM source WHERE LOWER(name) = LOWER(:name)", name=name)
+def _delete(connection: sa.Connection, name: str) -> int:
+    """Delete a source, whatever the case of its name; returns how many there were."""
+    named = sa.func.lower(schema.source.c.name) == sa.func.lower(name)
+    return connection.execute(sa.delete(schema.source).where(named)).rowcount
 
 
-def _meta_value(transaction: Transaction, key: str) -> str | None:
-    return next(iter(transaction.values("SELECT value FROM meta WHERE key = :key", key=key)), None)
+def _meta_value(connection: sa.Connection, key: str) -> str | None:
+    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
 
 
-def _load(transaction: Transaction, sources: Iterable[Source], progress: Progress | None) -> None:
+@contextmanager
+def _transaction(location: Location, mode: str = "rw") -> Iterator[sa.Connection]:
+    """A transaction that excludes other writers from its first statement on. Mode ``rwc`` makes the file if need be.
+
+    Raises:
+        LanemapError: an error of the database.
+    """
+    engine = _engine(location, mode)
+    try:
+        with engine.connect() as connection:
+            if location.file is not None:
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+                # Makes commits durable: otherwise a deleted journal may reappear after a power failure.
+                wait_for_lock(lambda: _execute(connection, "PRAGMA synchronous = EXTRA"), location)
+                # Otherwise what does not fit into the cache is written early, and readers must wait until the end.
+                connection.exec_driver_sql("PRAGMA cache_spill = OFF")
+                # ANALYZE need not read all rows of an index: the elements of all layouts are alike.
+                connection.exec_driver_sql("PRAGMA analysis_limit = 1000")
+                wait_for_lock(lambda: _execute(connection, "BEGIN IMMEDIATE"), location)
+            else:
+                connection.exec_driver_sql("BEGIN")
+                locked = sa.select(sa.func.pg_try_advisory_xact_lock(_LOCK))
+                wait_for_lock(lambda: bool(connection.scalar(locked)), location)
+            yield connection
+            wait_for_lock(lambda: _execute(connection, "COMMIT"), location)
+    except DBAPIError as error:
+        raise _in_words(error, location) from None
+    finally:
+        engine.dispose()
+
+
+def _engine(location: Location, mode: str) -> sa.Engine:
+    """An engine that does not begin transactions itself, which Python's sqlite3 would do only after CREATE TABLE."""
+    if (file := location.file) is not None:
+        recover(file)
+        address = f"{file.absolute().as_uri()}?mode={mode}"
+        # Not in the engine's address, because the name of a file may contain ? and %.
+        open_file = partial(sqlite3.connect, address, uri=True, timeout=0, isolation_level=None)
+        return sa.create_engine("sqlite://", poolclass=NullPool, creator=open_file)
+    # The address is parsed as it is for readers.
+    return sa.create_engine(
+        "postgresql+psycopg://", poolclass=NullPool, isolation_level="AUTOCOMMIT", creator=partial(connected, location)
+    )
+
+
+def _execute(connection: sa.Connection, statement: str) -> bool:
+    """Whether a statement was executed, not stopped by a lock."""
+    try:
+        connection.exec_driver_sql(statement)
+    except DBAPIError as error:
+        if not busy(error.orig):
+            raise
+        return False
+    return True
+
+
+def _in_words(error: DBAPIError, location: Location) -> LanemapError:
+    """A database's error as one line."""
+    reason = location.without_secrets(str(error.orig).strip().splitlines()[0])
+    if "not a database" in reason:
+        return LanemapError(f"{location} is not a Lanemap database: name another file")
+    if "unable to open" in reason or "readonly" in reason:
+        return LanemapError(f"cannot write {location}: {reason}: name a file that can be written")
+    lost = location.file is None and isinstance(error, OperationalError)
+    return (UnavailableError if lost else LanemapError)(f"{location}: {reason}")
+
+
+def _tables(connection: sa.Connection) -> list[str]:
+    """The tables of the schema in which new ones are made, not of other visible schemas of the server."""
+    inspector = sa.inspect(connection)
+    return inspector.get_table_names(inspector.default_schema_name)
+
+
+def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
     for source in sources:
         check_names(source)
         if progress:
             progress(source)
-        _replace(transaction, source)
-    _finish(transaction)
+        _replace(connection, source)
+    _finish(connection)
     # Without statistics the planner does not use the index to look up a cell.
-    transaction.run("ANALYZE")
+    connection.exec_driver_sql("ANALYZE")
 
 
-def _replace(transaction: Transaction, new: Source) -> None:
-    _delete(transaction, new.name)
+def _replace(connection: sa.Connection, new: Source) -> None:
+    _delete(connection, new.name)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
-    transaction.insert("source", [values])
-    (source_id,) = transaction.values("SELECT id FROM source WHERE name = :name", name=new.name)
-    mappings = _store_elements(transaction, new.fragments)
-    names = transaction.values("SELECT DISTINCT instruction FROM fragment")
+    source_id = connection.scalar(sa.insert(schema.source).values(values).returning(schema.source.c.id))
+    if not new.fragments:
+        return
+    mappings = _store_elements(connection, new.fragments)
+    names = connection.scalars(sa.select(schema.fragment.c.instruction).distinct())
     spelt = {name.lower(): name for name in names}  # one instruction is spelt alike in all sources
     rows = []
     for fragment in new.fragments:
@@ -141,83 +227,96 @@ def _replace(transaction: Transaction, new: Source) -> None:
         row["instruction"] = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
         row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
         rows.append({name: value for name, value in row.items() if name not in ("source", "digest")})
-    transaction.insert("fragment", rows)
-    # Ids ascend in the order of insertion.
-    ids = transaction.values("SELECT id FROM fragment WHERE source_id = :source ORDER BY id", source=source_id)
+    connection.execute(sa.insert(schema.fragment), rows)
+    # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
+    columns = schema.fragment.c
+    ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
     checks = [(fragment.digest, expected(fragment)) for fragment in new.fragments]
     found = {key: check(fragment) for key, fragment in dict(zip(checks, new.fragments, strict=True)).items()}
-    found_on = ((number, words) for number, key in zip(ids, checks, strict=True) for words in found[key])
-    transaction.insert("finding", ({"fragment_id": number, "words": words} for number, words in found_on))
+    findings = [
+        {"fragment_id": number, "words": words} for number, key in zip(ids, checks, strict=True) for words in found[key]
+    ]
+    if findings:
+        connection.execute(sa.insert(finding), findings)
 
 
-def _finish(transaction: Transaction) -> None:
+def _finish(connection: sa.Connection) -> None:
     """Delete unused layouts and instructions, add instructions that only fragments have, and seal the tables."""
-    named = "SELECT mapping_id FROM fragment WHERE mapping_id IS NOT NULL"
-    lent = f"SELECT rows_of FROM mapping WHERE id IN ({named}) AND rows_of IS NOT NULL"  # noqa: S608
-    transaction.run(f"DELETE FROM mapping WHERE id NOT IN ({named} UNION {lent})")  # noqa: S608
-    for name in {*transaction.values("SELECT name FROM instruction")} - INSTRUCTIONS.keys():
-        transaction.run("DELETE FROM instruction WHERE name = :name", name=name)
-    threads = transaction.run("SELECT instruction, MAX(threads) FROM fragment GROUP BY instruction").rows
-    unknown = sorted((name, most) for name, most in threads if name not in INSTRUCTIONS)
-    transaction.insert("instruction", (_instruction_row(name, most) for name, most in unknown))
-    _write_meta(transaction, seals(lambda statement: transaction.run(statement).rows, file=transaction.in_file))
+    columns = schema.fragment.c
+    named = sa.select(columns.mapping_id).where(columns.mapping_id.is_not(None))
+    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
+    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
+    connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
+    threads = sa.select(columns.instruction, sa.func.max(columns.threads)).group_by(columns.instruction)
+    unknown = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
+    _insert(connection, schema.instruction, [_instruction_row(name, most) for name, most in unknown])
+    in_file = connection.dialect.name == "sqlite"
+    _write_meta(connection, seals(lambda statement: list(connection.exec_driver_sql(statement)), file=in_file))
 
 
-def _write_meta(transaction: Transaction, values: Mapping[str, str]) -> None:
-    for key in values:
-        transaction.run("DELETE FROM meta WHERE key = :key", key=key)
-    transaction.insert("meta", ({"key": key, "value": value} for key, value in values.items()))
+def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(list(values))))
+    _insert(connection, meta, values.items())
 
 
-def _write_forms(transaction: Transaction) -> None:
+def _write_forms(connection: sa.Connection) -> None:
     """Write the tables of instructions, forms and operands that this version of Lanemap knows."""
-    for table in ("operand", "form", "instruction"):
-        transaction.run(f"DELETE FROM {table}")  # noqa: S608
-    transaction.insert("instruction", map(_instruction_row, INSTRUCTIONS))
+    for table in (schema.operand, schema.form, schema.instruction):
+        connection.execute(sa.delete(table))
+    _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
     every = {form.mnemonic: form for form in (*forms.every(), *forms.mixed_warpgroup(), *forms.later_moves())}
-    rows, operands = [], []
+    rows: list[tuple[Any, ...]] = []
+    operands: list[tuple[Any, ...]] = []
     for mnemonic, form in every.items():
-        row = {"mnemonic": mnemonic, "instruction": form.name, "shape": form.shape, "target": form.target}
-        spelled = {"opcode": opcode_name(form) or None, "atom": atom(form) or None}
-        rows.append({**row, **spelled, "ptx": ".".join(map(str, form.version))})
-        for key in (form.key(role) for role in form.types if role in form.instruction.axes):
-            named = {"role": key.role, "type": key.type, "major": key.major, "qualifiers": key.qualifiers}
-            operands.append({"mnemonic": mnemonic, **named})
-    transaction.insert("form", rows)
-    transaction.insert("operand", operands)
+        spelled = opcode_name(form) or None, atom(form) or None
+        rows.append((mnemonic, form.name, form.shape, *spelled, form.target, ".".join(map(str, form.version))))
+        keys = [form.key(role) for role in form.types if role in form.instruction.axes]
+        operands += [(mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
+    _insert(connection, schema.form, rows)
+    _insert(connection, schema.operand, operands)
 
 
-def _instruction_row(name: str, threads: int | None = None) -> dict[str, Any]:
+def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
     row = instruction(name)
-    known = {"name": name, "vendor": row.vendor.name, "threads": threads or row.threads}
-    return known | {"moves": row.moves, "sparse": int(row.sparse)}
+    return name, row.vendor.name, threads or row.threads, row.moves, int(row.sparse)
 
 
-def _store_elements(transaction: Transaction, fragments: Sequence[Fragment]) -> dict[str, int]:
+def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+    """Insert rows with their values in the order of the columns."""
+    if named := [dict(zip(table.c.keys(), row, strict=True)) for row in rows]:
+        connection.execute(sa.insert(table), named)
+
+
+def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; returns the ids of all, by digest."""
-
-    def stored() -> dict[str, int]:
-        return dict(transaction.run("SELECT digest, id FROM mapping").rows)
-
-    ids = stored()
+    ids = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
     tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
+    if not tables:
+        return ids
     shared = _shared(tables)
+    inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
     for borrow in (False, True):  # layouts that lend their rows come first
+        digests = [digest for digest in tables if (digest in shared) == borrow]
         packed = [
             {
                 "digest": digest,
-                "elements": table.tobytes(),
-                "registers": int(table["reg"].max(initial=0)) + 1,
+                "elements": tables[digest].tobytes(),
+                "registers": int(tables[digest]["reg"].max(initial=0)) + 1,
                 "rows_of": ids.get(shared.get(digest, "")),
-                "rows_sum": rows_sum(table),
+                "rows_sum": rows_sum(tables[digest]),
             }
-            for digest, table in tables.items()
-            if (digest in shared) == borrow
+            for digest in digests
         ]
-        transaction.insert("mapping", packed)
-        ids = stored()
+        if packed:
+            ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
     rows = [(ids[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
-    transaction.copy("element", ("mapping_id", *Element._fields), rows)
+    columns = ", ".join(element.c.keys())
+    if connection.dialect.name == "postgresql":
+        with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
+            copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    else:
+        marks = ", ".join("?" * len(element.c))
+        connection.exec_driver_sql(f"INSERT INTO element ({columns}) VALUES ({marks})", rows)  # noqa: S608
     return ids
 
 

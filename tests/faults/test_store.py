@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from lanemap import LanemapError
 from lanemap.db.layout.fragment import Source
 from lanemap.db.store import store
 from lanemap.db.store.connection import connect, state
 from lanemap.db.store.location import SCHEMA_VERSION, locate
-from lanemap.db.store.transaction import Transaction
 
 from ..modes import LONG
 from .conftest import Fault, each_fault, in_child
@@ -61,17 +61,14 @@ def load(place, fragments):
 
 @pytest.fixture
 def fault(monkeypatch):
-    """A fault at each statement that is written with, COMMIT among them, before and after it."""
-    fault = Fault()
+    """A fault at each statement that is written with, before and after it, and at each commit."""
+    fault, make = Fault(), store._engine
 
-    def failing(method):
-        def run(*args, **parameters):
-            translated()
-            answer = method(*args, **parameters)
-            translated()
-            return answer
-
-        return run
+    def engine(location, mode):
+        made = make(location, mode)
+        for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(made, name, lambda *_: translated())
+        return made
 
     def translated():
         try:
@@ -79,8 +76,7 @@ def fault(monkeypatch):
         except OSError as error:
             raise LanemapError(str(error)) from None
 
-    for name in ("run", "insert", "copy"):
-        monkeypatch.setattr(Transaction, name, failing(getattr(Transaction, name)))
+    monkeypatch.setattr(store, "_engine", engine)
     return fault
 
 
