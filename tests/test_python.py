@@ -2,6 +2,7 @@
 
 import ast
 import html
+import re
 import subprocess
 import sys
 import tomllib
@@ -392,12 +393,7 @@ def test_a_name_stands_for_one_class():
     """Two classes of one name would be one word for two things."""
     package = Path(lanemap.__file__).parent
     files = [file for file in package.rglob("*.py") if file.relative_to(package).parts[0] in PACKAGES]
-    named = [
-        node.name
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef)
-    ]
+    named = [name for file in files for name in re.findall(r"^ *class (\w+)\b", file.read_text("utf-8"), re.MULTILINE)]
     assert len(named) > 100
     assert sorted(named) == sorted(set(named))
 

@@ -107,12 +107,6 @@ def test_each_distinct_layout_is_written_once(source, path):
     assert len(np.unique(written["layout"].to_numpy())) == len(distinct)
 
 
-def test_a_whole_run_is_small(documented, complete, tmp_path):
-    whole = capture(SimulatedGroup(complete), documented, (*DENSE_FORMS, *SPARSE_FORMS))
-    recording.write(whole, tmp_path / "whole.parquet")
-    assert (tmp_path / "whole.parquet").stat().st_size < 300_000
-
-
 def test_an_old_file_stays_until_the_new_one_is_whole(source, path, monkeypatch):
     before = path.read_bytes()
 

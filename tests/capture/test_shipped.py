@@ -53,7 +53,7 @@ def test_every_form_is_accounted_for(h200):
     assert set(there) == {key for form in captured for kernel in kernels(form) for key in keys(kernel)}
 
 
-def test_a_warp_with_these_layouts_is_captured_the_same(h200, sources):
+def test_a_warp_with_these_layouts_is_captured_the_same_in_a_small_file(h200, sources, tmp_path):
     """The labels of products that the recorded run got are those that it would get today, word for word."""
     documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
     again = capture(
@@ -65,6 +65,8 @@ def test_a_warp_with_these_layouts_is_captured_the_same(h200, sources):
     for result in again.provenance["instructions"]:
         assert result["status"] == "captured"
         assert result["anchor"] == anchors[result["instruction"]]
+    recording.write(again, tmp_path / "again.parquet")
+    assert (tmp_path / "again.parquet").stat().st_size < 300_000
 
 
 def test_forms_that_share_an_operand_agree(h200):

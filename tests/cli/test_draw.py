@@ -226,7 +226,7 @@ def test_pdf_has_every_label_and_line_where_svg_has_it(run, arguments):
         (("m16n8k32", "f16", "A"), {"instruction": "mma.sp", "ptx": True}),
         (("m8n8k4", "f16", "A"), {"lanes": [3]}),
         (("m16n16k16", "f16", "A"), {"instruction": "wmma", "qualifiers": "row"}),
-        (("m64n64k16", "f16", "D"), {"instruction": "wgmma", "whole": True}),
+        (("m64n8k16", "f16", "D"), {"instruction": "wgmma", "whole": True}),
     ],
 )
 def test_png_has_the_dots_that_pillow_draws(database, words, how):

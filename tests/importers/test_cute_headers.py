@@ -417,7 +417,7 @@ def test_traits_that_are_repeated_take_no_longer_each(load):
         return time.process_time() - began
 
     took(1)  # the grammar is made
-    assert took(8000) < 8 * took(2000)
+    assert took(4000) < 8 * took(1000)
 
 
 def test_no_path_and_no_headers(tmp_path):
