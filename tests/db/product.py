@@ -70,7 +70,7 @@ def instructions(fragments, forms):
     """Every instruction that the fragments can make, as the fragments of A, B, C and D, in all majors."""
 
     def of(role, type_):
-        return [each for each in fragments if (each.role, each.type) == (role, type_)]
+        return [fragment for fragment in fragments if (fragment.role, fragment.type) == (role, type_)]
 
     for a, b, c, d in forms:
         yield from product(of("A", a), of("B", b), of("C", c), of("D", d))
@@ -78,11 +78,13 @@ def instructions(fragments, forms):
 
 def computes_the_same(left, right, forms):
     """Whether every instruction gives the same results in every slot, whichever of the two layouts it goes through."""
-    theirs = {each.key: each for each in right}
+    theirs = {fragment.key: fragment for fragment in right}
     for operands in instructions(left, forms):
-        if not np.array_equal(results(*operands), results(*(theirs[each.key] for each in operands))):
+        if not np.array_equal(results(*operands), results(*(theirs[operand.key] for operand in operands))):
             return False
-    for e, a in product([each for each in left if each.role == "E"], [each for each in left if each.role == "A"]):
+    for e, a in product(
+        [fragment for fragment in left if fragment.role == "E"], [fragment for fragment in left if fragment.role == "A"]
+    ):
         if e.type == a.type and not np.array_equal(governed(e, a), governed(theirs[e.key], theirs[a.key])):
             return False
     return True

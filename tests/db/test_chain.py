@@ -23,8 +23,12 @@ SOURCE = lanemap.DEFAULT_SOURCE
 
 def distinct(database, role, source=SOURCE, **query):
     """One operand of a role for each different layout."""
-    found = [each for each in read_fragments(database.reader, Query(role=role, source=source, **query)) if each.digest]
-    return list({(each.digest, each.dimensions, each.slot_bits): each for each in found}.values())
+    found = [
+        fragment
+        for fragment in read_fragments(database.reader, Query(role=role, source=source, **query))
+        if fragment.digest
+    ]
+    return list({(fragment.digest, fragment.dimensions, fragment.slot_bits): fragment for fragment in found}.values())
 
 
 def simulated(found):
@@ -34,23 +38,23 @@ def simulated(found):
     rows, cols = second.dimensions
     height, width = max(down, rows), max(across, cols)
     given, taken = first.records(), second.records()
-    computations = max(each.computation for each in given)
+    computations = max(element.computation for element in given)
     whole = np.random.default_rng(1).permutation(height * width * computations).reshape(-1, height, width).tolist()
     held = {}
-    for each in given:
-        row, col = (each.col, each.row) if found.transposed else (each.row, each.col)
+    for element in given:
+        row, col = (element.col, element.row) if found.transposed else (element.row, element.col)
         for y, x in product(range(height // down), range(width // across)):
-            held[y, x, *each[:3]] = whole[each.computation - 1][y * down + row][x * across + col]
+            held[y, x, *element[:3]] = whole[element.computation - 1][y * down + row][x * across + col]
     moved = {move[:5]: held[move[-5:]] for move in found.moves}
     right = {}
-    for each in taken:
+    for element in taken:
         for y, x in product(range(height // rows), range(width // cols)):
-            row, col = y * rows + each.row, x * cols + each.col
+            row, col = y * rows + element.row, x * cols + element.col
             if found.order and second.role == "A":
                 col = found.order[col]
             elif found.order:
                 row = found.order[row]
-            right[y, x, *each[:3]] = whole[each.computation - 1][row][col]
+            right[y, x, *element[:3]] = whole[element.computation - 1][row][col]
     return moved, right, held
 
 
@@ -87,8 +91,8 @@ def test_moving_as_told_makes_the_operand(database, instruction, role, step):
     tried = 0
     which = {"instruction": instruction} if instruction else {}
     source = "h200-sm_90a" if instruction else SOURCE
-    dense = [each for each in distinct(database, role, source, **which) if not each.windowed]
-    narrow = [each for each in distinct(database, "D", source, **which) if each.dimensions[1] <= 32]
+    dense = [fragment for fragment in distinct(database, role, source, **which) if not fragment.windowed]
+    narrow = [fragment for fragment in distinct(database, "D", source, **which) if fragment.dimensions[1] <= 32]
     for number, first in enumerate(narrow):
         for told in Chains.of(first, dense[number % step :: step]):
             tried += 1
@@ -137,9 +141,11 @@ def test_registers_that_are_torn_do_not_stay(database):
 def test_what_cannot_be_chained_is_left_out(database):
     """Of four products, or with columns that metadata chooses."""
     first = operand(database.reader, Query("m16n8k16", "f32", "D", source=SOURCE))
-    every = [each for each in read_fragments(database.reader, Query(source=SOURCE)) if each.digest]
+    every = [fragment for fragment in read_fragments(database.reader, Query(source=SOURCE)) if fragment.digest]
     taken = {told.second.key for told in Chains.of(first, every)}
-    assert {(each.role, each.computations, each.windowed) for each in every if each.key in taken} == {
+    assert {
+        (fragment.role, fragment.computations, fragment.windowed) for fragment in every if fragment.key in taken
+    } == {
         ("A", 1, False),
         ("B", 1, False),
     }
@@ -169,10 +175,10 @@ def test_what_is_known(database, first, second, transposed, verdict, as_they_are
 def test_those_that_renumber_k_are_apart_unless_asked_for(database):
     every = database.chains("m16n8k16 f32 D")
     plain, asked = every.still(), every.still(relabel=True)
-    assert all(each.order is None and not each.moves_values for each in plain)
-    assert all(each.order and not each.moves_values for each in plain.renumbered)
-    assert {(each.second.key, each.transposed) for each in [*plain, *plain.renumbered]} == {
-        (each.second.key, each.transposed) for each in asked
+    assert all(entry.order is None and not entry.moves_values for entry in plain)
+    assert all(entry.order and not entry.moves_values for entry in plain.renumbered)
+    assert {(entry.second.key, entry.transposed) for entry in [*plain, *plain.renumbered]} == {
+        (entry.second.key, entry.transposed) for entry in asked
     }
     assert plain.renumbered
     assert asked.renumbered == []
@@ -247,7 +253,9 @@ def test_copies_in_one_lane_are_renumbered_alike(database):
     """A of wmma f16 holds every element twice in a lane: its K is renumbered as if it were once."""
     first = operand(database.reader, Query("m8n8", "b16", "D", "movmatrix", source=SOURCE))
     second = operand(database.reader, Query("m16n16k16", "f16", "A", "wmma", source=SOURCE))
-    assert Counter((each.row, each.col) for each in second.records()) == Counter(2 * [*product(range(16), repeat=2)])
+    assert Counter((element.row, element.col) for element in second.records()) == Counter(
+        2 * [*product(range(16), repeat=2)]
+    )
     columns = {name: second.elements[name] for name in second.elements.dtype.names}
     columns["col"] = columns["col_last"] = columns["col"] ^ 6
     shuffled = replace(second, elements=elements(columns))
@@ -264,8 +272,8 @@ def test_operands_of_one_layout_share_their_moves(database):
     seconds = read_fragments(database.reader, Query(type="f16", role="A", instruction="wgmma", source=first.source))
     told = Chains.of(first, seconds)
     assert len(told) == 2 * len(seconds) > 2
-    assert {each.second.key for each in told} == {each.key for each in seconds}
-    assert len({id(each.table) for each in told}) == 2
+    assert {entry.second.key for entry in told} == {second.key for second in seconds}
+    assert len({id(entry.table) for entry in told}) == 2
 
 
 def test_a_layout_in_a_larger_matrix_is_another_one(database):
@@ -273,18 +281,18 @@ def test_a_layout_in_a_larger_matrix_is_another_one(database):
     first = operand(database.reader, Query("m16n8k16", "f16", "D", source=SOURCE))
     second = operand(database.reader, Query("m16n8k8", "f16", "A", source=SOURCE))
     both = [second, replace(second, shape="m16n8k16")]
-    told = [each for each in Chains.of(first, both) if each.transposed]
-    assert [each.moves for each in told] == [chain(first, each, transposed=True).moves for each in both]
-    assert [each.tiles[1] for each in told] == [(1, 2), (1, 1)]
+    told = [entry for entry in Chains.of(first, both) if entry.transposed]
+    assert [entry.moves for entry in told] == [chain(first, fragment, transposed=True).moves for fragment in both]
+    assert [entry.tiles[1] for entry in told] == [(1, 2), (1, 1)]
 
 
 def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
     second = operand(database.reader, Query("m16n8k16", "f16", "A", source=SOURCE))
     givers = distinct(database, "D")
-    told = {(each.first.key, each.transposed): each.moves for each in Chains.of(second, givers)}
+    told = {(entry.first.key, entry.transposed): entry.moves for entry in Chains.of(second, givers)}
     assert told
     for first in givers:
-        there = {(first.key, each.transposed): each.moves for each in Chains.of(first, [second])}
+        there = {(first.key, entry.transposed): entry.moves for entry in Chains.of(first, [second])}
         assert {key: told.get(key) for key in there} == there
 
 
@@ -299,8 +307,8 @@ def test_from_an_operand_that_takes_the_chains_are_those_from_each_d(database):
 )
 def test_a_damaged_layout_is_not_chained(database, change, words):
     ends = [operand(database.reader, Query("m16n8k16", "f16", role, source=SOURCE)) for role in "DA"]
-    tables = change(*(each.elements for each in ends))
-    damaged = [replace(each, elements=table) for each, table in zip(ends, tables, strict=True)]
+    tables = change(*(end.elements for end in ends))
+    damaged = [replace(end, elements=table) for end, table in zip(ends, tables, strict=True)]
     with pytest.raises(LanemapError, match=words):
         chain(*damaged)
 
@@ -318,7 +326,7 @@ def matrix_core(name, shape, type_, role, blocks=1):
 
     A and B have four elements of K in each lane, D groups of four rows.
     """
-    m, n, _ = (int(each) for each in shape[1:].replace("n", " ").replace("k", " ").split())
+    m, n, _ = (int(number) for number in shape[1:].replace("n", " ").replace("k", " ").split())
     size = m if role == "A" else n
     lanes, registers = np.arange(64)[:, None], 2 if role != "D" else m * n * blocks // 64
     slots = 1 if role == "D" else 2
@@ -341,8 +349,8 @@ def test_a_product_of_64_lanes_that_nobody_has_heard_of_is_chained_with_itself(n
     d, a, b = (
         matrix_core(name, shape, type_, role, blocks) for type_, role in (("f32", "D"), ("f16", "A"), ("f16", "B"))
     )
-    assert max(each.lane for each in d.records()) == 63
-    verdicts = {(each.second.role, each.transposed): each.movement for each in Chains.of(d, [a, b])}
+    assert max(element.lane for element in d.records()) == 63
+    verdicts = {(entry.second.role, entry.transposed): entry.movement for entry in Chains.of(d, [a, b])}
     exchanged = Movement.NEAR if (name, blocks) == ("v_mfma_f32_f16", 16) else Movement.FAR
     assert verdicts == {
         ("B", False): Movement.NONE,
@@ -387,8 +395,8 @@ def test_64_lanes_in_any_order_move_to_where_they_are_taken(order, role, transpo
         matrix_core("somebodys_product", "m16n16k16", "f16", role),
     )
     told = chain(d, lanes_renumbered(other, order), transposed=transposed)
-    for each in filter(None, (told, relabelled(told))):
-        moved, right, _ = simulated(each)
+    for entry in filter(None, (told, relabelled(told))):
+        moved, right, _ = simulated(entry)
         assert moved == right
 
 

@@ -63,11 +63,11 @@ def axes(fragment):
 def sizes(fragments):
     """How many numbers each dimension has, in steps that a renumbering may not tear."""
     found = {}
-    for each in fragments:
-        for name, extent in zip(("row", "col"), each.dimensions, strict=True):
-            axis = axes(each)[name]
-            found[axis] = (extent, chunk(each) if isinstance(axis, tuple) else 1)
-    if any(each.shape == "m8n8k4" and each.type == "f16" for each in fragments):
+    for fragment in fragments:
+        for name, extent in zip(("row", "col"), fragment.dimensions, strict=True):
+            axis = axes(fragment)[name]
+            found[axis] = (extent, chunk(fragment) if isinstance(axis, tuple) else 1)
+    if any(fragment.shape == "m8n8k4" and fragment.type == "f16" for fragment in fragments):
         found["computation"] = (4, 1)
     return found
 
@@ -121,8 +121,8 @@ def families(draw):
     wanted |= {("E", type_) for role, type_ in wanted if role == "A"}
     if draw(st.integers(0, 4)) == 0:
         wanted -= {draw(st.sampled_from(sorted(wanted)))}
-    fragments = [each for each in source if (each.instruction, each.shape) == (name, shape)]
-    return [each for each in fragments if (each.role, each.type) in wanted], every
+    fragments = [fragment for fragment in source if (fragment.instruction, fragment.shape) == (name, shape)]
+    return [fragment for fragment in fragments if (fragment.role, fragment.type) in wanted], every
 
 
 @st.composite
@@ -134,24 +134,24 @@ def relabellings(draw):
         if draw(st.booleans()):
             chunks = draw(st.permutations(range(extent // step)))
             permutations[axis] = tuple(chunks[i // step] * step + i % step for i in range(extent))
-    return left, [renumbered(each, permutations) for each in left], permutations, every
+    return left, [renumbered(fragment, permutations) for fragment in left], permutations, every
 
 
 def verdicts(left, right):
-    return {each.key: each for each in compare(left, right)}
+    return {result.key: result for result in compare(left, right)}
 
 
 def whole(fragments, every):
     """The keys of all fragments that an instruction can be made with, and of the metadata of these."""
-    metadata = {each.type for each in fragments if each.role == "E"}
+    metadata = {fragment.type for fragment in fragments if fragment.role == "E"}
     operands = {
-        each.key
+        operand.key
         for operands in instructions(fragments, every)
         if operands[0].instruction == "mma" or operands[0].type in metadata
-        for each in operands
+        for operand in operands
     }
     types = {key.type for key in operands if key.role == "A"}
-    return operands | {each.key for each in fragments if each.role == "E" and each.type in types}
+    return operands | {fragment.key for fragment in fragments if fragment.role == "E" and fragment.type in types}
 
 
 def reproduces(result, left, right):
@@ -190,7 +190,7 @@ def test_layouts_agree_exactly_where_all_products_do(case, data):
     found = verdicts(*sides)
     expect_no_more_than_is_true(found, *sides, every)
     if computes_the_same(*sides, every) and whole(left, every) == set(found):
-        assert {each.verdict for each in found.values()} <= LIKE
+        assert {result.verdict for result in found.values()} <= LIKE
 
 
 @given(relabellings(), st.data())
@@ -201,8 +201,8 @@ def test_no_corruption_is_explained_away(case, data):
     at = data.draw(st.integers(0, len(left) - 1))
     sides = [
         [
-            corrupted(each, data.draw(st.sampled_from(BROKEN)), data.draw) if place == at else each
-            for place, each in enumerate(side)
+            corrupted(fragment, data.draw(st.sampled_from(BROKEN)), data.draw) if place == at else fragment
+            for place, fragment in enumerate(side)
         ]
         for side in (left, right)
     ]
@@ -212,7 +212,7 @@ def test_no_corruption_is_explained_away(case, data):
 
 def expect_no_more_than_is_true(found, left, right, every):
     """What is called identical or relabelled computes the same, and of what differs every element is counted."""
-    theirs = {each.key: each for each in right}
+    theirs = {fragment.key: fragment for fragment in right}
     for one in left:
         result, other = found[one.key], theirs[one.key]
         assert (result.verdict is Verdict.IDENTICAL) == (one.digest == other.digest)
@@ -224,13 +224,13 @@ def expect_no_more_than_is_true(found, left, right, every):
             )
             assert result.difference.count == len(brute_force(one, other))
     for operands in instructions(left, every):
-        if all(found[each.key].verdict in LIKE for each in operands):
-            assert np.array_equal(results(*operands), results(*(theirs[each.key] for each in operands)))
+        if all(found[operand.key].verdict in LIKE for operand in operands):
+            assert np.array_equal(results(*operands), results(*(theirs[operand.key] for operand in operands)))
 
 
 def brute_force(left, right):
     """What differs, slot by slot."""
-    sides = [{row[:3]: row[3:] for row in each.elements.tolist()} for each in (left, right)]
+    sides = [{row[:3]: row[3:] for row in fragment.elements.tolist()} for fragment in (left, right)]
     places = {*sides[0], *sides[1]}
     return {at: (sides[0].get(at), sides[1].get(at)) for at in places if sides[0].get(at) != sides[1].get(at)}
 
@@ -242,9 +242,9 @@ def narrowings(draw):
     form = draw(st.sampled_from(every))
     wanted = {*zip("ABCD", form, strict=True), ("E", form[0])}
     left = [
-        each
-        for each in CAPTURED
-        if (each.instruction, each.shape) == (name, shape) and (each.role, each.type) in wanted
+        fragment
+        for fragment in CAPTURED
+        if (fragment.instruction, fragment.shape) == (name, shape) and (fragment.role, fragment.type) in wanted
     ]
     right, axis = left, k_of(form[0])
     if draw(st.booleans()):
@@ -252,15 +252,15 @@ def narrowings(draw):
         chunks = draw(st.permutations(range(extent // step)))
         roles = draw(st.sampled_from(["ABE", "A", "B"]))
         permutation = tuple(chunks[i // step] * step + i % step for i in range(extent))
-        right = [renumbered(each, {axis: permutation}) if each.role in roles else each for each in left]
+        right = [renumbered(fragment, {axis: permutation}) if fragment.role in roles else fragment for fragment in left]
     sides = [left, right]
     for side in draw(st.sampled_from([(0,), (1,), (0, 1)])):
         end, by = draw(st.sampled_from([("col", 1), ("col_last", -1)]))
         which = draw(st.sampled_from([slice(None), slice(0, 40), slice(20, 60)]))
-        sides[side] = [narrowed(each, end, by, which) if each.role == "A" else each for each in sides[side]]
+        sides[side] = [narrowed(one, end, by, which) if one.role == "A" else one for one in sides[side]]
     if draw(st.booleans()):
         # Not even where B comes with windows, which it never has, may one side be narrower.
-        sides[0] = [narrowed(each, "col_last", 1, slice(None)) if each.role == "B" else each for each in sides[0]]
+        sides[0] = [narrowed(one, "col_last", 1, slice(None)) if one.role == "B" else one for one in sides[0]]
     return (*sides, [form])
 
 
@@ -275,7 +275,7 @@ def narrowed(fragment, end, by, which):
 def test_windows_may_be_narrower_on_one_side_only(case):
     """By what can meet: the elements of B that an element of A can be multiplied with are among those of the other."""
     left, right, every = case
-    found = {each.key.role: each for each in compare(left, right)}
+    found = {result.key.role: result for result in compare(left, right)}
     (a, b, *_), (other_a, other_b, *_) = (next(instructions(side, every)) for side in (left, right))
     mine, theirs = meets(a, b), meets(other_a, other_b)
     within = {"left": not (mine & ~theirs).any(), "right": not (theirs & ~mine).any()}
@@ -292,19 +292,21 @@ def test_windows_may_be_narrower_on_one_side_only(case):
 
 
 def of(name, shape, *types, source=CAPTURED):
-    found = [each for each in source if (each.instruction, each.shape) == (name, shape)]
-    return [each for each in found if (each.role, each.type) in types or each.type in types]
+    found = [fragment for fragment in source if (fragment.instruction, fragment.shape) == (name, shape)]
+    return [fragment for fragment in found if (fragment.role, fragment.type) in types or fragment.type in types]
 
 
 def test_narrower_windows_with_chunks_renumbered_alike_are_relabelled():
     left = of("mma.sp", "m16n8k32", *zip("ABCDE", ("f16", "f16", "f32", "f32", "f16"), strict=True))
     chunks = (3, 1, 0, 2, 7, 6, 5, 4)
     to = tuple(chunks[i // 4] * 4 + i % 4 for i in range(32))
-    right = [renumbered(each, {("f16",): to}) for each in left]
-    right = [narrowed(each, "col_last", -1, slice(None)) if each.role == "A" else each for each in right]
+    right = [renumbered(fragment, {("f16",): to}) for fragment in left]
+    right = [
+        narrowed(fragment, "col_last", -1, slice(None)) if fragment.role == "A" else fragment for fragment in right
+    ]
     for sides, narrower in (((left, right), "right"), ((right, left), "left")):
-        found = {each.key.role: each for each in compare(*sides)}
-        assert {role: str(each.verdict) for role, each in found.items()} == {
+        found = {result.key.role: result for result in compare(*sides)}
+        assert {role: str(result.verdict) for role, result in found.items()} == {
             **dict.fromkeys("ABE", "relabelled"),
             **dict.fromkeys("CD", "identical"),
         }
@@ -314,12 +316,12 @@ def test_narrower_windows_with_chunks_renumbered_alike_are_relabelled():
 
 def test_the_four_products_of_a_warp_may_be_renumbered():
     left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
-    right = [renumbered(each, {"computation": (2, 0, 3, 1)}) for each in left]
-    assert {(str(each.verdict), each.words) for each in compare(left, right)} == {
+    right = [renumbered(fragment, {"computation": (2, 0, 3, 1)}) for fragment in left]
+    assert {(str(result.verdict), result.words) for result in compare(left, right)} == {
         ("relabelled", "computation: 1 to 3 to 4 to 2 to 1")
     }
     alone = [other if other.role == "A" else one for one, other in zip(left, right, strict=True)]
-    assert {each.key.role: str(each.verdict) for each in compare(left, alone)}["A"] == "different"
+    assert {result.key.role: str(result.verdict) for result in compare(left, alone)}["A"] == "different"
 
 
 def in_each_product(fragment, permutations):
@@ -339,53 +341,55 @@ IN_EACH = {axis: st.tuples(*[st.permutations(range(extent))] * 4) for axis, exte
 @settings(max_examples=30)
 def test_each_of_the_four_products_may_be_renumbered_in_its_own_way(permutations, role, order):
     left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
-    right = [renumbered(in_each_product(each, permutations), {"computation": order}) for each in left]
+    right = [renumbered(in_each_product(fragment, permutations), {"computation": order}) for fragment in left]
     assert computes_the_same(left, right, HALF)
     found = verdicts(left, right)
-    assert {each.verdict for each in found.values()} <= LIKE
-    for each in found.values():
+    assert {result.verdict for result in found.values()} <= LIKE
+    for result in found.values():
         told = {
             axis: [
-                each.permutations.get(axis) or each.permutations.get(f"{axis} of product {number}") or range(extent)
+                result.permutations.get(axis) or result.permutations.get(f"{axis} of product {number}") or range(extent)
                 for number in range(1, 5)
             ]
             for axis, extent in EXTENTS.items()
         }
-        assert renumbered(in_each_product(each.left, told), {"computation": order}).digest == each.right.digest
+        assert renumbered(in_each_product(result.left, told), {"computation": order}).digest == result.right.digest
     alone = [one if one.role == role else other for one, other in zip(left, right, strict=True)]
     same = computes_the_same(left, alone, HALF)
-    assert ({each.verdict for each in verdicts(left, alone).values()} <= LIKE) == same
+    assert ({result.verdict for result in verdicts(left, alone).values()} <= LIKE) == same
 
 
 def test_the_renumbering_of_one_product_is_told():
     left = of("mma", "m8n8k4", "f16", source=DOCUMENTED)
     stay = [range(8)] * 4
     permutations = {"m": stay, "n": stay, "k": [range(4), (2, 3, 0, 1), range(4), range(4)]}
-    found = compare(left, [in_each_product(each, permutations) for each in left])
-    assert {each.words for each in found if each.key.role in "AB"} == {"k of product 2: flip bit 1"}
-    assert {str(each.verdict) for each in found if each.key.role in "CD"} == {"identical"}
+    found = compare(left, [in_each_product(fragment, permutations) for fragment in left])
+    assert {result.words for result in found if result.key.role in "AB"} == {"k of product 2: flip bit 1"}
+    assert {str(result.verdict) for result in found if result.key.role in "CD"} == {"identical"}
 
 
 def test_only_operands_of_one_instruction_share_a_dimension():
     """M of bf16 A is that of an f32 D, and of the f16 A that has it too; there is no bf16 with an f16 D."""
     pool = of("mma", "m16n8k16", "bf16", "f16", "f32", source=DOCUMENTED)
     turned = tuple(reversed(range(16)))
-    right = [renumbered(each, {"m": turned}) for each in pool]
+    right = [renumbered(fragment, {"m": turned}) for fragment in pool]
     halves = {True: LIKE, False: {Verdict.DIFFERENT}}
     for types, believed in ((("bf16", "f32"), True), (("bf16", "f16"), False), (("bf16", "f16", "f32"), True)):
         chosen = [
-            at for at, each in enumerate(pool) if each.type in types and (each.type != "f16" or each.role in "CD")
+            at
+            for at, fragment in enumerate(pool)
+            if fragment.type in types and (fragment.type != "f16" or fragment.role in "CD")
         ]
         found = compare([pool[at] for at in chosen], [right[at] for at in chosen])
-        assert {each.verdict for each in found if each.key.role == "A"} <= halves[believed]
+        assert {result.verdict for result in found if result.key.role == "A"} <= halves[believed]
 
 
 def test_what_is_taken_from_elsewhere_is_named():
     pool = of("mma", "m16n8k16", "f16", source=DOCUMENTED) + of("mma", "m16n8k8", "f16", source=DOCUMENTED)
-    theirs = {(each.shape, each.role): each for each in pool}
+    theirs = {(fragment.shape, fragment.role): fragment for fragment in pool}
     a, b, small = (theirs[key] for key in (("m16n8k16", "A"), ("m16n8k16", "B"), ("m16n8k8", "A")))
     for wrong, right in ((replace(a, elements=b.elements), b), (replace(b, elements=a.elements), a)):
-        found = verdicts([wrong, *(each for each in pool if each.key != wrong.key)], pool)[wrong.key]
+        found = verdicts([wrong, *(fragment for fragment in pool if fragment.key != wrong.key)], pool)[wrong.key]
         assert found.verdict is Verdict.DIFFERENT
         assert found.words == f"it is {right} on the right; {found.difference.words}"
     found = verdicts([replace(a, elements=small.elements)], pool)[a.key]
@@ -393,7 +397,7 @@ def test_what_is_taken_from_elsewhere_is_named():
 
 
 def test_windows_of_another_product_or_row_are_not_refined():
-    a = next(each for each in CAPTURED if each.key[:4] == ("mma.sp", "m16n8k32", "f16", "A"))
+    a = next(fragment for fragment in CAPTURED if fragment.key[:4] == ("mma.sp", "m16n8k32", "f16", "A"))
     for name in ("computation", "row"):
         table = a.elements.copy()
         table[name] += 1
@@ -420,7 +424,7 @@ def test_what_one_side_lacks_is_said_to_be_there_alone():
 
 def test_the_document_against_the_card():
     for source, different in ((printed(), 2), (documents()[DEFAULT_SOURCE].fragments, 0)):
-        counted = Counter(each.verdict for each in compare(source, CAPTURED))
+        counted = Counter(result.verdict for result in compare(source, CAPTURED))
         assert counted == Counter(
             {
                 Verdict.IDENTICAL: 157 - different,
@@ -433,6 +437,6 @@ def test_the_document_against_the_card():
 
 
 def test_an_operand_without_any_element_differs():
-    bare = [replace(each, elements=each.elements[:0]) for each in DOCUMENTED]
+    bare = [replace(fragment, elements=fragment.elements[:0]) for fragment in DOCUMENTED]
     for left, right in ((bare, DOCUMENTED), (DOCUMENTED, bare)):
-        assert {each.verdict for each in compare(left, right)} == {Verdict.DIFFERENT}
+        assert {result.verdict for result in compare(left, right)} == {Verdict.DIFFERENT}

@@ -16,9 +16,9 @@ from ..modes import examples
 from ..shipped import corrected
 
 FRAGMENTS = [
-    each
-    for each in corrected()
-    if (each.instruction, each.shape) == ("mma", "m16n8k16") and each.type in ("f16", "f32")
+    fragment
+    for fragment in corrected()
+    if (fragment.instruction, fragment.shape) == ("mma", "m16n8k16") and fragment.type in ("f16", "f32")
 ]
 
 
@@ -37,8 +37,8 @@ layouts = st.integers(0, 3)
 @examples(300)
 def test_an_erratum_explains_what_it_corrects_and_nothing_else(role, printed, corrected, read, theirs, left, named):
     """Known is: the document has the printed layout, and the other side agrees with the corrected one."""
-    victim = next(each for each in FRAGMENTS if each.role == role)
-    rest = [each for each in FRAGMENTS if each is not victim]
+    victim = next(fragment for fragment in FRAGMENTS if fragment.role == role)
+    rest = [fragment for fragment in FRAGMENTS if fragment is not victim]
     document = Source("doc", "document", "doc", [changed(victim, printed), *rest])
     errata = Source(
         "doc+errata",
@@ -49,9 +49,13 @@ def test_an_erratum_explains_what_it_corrects_and_nothing_else(role, printed, co
     again = Source("read again", "document", "doc", [changed(victim, read), *rest])
     other = Source("other", "import" if left else "capture", "other", [changed(victim, theirs), *rest])
     sources = [document, errata, again, other] if named else [errata, document, other, again]
-    found = {(each.left.name, each.right.name): each.results for each in check(sources, []).comparisons}
+    found = {
+        (comparison.left.name, comparison.right.name): comparison.results
+        for comparison in check(sources, []).comparisons
+    }
     for name, layout in (("doc", printed), ("doc+errata", corrected), ("read again", read)):
-        (result,) = (each for each in found[("other", name) if left else (name, "other")] if each.key == victim.key)
+        pair = ("other", name) if left else (name, "other")
+        (result,) = (result for result in found[pair] if result.key == victim.key)
         assert (result.verdict is Verdict.IDENTICAL) == (layout == theirs)
         known = layout != theirs and layout == printed and theirs == corrected
         assert (result.known is not None) == known
@@ -60,7 +64,7 @@ def test_an_erratum_explains_what_it_corrects_and_nothing_else(role, printed, co
             alone = [
                 one for one in check(sources, [], ["doc"]).comparisons if "other" in (one.left.name, one.right.name)
             ]
-            assert [each.known for each in alone[0].results if each.key == victim.key] == [result.known]
+            assert [result.known for result in alone[0].results if result.key == victim.key] == [result.known]
 
 
 @given(st.lists(st.sampled_from(["import", "document", "capture"]), min_size=2, max_size=5))
@@ -78,14 +82,16 @@ def test_kinds_decide_what_is_compared(kinds):
             check(sources, [])
         return
     report = check(sources, [])
-    assert wanted == {frozenset((each.left.name, each.right.name)) for each in report.comparisons}
+    assert wanted == {frozenset((comparison.left.name, comparison.right.name)) for comparison in report.comparisons}
     trust = ["import", "document", "capture"]
-    assert all(trust.index(each.left.kind) <= trust.index(each.right.kind) for each in report.comparisons)
+    assert all(
+        trust.index(comparison.left.kind) <= trust.index(comparison.right.kind) for comparison in report.comparisons
+    )
     assert (report.unexplained, report.compared) == (0, len(wanted) * len(FRAGMENTS))
 
 
 def test_a_source_that_shares_nothing_is_a_finding():
-    misspelt = [replace(each, type="f61") for each in FRAGMENTS]
+    misspelt = [replace(fragment, type="f61") for fragment in FRAGMENTS]
     sources = [
         Source(name, kind, name, found)
         for name, kind, found in (
@@ -95,21 +101,21 @@ def test_a_source_that_shares_nothing_is_a_finding():
         )
     ]
     report = check(sources, [])
-    assert [(each.source, each.known) for each in report.findings] == [("theirs", None)]
-    assert [each.words for each in check(sources, [], ["theirs"]).findings] == [report.findings[0].words]
+    assert [(finding.source, finding.known) for finding in report.findings] == [("theirs", None)]
+    assert [finding.words for finding in check(sources, [], ["theirs"]).findings] == [report.findings[0].words]
     with pytest.raises(lanemap.LanemapError, match="nothing to compare.*f61"):
         diff([sources[2]], [sources[1]])
 
 
 def test_a_part_is_compared_with_all_in_view():
     """Asking for one operand does not change its verdict, and counts it alone."""
-    moved = [replace(each, elements=renumbered(each)) for each in FRAGMENTS]
+    moved = [replace(fragment, elements=renumbered(fragment)) for fragment in FRAGMENTS]
     sides = [Source(name, "import", name, found) for name, found in (("left", FRAGMENTS), ("right", moved))]
-    whole = {each.key: each.verdict for each in compare(FRAGMENTS, moved)}
+    whole = {result.key: result.verdict for result in compare(FRAGMENTS, moved)}
     assert Verdict.RELABELLED in whole.values()
     for role in "ABCD":
         part = diff([sides[0]], [sides[1]], Query(role=role)).comparisons[0]
-        assert {each.key: each.verdict for each in part.results} == {
+        assert {result.key: result.verdict for result in part.results} == {
             key: one for key, one in whole.items() if key.role == role
         }
 
@@ -129,16 +135,16 @@ def test_wmma_of_different_architectures_is_not_compared():
     others = [replace(a, instruction="wmma", shape="m16n16k16", major=None, qualifiers="row")]
 
     def card(name, target, by):
-        mine = [replace(changed(each, by), source=name) for each in others]
+        mine = [replace(changed(fragment, by), source=name) for fragment in others]
         return Source(name, "capture", name, [a, *mine], {"device": {"target": target}})
 
     hopper, blackwell, same = card("one", "sm_90a", 0), card("two", "sm_120a", 1), card("three", "sm_90a", 1)
     for left, right, wmma in ((hopper, blackwell, []), (hopper, same, [Verdict.DIFFERENT])):
         (found,) = check([left, right], []).comparisons
-        assert [each.verdict for each in found.results if each.key.instruction == "wmma"] == wmma
-        assert [each.verdict for each in found.results if each.key.instruction == "mma"] == [Verdict.IDENTICAL]
+        assert [result.verdict for result in found.results if result.key.instruction == "wmma"] == wmma
+        assert [result.verdict for result in found.results if result.key.instruction == "mma"] == [Verdict.IDENTICAL]
         (again,) = diff([left], [right]).comparisons
-        assert [each.key for each in again.results] == [each.key for each in found.results]
+        assert [result.key for result in again.results] == [result.key for result in found.results]
     with pytest.raises(lanemap.LanemapError, match="no fragment of wmma"):
         diff([hopper], [blackwell], Query(instruction="wmma"))
 
@@ -146,9 +152,9 @@ def test_wmma_of_different_architectures_is_not_compared():
 def test_a_library_stands_for_all_that_was_imported_of_it_and_a_version_for_no_other():
     names = ("tvm-0.2:mma", "tvm-0.2:mma.sp", "tvm-0.20:mma", "tvm-extra-1:mma", "mine")
     there = [Source(name, "import", name, []) for name in names]
-    assert [each.name for each in named(there, ["TVM-0.2"])] == ["tvm-0.2:mma", "tvm-0.2:mma.sp"]
-    assert [each.name for each in named(there, ["mine", "tvm-0.20", "mine"])] == ["mine", "tvm-0.20:mma"]
-    assert [each.name for each in named(there, ["tvm"])] == [*names[:3]]
+    assert [source.name for source in named(there, ["TVM-0.2"])] == ["tvm-0.2:mma", "tvm-0.2:mma.sp"]
+    assert [source.name for source in named(there, ["mine", "tvm-0.20", "mine"])] == ["mine", "tvm-0.20:mma"]
+    assert [source.name for source in named(there, ["tvm"])] == [*names[:3]]
     with pytest.raises(lanemap.LanemapError, match="no source 'tvm-0': choose from tvm-0.2, tvm-0.20, tvm-extra-1"):
         named(there, ["tvm-0"])
 
@@ -164,7 +170,7 @@ def test_a_finding_is_known_only_where_the_corrected_layout_has_none(left):
         Source("card", "capture", "card", FRAGMENTS),
     ]
     findings = [Finding(name, victim.key, "a cell is held twice") for name in ["doc", "doc+errata"][: 1 + left]]
-    known = {each.source: each.known for each in check(sources, findings).findings}
+    known = {finding.source: finding.known for finding in check(sources, findings).findings}
     assert known == ({"doc": None, "doc+errata": None} if left else {"doc": "a reason"})
 
 
@@ -179,13 +185,13 @@ def test_the_best_evidence_judges_each_fragment_and_what_it_lacks_is_named():
     kernels = Source("kernels", "import", "kernels", [changed(a, 3), changed(b, 1), changed(c, 1)])
     sources = [copy, document, errata, card, kernels]
     found = judge([kernels], sources)
-    told = {each.key: each for each in found.comparisons[0].results}
-    assert [(told[each.key].verdict, told[each.key].right) for each in (a, b, c)] == [
+    told = {result.key: result for result in found.comparisons[0].results}
+    assert [(told[fragment.key].verdict, told[fragment.key].right) for fragment in (a, b, c)] == [
         (Verdict.DIFFERENT, a),
         (Verdict.DIFFERENT, b),
         (Verdict.LEFT_ONLY, None),
     ]
-    assert [each.key for each in found.unjudged["kernels"]] == [c.key]
+    assert [result.key for result in found.unjudged["kernels"]] == [c.key]
     assert d.key not in told
     assert judge([card], sources).unexplained == 1
     assert judge([errata], sources).comparisons[0].results[0].right is card.fragments[0]
@@ -193,7 +199,7 @@ def test_the_best_evidence_judges_each_fragment_and_what_it_lacks_is_named():
     with pytest.raises(lanemap.LanemapError, match="kernels has no elements of D"):
         judge([kernels], sources, Query(role="D"))
     checked = check(sources, [])
-    assert {name: [each.key for each in there] for name, there in checked.unjudged.items()} == {
+    assert {name: [result.key for result in there] for name, there in checked.unjudged.items()} == {
         "copy": [c.key],
         "kernels": [c.key],
     }
@@ -206,7 +212,7 @@ def test_what_is_not_asked_about_is_not_unjudged_and_an_import_judges_nothing():
     kernels, copy = (Source(name, "import", name, [a, b]) for name in ("kernels", "copy"))
     for sources in ([document, kernels, copy], [document, copy, kernels]):
         found = check(sources, [], ["kernels"]).unjudged
-        assert {name: [each.key for each in there] for name, there in found.items()} == {"kernels": [b.key]}
+        assert {name: [result.key for result in there] for name, there in found.items()} == {"kernels": [b.key]}
         assert {*check(sources, []).unjudged} == {*check(sources, [], ["doc"]).unjudged} == {"kernels", "copy"}
 
 
@@ -220,13 +226,13 @@ def test_what_one_architecture_alone_has_is_judged_by_any():
     cards = [card("one", "sm_90a", 0), card("two", "sm_120a", 1)]
     for by, verdict in ((0, Verdict.IDENTICAL), (1, Verdict.IDENTICAL), (2, Verdict.DIFFERENT)):
         mine = Source("mine", "import", "mine", [changed(a, by)])
-        assert [each.verdict for each in judge([mine], cards).comparisons[0].results] == [verdict]
-    assert [each.verdict for each in judge(cards[:1], cards).comparisons[0].results] == [Verdict.LEFT_ONLY]
+        assert [result.verdict for result in judge([mine], cards).comparisons[0].results] == [verdict]
+    assert [result.verdict for result in judge(cards[:1], cards).comparisons[0].results] == [Verdict.LEFT_ONLY]
 
 
 def test_sources_of_other_instructions_are_not_compared_and_not_misspelt():
     """Another vendor's, which nobody else knows: there is nothing to compare, and nothing wrong with it."""
-    theirs = [replace(each, instruction="v_product") for each in FRAGMENTS]
+    theirs = [replace(fragment, instruction="v_product") for fragment in FRAGMENTS]
     sources = [
         Source("doc", "document", "doc", FRAGMENTS),
         Source("card", "capture", "card", FRAGMENTS),
@@ -234,7 +240,7 @@ def test_sources_of_other_instructions_are_not_compared_and_not_misspelt():
     ]
     found = check(sources, [])
     assert ([*found.findings], len(found.comparisons)) == ([], 1)
-    assert [each.key for each in found.unjudged["theirs"]] == [each.key for each in theirs]
+    assert [result.key for result in found.unjudged["theirs"]] == [fragment.key for fragment in theirs]
     assert check(sources, [], ["theirs"]).findings == []
 
 
@@ -247,4 +253,4 @@ def test_what_ships_is_nobodys_claim_and_what_is_only_drawn_is_not_misspelt():
     found = check(sources, [], shipped={"ships"})
     assert (found.findings, dict(found.unjudged)) == ([], {})
     sources[2] = replace(ships, fragments=[replace(b, shape="m16n8k17")])
-    assert [each.source for each in check(sources, []).findings] == ["ships"]
+    assert [finding.source for finding in check(sources, []).findings] == ["ships"]

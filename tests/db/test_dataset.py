@@ -39,15 +39,15 @@ def fleet(database, built, tmp_path_factory):
     """A dataset of the documents and three captures, one of which differs in one operand."""
     folder = tmp_path_factory.mktemp("fleet")
     captured = database.source("h200-sm_90a")
-    some = [each for each in captured.fragments if each.type == "b1"]
-    turned = [replace(each, elements=each.elements.copy()) for each in some]
-    (wrong,) = (each for each in turned if (each.shape, each.role) == ("m16n8k128", "A"))
+    some = [fragment for fragment in captured.fragments if fragment.type == "b1"]
+    turned = [replace(fragment, elements=fragment.elements.copy()) for fragment in some]
+    (wrong,) = (fragment for fragment in turned if (fragment.shape, fragment.role) == ("m16n8k128", "A"))
     wrong.elements["row"] = 15 - wrong.elements["row"]
     with lanemap.open(shutil.copy(built, folder / "fleet.db")) as several:
         several.add([replace(captured, name=f"{captured.name}-1", fragments=some)])
         several.add([replace(captured, name=f"{captured.name}-2", fragments=turned)])
         export(several, Query(instruction="mma", type="b1"), folder / "layouts")
-        assert [each.key for each in several.fleet().disagreements] == [wrong.key]
+        assert [disagreement.key for disagreement in several.fleet().disagreements] == [wrong.key]
     return folder / "layouts"
 
 
@@ -85,8 +85,8 @@ def test_duckdb_finds_what_differs_in_all_that_ships(folder):
 def in_the_fleet():
     captures = CARD, f"{CARD}-1", f"{CARD}-2"
     return sorted(
-        differences(*_SLIP, *((each, DOCUMENT) for each in captures[1:]))
-        + differences(*_TURNED, *((each, captures[2]) for each in (*captures[:2], DOCUMENT, f"{DOCUMENT}+errata")))
+        differences(*_SLIP, *((captured, DOCUMENT) for captured in captures[1:]))
+        + differences(*_TURNED, *((name, captures[2]) for name in (*captures[:2], DOCUMENT, f"{DOCUMENT}+errata")))
     )
 
 
@@ -123,7 +123,7 @@ def test_every_row_is_in_it_for_pandas_and_duckdb(database, tmp_path):
     assert sorted(map(str, duckdb.sql(f"SELECT {', '.join(COLUMNS)} FROM {files}").fetchall())) == expected
     frame = pd.read_parquet(folder)[list(COLUMNS)].astype(object)
     rows = frame.where(frame.notna(), None).itertuples(index=False, name=None)
-    whole = (tuple(int(each) if isinstance(each, float) else each for each in row) for row in rows)
+    whole = (tuple(int(value) if isinstance(value, float) else value for value in row) for row in rows)
     assert sorted(map(str, whole)) == expected
 
 
@@ -240,4 +240,4 @@ def test_bad_input_is_one_line_and_exit_2(refused, tmp_path, monkeypatch, argume
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
     refused("export", "--format", "dataset", *arguments, words=words)
-    assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"]
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

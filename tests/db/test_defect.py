@@ -28,11 +28,11 @@ def library(trusted):
 
     def library(version="2", set_="maps", changes=None, **provenance):
         kept = [
-            replace(each, source=None, citation=Citation(origin=f"mine/maps.py:{line} map_{each.role.lower()}"))
-            for line, each in enumerate(trusted.fragments)
-            if each.instruction == "mma" and (each.shape, each.type, each.role) in KEYS
+            replace(fragment, source=None, citation=Citation(origin=f"mine/maps.py:{line} map_{fragment.role.lower()}"))
+            for line, fragment in enumerate(trusted.fragments)
+            if fragment.instruction == "mma" and (fragment.shape, fragment.type, fragment.role) in KEYS
         ]
-        made = [changed(each, (changes or {}).get(each.role)) for each in kept]
+        made = [changed(fragment, (changes or {}).get(fragment.role)) for fragment in kept]
         said = {"library": "Mine", "package": "mine", "version": version, "set": set_, "notation": "cute"}
         return Source(f"mine-{version}:{set_}", "import", f"Mine {version} {set_}", made, said | provenance)
 
@@ -58,9 +58,9 @@ def exchange(name, one, other):
 
 def reported(asked, *others, trusted, **more):
     found = [
-        Finding(each.name, fragment.key, words)
-        for each in (asked, *others)
-        for fragment in each.fragments
+        Finding(source.name, fragment.key, words)
+        for source in (asked, *others)
+        for fragment in source.fragments
         for words in check(fragment)
     ]
     return defects([asked], [trusted, asked, *others], found, **more)
@@ -125,7 +125,7 @@ def test_only_operands_of_the_same_instruction_agree_or_not(library, trusted):
     """K alike in A and B, C renumbered: what else the library has of another shape is another product."""
     changes = {"A": exchange("col", 1, 6), "B": exchange("row", 1, 6), "C": exchange("row", 1, 9)}
     source = library(changes=changes)
-    other = next(each for each in trusted.fragments if each.key[:4] == ("mma", "m16n8k8", "f16", "A"))
+    other = next(fragment for fragment in trusted.fragments if fragment.key[:4] == ("mma", "m16n8k8", "f16", "A"))
     source = replace(source, fragments=[*source.fragments, replace(other, source=None)])
     (found,) = reported(source, trusted=trusted)
     assert found.name == "C of mma m16n8k16 f32"
@@ -149,10 +149,10 @@ def test_slots_that_hold_nothing(library, trusted):
 
 
 def test_what_could_not_be_made_a_fragment(library, trusted):
-    key = next(each.key for each in library().fragments if each.role == "B")
+    key = next(fragment.key for fragment in library().fragments if fragment.role == "B")
     wrong = [{"operand": list(key), "origin": "mine/maps.py:7 map_b", "words": "cell (8, 0) is elsewhere"}]
     source = library(wrong=wrong)
-    source = replace(source, fragments=[each for each in source.fragments if each.role != "B"])
+    source = replace(source, fragments=[fragment for fragment in source.fragments if fragment.role != "B"])
     (found,) = reported(source, trusted=trusted)
     assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")
     assert dict(found.facts)["wrong"] == "none of its elements is where it should be"
@@ -169,7 +169,7 @@ def test_an_operand_that_ptx_does_not_have(library, trusted):
 
 def test_only_the_operand_that_is_asked_for(library, trusted):
     source = library(changes={"C": exchange("col", 0, 5), "D": exchange("row", 0, 5)})
-    assert [each.name for each in reported(source, trusted=trusted, query=Query("m16n8k16", "f32", "D"))] == [
+    assert [defect.name for defect in reported(source, trusted=trusted, query=Query("m16n8k16", "f32", "D"))] == [
         "D of mma m16n8k16 f32"
     ]
     assert len(reported(source, trusted=trusted)) == 2
@@ -189,17 +189,21 @@ def test_the_true_layout_is_in_the_notation_of_the_library(library, trusted):
     assert name == "python"
     functions = {}
     exec(text, functions)
-    place = next(each for each in functions.values() if callable(each) and "to_shared" in each.__name__)
-    for each in found.result.right.elements.tolist():
-        assert place(each[0], each[1]) == (each[3], each[4])
+    place = next(function for function in functions.values() if callable(function) and "to_shared" in function.__name__)
+    for element in found.result.right.elements.tolist():
+        assert place(element[0], element[1]) == (element[3], element[4])
 
 
 def test_alike_in_two_types_is_one_defect(trusted):
-    kept = [each for each in trusted.fragments if (each.instruction, each.shape, each.role) == ("mma", "m16n8k16", "A")]
     kept = [
-        replace(changed(each, exchange("row", 1, 9)), source=None, citation=Citation(origin="mine.py:1 map_a"))
-        for each in kept
-        if each.type in ("f16", "bf16")
+        fragment
+        for fragment in trusted.fragments
+        if (fragment.instruction, fragment.shape, fragment.role) == ("mma", "m16n8k16", "A")
+    ]
+    kept = [
+        replace(changed(fragment, exchange("row", 1, 9)), source=None, citation=Citation(origin="mine.py:1 map_a"))
+        for fragment in kept
+        if fragment.type in ("f16", "bf16")
     ]
     (found,) = reported(Source("mine", "import", "Mine", kept, {"library": "Mine"}), trusted=trusted)
     assert found.name == "A of mma m16n8k16 f16 bf16"
@@ -229,7 +233,11 @@ def test_the_formats(library, trusted):
 
 def test_windows_that_no_renumbering_takes_along_are_told(trusted):
     """Sparse A whose windows begin where they did, in one row a column longer and in another one shorter."""
-    sparse = next(each for each in trusted.fragments if each.key[:2] == ("mma.sp", "m16n8k16") and each.role == "A")
+    sparse = next(
+        fragment
+        for fragment in trusted.fragments
+        if fragment.key[:2] == ("mma.sp", "m16n8k16") and fragment.role == "A"
+    )
     sparse = replace(sparse, source=None)
 
     def change(table):

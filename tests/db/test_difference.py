@@ -13,7 +13,7 @@ from lanemap.db.layout.fragment import elements
 from ..modes import examples
 from ..shipped import corrected
 
-DENSE = [each for each in corrected() if not each.windowed and each.role != "p"]
+DENSE = [fragment for fragment in corrected() if not fragment.windowed and fragment.role != "p"]
 PLACE = ("lane", "reg", "slot")
 
 
@@ -25,7 +25,7 @@ def changed(fragment, **columns):
 def numbers(words):
     """Every number in a list such as ``0-3, 7`` or ``1, 5, .., 29``."""
     if ".." in words:
-        first, second, last = (int(each) for each in re.findall(r"\d+", words))
+        first, second, last = (int(number) for number in re.findall(r"\d+", words))
         return set(range(first, last + 1, second - first))
     found = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", words):
@@ -49,7 +49,7 @@ some = st.sets(st.integers(0, 31), min_size=1)
 def test_offsets_read_back_give_the_left(fragment, lanes, regs, slots, down, across):
     table = fragment.elements
     mask = np.logical_and.reduce(
-        [np.isin(table[name], list(each)) for name, each in zip(PLACE, (lanes, regs, slots), strict=True)]
+        [np.isin(table[name], list(numbers)) for name, numbers in zip(PLACE, (lanes, regs, slots), strict=True)]
     )
     row, col = table["row"] + down * mask, table["col"] + across * mask
     if min(row.min(), col.min()) < 0:
@@ -57,10 +57,10 @@ def test_offsets_read_back_give_the_left(fragment, lanes, regs, slots, down, acr
     words = difference(changed(fragment, row=row, col=col, col_last=col), fragment).words
     if "exchanged" in words or "counted" in words:
         return
-    said = [each for each in words.split("; ") if each and "outside" not in each]
+    said = [phrase for phrase in words.split("; ") if phrase and "outside" not in phrase]
     assert len(said) == bool(mask.any() and (down or across))
-    for each in said:
-        where, what = each.rsplit(": ", 1)
+    for line in said:
+        where, what = line.rsplit(": ", 1)
         assert (chosen(where, table) == mask).all()
         for name, by in (("row", down), ("col", across)):
             found = re.search(rf"{name} is (\d+) too (high|low)", what)
@@ -71,14 +71,14 @@ def test_offsets_read_back_give_the_left(fragment, lanes, regs, slots, down, acr
 @examples(200)
 def test_an_exchange_read_back_gives_the_left(fragment, name, data):
     """Also where only some registers and slots are exchanged between lanes, and so on."""
-    table, other = fragment.elements, [each for each in PLACE if each != name]
+    table, other = fragment.elements, [word for word in PLACE if word != name]
     there = np.unique(table[name]).tolist()
     picked = data.draw(st.permutations(there))[: data.draw(st.integers(2, 6))]
     order = dict(zip(sorted(picked), picked, strict=True))
     mask = np.isin(
         table[other[0]], data.draw(st.lists(st.sampled_from(np.unique(table[other[0]]).tolist()), min_size=1))
     )
-    moved = np.asarray([order.get(each, each) for each in range(max(there) + 1)])
+    moved = np.asarray([order.get(number, number) for number in range(max(there) + 1)])
     left = changed(fragment, **{name: np.where(mask, moved[table[name]], table[name])})
     words = difference(left, fragment).words
     if left.digest == fragment.digest:
@@ -95,11 +95,11 @@ def test_an_exchange_read_back_gives_the_left(fragment, name, data):
     word = re.search(r"(lane|reg|slot)s (?:are exchanged|\d+ and \d+ are)", words)[1]
     right = {(row["lane"], row["reg"], row["slot"]): row for row in table}
     for row in left.elements:
-        place = {each: int(row[each]) for each in PLACE}
-        cell = [row[each] for each in ("row", "col", "computation")]
+        place = {name: int(row[name]) for name in PLACE}
+        cell = [row[name] for name in ("row", "col", "computation")]
         origin = place | {word: dict(pairs).get(place[word], place[word])}
         theirs = [
-            [right[tuple(at[each] for each in PLACE)][each] for each in ("row", "col", "computation")]
+            [right[tuple(at[name] for name in PLACE)][name] for name in ("row", "col", "computation")]
             for at in (origin, place)
         ]
         assert cell in theirs
@@ -108,7 +108,9 @@ def test_an_exchange_read_back_gives_the_left(fragment, name, data):
 @given(st.permutations(range(8)).filter(lambda order: order != sorted(order)), st.integers(0, 7))
 def test_what_is_not_one_to_one_is_no_exchange(order, doubled):
     """Lanes that hold what others do, and one that holds the same as its neighbour."""
-    fragment = next(each for each in DENSE if each.role == "A" and each.computations == 1 and each.registers > 1)
+    fragment = next(
+        fragment for fragment in DENSE if fragment.role == "A" and fragment.computations == 1 and fragment.registers > 1
+    )
     table = fragment.elements.copy()
     origin = np.arange(32)
     origin[:8] = order
@@ -122,7 +124,7 @@ def test_what_is_not_one_to_one_is_no_exchange(order, doubled):
 
 
 def test_what_is_done_to_the_whole_matrix_is_recognised():
-    for fragment in {each.digest: each for each in DENSE}.values():
+    for fragment in {fragment.digest: fragment for fragment in DENSE}.values():
         table, (rows, cols) = fragment.elements, fragment.dimensions
 
         def words(row, col, fragment=fragment):
@@ -143,7 +145,7 @@ def test_what_is_done_to_the_whole_matrix_is_recognised():
 
 
 def test_windows_shifted_as_a_whole():
-    for fragment in (each for each in corrected() if each.windowed):
+    for fragment in (fragment for fragment in corrected() if fragment.windowed):
         table, cols = fragment.elements, fragment.dimensions[1]
         width = fragment.chunk * (1 + int((table["col_last"] - table["col"]).max()) // fragment.chunk)
         if width < cols:
@@ -152,7 +154,9 @@ def test_windows_shifted_as_a_whole():
 
 
 def test_what_is_out_of_range_is_said_with_its_place():
-    fragment = next(each for each in DENSE if (each.role, each.shape, each.type) == ("A", "m16n8k16", "f16"))
+    fragment = next(
+        fragment for fragment in DENSE if (fragment.role, fragment.shape, fragment.type) == ("A", "m16n8k16", "f16")
+    )
     row = fragment.elements["row"].copy()
     row[fragment.elements["lane"] == 3] += 20
     words = difference(changed(fragment, row=row), fragment).words
@@ -160,7 +164,9 @@ def test_what_is_out_of_range_is_said_with_its_place():
 
 
 def test_missing_slots_are_said_of_both_sides():
-    fragment = next(each for each in DENSE if (each.role, each.shape, each.type) == ("A", "m16n8k16", "f16"))
+    fragment = next(
+        fragment for fragment in DENSE if (fragment.role, fragment.shape, fragment.type) == ("A", "m16n8k16", "f16")
+    )
     table = fragment.elements
     left = replace(fragment, elements=table[table["lane"] != 5])
     right = replace(fragment, elements=table[table["reg"] != 2])
@@ -170,7 +176,7 @@ def test_missing_slots_are_said_of_both_sides():
 
 
 def test_elements_of_another_product_differ():
-    fragment = next(each for each in corrected() if each.computations > 1)
+    fragment = next(fragment for fragment in corrected() if fragment.computations > 1)
     table = fragment.elements.copy()
     table["computation"][:3] = table["computation"][:3] % 4 + 1
     found = difference(replace(fragment, elements=table), fragment)

@@ -92,7 +92,7 @@ def test_random_queries(both, names, chance):
     found = 0
     for _ in range(3000 if LONG else 150):
         query = statement(chance, names)
-        one, other = (answer(each.reader.sql, query) for each in both)
+        one, other = (answer(database.reader.sql, query) for database in both)
         assert one == other, query
         assert not isinstance(one, str), one
         found += bool(one)
@@ -117,7 +117,7 @@ def test_random_look_ups(both, chance):
             asked["selector"] = chance.choice([0, -1, 10**20])
         places = chance.sample(["lane", "reg", "slot", "row", "col", "computation"], chance.randrange(3))
         where = {name: chance.choice([0, 1, 1, 3, 7, -1, 10**20]) for name in places}
-        one, other = (answer(rows, each.reader, Query(**asked), **where) for each in both)
+        one, other = (answer(rows, database.reader, Query(**asked), **where) for database in both)
         assert one == other, (asked, where)
         answered += not isinstance(one, str)
     assert answered > 10
@@ -126,9 +126,9 @@ def test_random_look_ups(both, chance):
 def corrupted(chance, source):
     """A source of some fragments with elements changed, exchanged or left out."""
     changed = []
-    for each in chance.sample([each for each in source.fragments if each.elements is not None], 12):
-        table = each.elements.copy()
-        rows, _ = each.dimensions
+    for fragment in chance.sample([fragment for fragment in source.fragments if fragment.elements is not None], 12):
+        table = fragment.elements.copy()
+        rows, _ = fragment.dimensions
         some = np.array(chance.sample(range(len(table)), min(len(table), chance.randrange(1, 20))))
         kind = chance.randrange(4)
         if kind == 0:
@@ -137,7 +137,7 @@ def corrupted(chance, source):
             table["col"][some], table["col_last"][some] = table["col"][some[::-1]], table["col_last"][some[::-1]]
         elif kind == 2:
             table = np.delete(table, some)
-        changed.append(replace(each, elements=table))
+        changed.append(replace(fragment, elements=table))
     return Source("corrupted", "import", "a test", changed)
 
 
@@ -153,12 +153,12 @@ def test_random_corruptions(built, tmp_path, sources, new_database, built_on_ser
             with lanemap.open(place) as database:
                 names = (document.name, "corrupted")
                 left, right = (crosscheck.read_sources(database.reader, name)[0] for name in names)
-                known = {each.key for each in right.fragments}
+                known = {fragment.key for fragment in right.fragments}
                 results = [
-                    each for each in crosscheck.diff([left], [right]).comparisons[0].results if each.key in known
+                    result for result in crosscheck.diff([left], [right]).comparisons[0].results if result.key in known
                 ]
                 findings = database.reader.select("SELECT words FROM finding ORDER BY id", {}).rows
-                said.append(([(each.key, each.verdict, each.words) for each in results], findings))
+                said.append(([(result.key, result.verdict, result.words) for result in results], findings))
                 for stored, given in zip(right.fragments, source.fragments, strict=True):
                     assert stored.elements.tolist() == given.elements.tolist()
                     assert list(map(Element._make, given.elements.tolist())) == stored.records()

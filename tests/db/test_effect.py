@@ -26,7 +26,10 @@ def changed(fragment, **columns):
 @pytest.fixture(scope="module")
 def of(fragments):
     """The document's fragment of an operand."""
-    by_key = {(each.instruction, each.shape, each.type, each.role, each.major): each for each in fragments}
+    by_key = {
+        (fragment.instruction, fragment.shape, fragment.type, fragment.role, fragment.major): fragment
+        for fragment in fragments
+    }
     return lambda *key: by_key[key]
 
 
@@ -36,8 +39,8 @@ def a(of):
 
 
 def test_a_layout_does_nothing_to_its_own_products(fragments):
-    for each in fragments:
-        assert not wrong_results(each, each).any(), each
+    for fragment in fragments:
+        assert not wrong_results(fragment, fragment).any(), fragment
 
 
 @pytest.mark.parametrize(("role", "major", "axis"), [("A", "row", 1), ("B", "col", 2)])
@@ -115,7 +118,7 @@ def test_each_of_four_products_is_by_itself(of):
 
 @pytest.mark.parametrize(("role", "name", "axis"), [("SFA", "row", 1), ("SFB", "col", 2)])
 def test_a_scale_of_another_row_spoils_its_row_or_its_column(fragments, role, name, axis):
-    true = next(each for each in fragments if each.role == role and each.instruction == "mma")
+    true = next(fragment for fragment in fragments if fragment.role == role and fragment.instruction == "mma")
     values = true.elements[name]
     other = np.select([values == 2, values == 5], [5, 2], values)
     claimed = changed(true, **{name: other}, **({"col_last": other} if name == "col" else {}))
@@ -126,7 +129,11 @@ def test_a_scale_of_another_row_spoils_its_row_or_its_column(fragments, role, na
 def test_metadata_for_other_rows_chooses_other_columns():
     measured = read(Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet").fragments
     named = ("mma.sp", "m16n8k16", "f16", "E")
-    e = next(each for each in measured if (each.instruction, each.shape, each.type, each.role) == named)
+    e = next(
+        fragment
+        for fragment in measured
+        if (fragment.instruction, fragment.shape, fragment.type, fragment.role) == named
+    )
     row = e.elements["row"]
     claimed = changed(e, row=np.select([row == 2, row == 9], [9, 2], row))
     wrong = wrong_results(claimed, e)

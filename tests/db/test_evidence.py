@@ -75,8 +75,8 @@ def claimed(corrected):
 def corrected(sources):
     """The fragments of the corrected document by a short name."""
     return {
-        f"{each.instruction}_{each.shape}_{each.type}_{each.role.lower()}": each
-        for each in sources["ptx-isa-9.1+errata"].fragments
+        f"{fragment.instruction}_{fragment.shape}_{fragment.type}_{fragment.role.lower()}": fragment
+        for fragment in sources["ptx-isa-9.1+errata"].fragments
     }
 
 
@@ -110,7 +110,7 @@ def test_one_root_cause_is_one_entry_with_all_that_shows_it(sources, claimed):
 def test_what_is_known_of_another_library_operand_or_set_is_not_taken_for_it(sources, claimed, other):
     fields = msgspec.convert({**msgspec.to_builtins(KNOWN.defect[0]), **other}, Evidence)
     found = reported(sources, claimed, EvidenceFile((fields,)))
-    assert [each.evidence for each in found] == [NOTHING] * 3
+    assert [defect.evidence for defect in found] == [NOTHING] * 3
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_library_is_not_taken_for_one_whose_name_begins_alike(library, version
 
 def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
     known = msgspec.structs.replace(KNOWN.defect[0], since="1.9", until="1.11")
-    assert [known.is_in(each) for each in ("1.8.7", "1.9", "1.10", "1.11", "1.11.1", "1.12", "")] == [
+    assert [known.is_in(version) for version in ("1.8.7", "1.9", "1.10", "1.11", "1.11.1", "1.12", "")] == [
         *(False, True, True, True, False, False),
         True,  # one that is not named may have anything
     ]
@@ -140,13 +140,13 @@ def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_only_what_reaches_a_product_has_an_effect_on_one(sources, claimed, reach):
-    found = next(each for each in reported(sources, claimed, changed(reach=reach)) if each.evidence.name)
+    found = next(defect for defect in reported(sources, claimed, changed(reach=reach)) if defect.evidence.name)
     assert ("effect" in dict(found.facts)) == (reach == "wrong product")
 
 
 def test_what_is_fixed_comes_last_and_says_so_first(sources, claimed):
     found = reported(sources, claimed, changed(until="2", fixed="3"))
-    assert [each.fixed for each in found] == [False, True]
+    assert [defect.fixed for defect in found] == [False, True]
     assert found[-1].facts[0] == ("fixed", "in 3")
     text = Report(found, {}, KNOWN.library).report()
     assert text.index("## Fixed") < text.index("### Mine 2: rows 1 and 9") < text.index("## Libraries examined")
@@ -182,13 +182,13 @@ def test_a_key_that_no_fact_has_is_an_error():
 
 def test_what_ships_is_whole():
     """Each defect has a name of its own, says whether it was run where a product is wrong, and what fixed it."""
-    names = [each.name for each in facts().defect]
+    names = [evidence.name for evidence in facts().defect]
     assert len(set(names)) == len(names)
-    for each in facts().defect:
-        assert isinstance(each, Evidence)
-        assert each.reach in REACHES
-        assert not each.copied or each.copied in [f"{other.library}: {other.title}" for other in facts().defect]
-        assert each.reach != "wrong product" or each.confirmed or each.not_run, each.name
-        assert bool(each.until) == bool(each.fixed), each.name
-        assert bool(each.before) == bool(each.after), each.name
-        assert not each.confirmed or 0 < each.confirmed.wrong <= each.confirmed.of
+    for evidence in facts().defect:
+        assert isinstance(evidence, Evidence)
+        assert evidence.reach in REACHES
+        assert not evidence.copied or evidence.copied in [f"{other.library}: {other.title}" for other in facts().defect]
+        assert evidence.reach != "wrong product" or evidence.confirmed or evidence.not_run, evidence.name
+        assert bool(evidence.until) == bool(evidence.fixed), evidence.name
+        assert bool(evidence.before) == bool(evidence.after), evidence.name
+        assert not evidence.confirmed or 0 < evidence.confirmed.wrong <= evidence.confirmed.of

@@ -64,9 +64,15 @@ def test_codes_are_those_of_numpy():
 
 def one_of_each(reader, role, source, **which):
     """One operand for each layout and type."""
-    found = [each for each in read_fragments(reader, Query(role=role, source=source, **which)) if each.digest]
-    dense = [each for each in found if not each.windowed and not each.type.startswith("b16")]
-    return list({(each.digest, each.dimensions, each.slot_bits, each.type): each for each in dense}.values())
+    found = [
+        fragment for fragment in read_fragments(reader, Query(role=role, source=source, **which)) if fragment.digest
+    ]
+    dense = [fragment for fragment in found if not fragment.windowed and not fragment.type.startswith("b16")]
+    return list(
+        {
+            (fragment.digest, fragment.dimensions, fragment.slot_bits, fragment.type): fragment for fragment in dense
+        }.values()
+    )
 
 
 def values_of(first, second, transposed):
@@ -110,11 +116,11 @@ def test_registers_of_a_chain_have_the_bits_that_the_next_product_reads(database
     """Taken as they are, or converted slot by slot into the bits that are said."""
     stayed, converted = set(), set()
     roles = "A" if which.get("instruction") == "wgmma" else "AB"
-    ends = [each for role in roles for each in one_of_each(database.reader, role, source, **which)]
+    ends = [fragment for role in roles for fragment in one_of_each(database.reader, role, source, **which)]
     for number, first in enumerate(one_of_each(database.reader, "D", source, **which)):
         if first.dimensions[1] > widest or first.type == "b16":
             continue
-        for told in Chains.of(first, [each for each in ends if each.threads == first.threads][number % step :: step]):
+        for told in Chains.of(first, [end for end in ends if end.threads == first.threads][number % step :: step]):
             for made in {told, relabelled(told) or told}:
                 matrix = values_of(first, made.second, made.transposed)
                 given = coded(places(first, matrix, made.transposed), first.type)
@@ -130,8 +136,8 @@ def test_registers_of_a_chain_have_the_bits_that_the_next_product_reads(database
                     codes = {code(value, first.type): value for value in range(4)}
                     low, width = made.second.occupied_bits.start, len(made.second.occupied_bits)
                     slots = {move[:5]: code(codes[given[move[8:]]], made.second.type) for move in made.moves}
-                    assert all(each < 1 << width for each in slots.values())
-                    held = registers({at: each << low for at, each in slots.items()}, made.second)
+                    assert all(value < 1 << width for value in slots.values())
+                    held = registers({at: value << low for at, value in slots.items()}, made.second)
                     converted.add((first.type, made.second.type))
                 assert held == registers(right, made.second), made
     assert converted
@@ -180,8 +186,8 @@ def scaled_products(told):
 def test_no_renumbering_of_k_moves_an_element_to_another_scale(database):
     """Blocks of K have scales of their own (9.7.14.3): the order stays within them, or is said not to."""
     kept, torn = set(), set()
-    ends = [each for role in "AB" for each in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
-    scaled = [each for each in ends if each.instruction.startswith("mma") and each.type[0] == "e"]
+    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
+    scaled = [end for end in ends if end.instruction.startswith("mma") and end.type[0] == "e"]
     for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
         for told in Chains.of(first, scaled):
             made = relabelled(told)
@@ -212,13 +218,13 @@ def loaded(known, made, memory):
     first = 0
     for step, used in enumerate(made.moves):
         r, p = next(pair for pair in known if pair.r is used)
-        passed = {each.lane: each for each in made.addresses if each.step == step}
-        passing = {(each.computation, each.row): each.lane for each in p.records()}
-        for warp, each in product(range(made.operand.threads // 32), r.records()):
-            address = passed[32 * warp + passing[each.computation, each.row]]
-            start = 8 * address.byte + each.col * r.slot_bits
+        passed = {address.lane: address for address in made.addresses if address.step == step}
+        passing = {(element.computation, element.row): element.lane for element in p.records()}
+        for warp, element in product(range(made.operand.threads // 32), r.records()):
+            address = passed[32 * warp + passing[element.computation, element.row]]
+            start = 8 * address.byte + element.col * r.slot_bits
             value = sum(memory[address.line][start // 8 + byte] << 8 * byte for byte in range(r.slot_bits // 8))
-            found[32 * warp + each.lane, first + each.reg] |= np.uint64(value << each.slot * r.slot_bits)
+            found[32 * warp + element.lane, first + element.reg] |= np.uint64(value << element.slot * r.slot_bits)
         first += used.registers
     return (found << np.uint64(made.shift)) & np.uint64((1 << 32) - 1)
 
@@ -237,8 +243,8 @@ def widened(line, width):
 def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, database, name, major):
     """Of every type: memory holds codes, those that the move widens packed, others in bits of their place."""
     made_of = set()
-    ends = [each for role in "ABCD" for each in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
-    for operand in [each for each in ends if each.computations == 1 and each.instruction != "movmatrix"]:
+    ends = [fragment for role in "ABCD" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
+    for operand in [end for end in ends if end.computations == 1 and end.instruction != "movmatrix"]:
         try:
             made = recipe(known[name], operand, major)
         except lanemap.LanemapError:
@@ -253,7 +259,7 @@ def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, da
                 width = bits(operand.type)
                 assert f"16 elements fill {2 * width} of each 16 bytes" in text
                 groups = [line[at : at + 16] for at in range(0, len(line), 16)]
-                words = [sum(code(each, operand.type) << width * n for n, each in enumerate(some)) for some in groups]
+                words = [sum(code(value, operand.type) << width * n for n, value in enumerate(some)) for some in groups]
                 memory.append(widened(b"".join(word.to_bytes(16, "little") for word in words), width))
             else:
                 word = sum(
@@ -287,7 +293,7 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_where_its_metadata_means_it(known,
     columns = decode(words, a, e)
     matrix = random.integers(0, largest(type_) + 1, a.dimensions)
     stored = [
-        sorted({int(col) for each, col in zip(a.records(), columns, strict=True) if each.row == row})
+        sorted({int(col) for element, col in zip(a.records(), columns, strict=True) if element.row == row})
         for row in range(16)
     ]
     made = recipe(known["ldmatrix"], a, "row")
@@ -297,20 +303,20 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_where_its_metadata_means_it(known,
         memory.append(list(word.to_bytes(len(cols) * a.slot_bits // 8, "little")))
     assert made.tile == (16, len(memory[0]))
     held = loaded(known["ldmatrix"], made, memory)
-    for each, col in zip(a.records(), columns, strict=True):
-        found = int(held[each.lane, each.reg]) >> each.slot * a.slot_bits & (1 << a.slot_bits) - 1
-        assert found == code(int(matrix[each.row, col]), type_)
+    for element, col in zip(a.records(), columns, strict=True):
+        found = int(held[element.lane, element.reg]) >> element.slot * a.slot_bits & (1 << a.slot_bits) - 1
+        assert found == code(int(matrix[element.row, col]), type_)
 
 
 def test_movmatrix_makes_what_is_taken_of_converted_registers(database):
     """D is converted to the type of A or B first, and each register of it transposed (9.7.14.5.17)."""
     moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
-    place = {(each.row, each.col): (each.lane, each.slot) for each in moved[0].records()}
-    origin = {(each.lane, each.slot): place[each.col, each.row] for each in moved[1].records()}
+    place = {(element.row, element.col): (element.lane, element.slot) for element in moved[0].records()}
+    origin = {(element.lane, element.slot): place[element.col, element.row] for element in moved[1].records()}
     said = 0
-    ends = [each for role in "AB" for each in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
+    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
     for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
-        for plain in Chains.of(first, [each for each in ends if each.slot_bits == 16]):
+        for plain in Chains.of(first, [end for end in ends if end.slot_bits == 16]):
             told = replace(plain, movmatrix=moved)
             if not (told.moves_values and (crossing := through_movmatrix(told))):
                 continue

@@ -101,9 +101,9 @@ def test_only_whole_numbers_have_a_digest():
     """Of any type that holds them; what would have to be cut to one is refused, and not given its digest."""
     whole = [digest({}, {"row": np.ma.asarray(np.array([1, 2], type_))}) for type_ in (np.int16, np.int32, np.int64)]
     assert len(set(whole)) == 1
-    for each in (1.5, np.nan):
+    for number in (1.5, np.nan):
         with pytest.raises(TypeError):
-            digest({}, {"row": np.ma.asarray([each, 2.0])})
+            digest({}, {"row": np.ma.asarray([number, 2.0])})
 
 
 def test_words_are_queries_for_the_dense_instruction(database):

@@ -35,38 +35,40 @@ from ..shipped import corrected, documents, recorded
 #: Those that a slot of 8 bits has room for (9.7.14.5.14).
 NARROW = {"e2m1": 2, "e3m2": 0, "e2m3": 0}
 OPERANDS = {
-    (each.type, each.role): each
-    for each in corrected()
-    if each.key[:2] == ("mma", "m16n8k32") and each.type in ("e2m1", "e3m2", "e4m3", "s4", "f32")
+    (fragment.type, fragment.role): fragment
+    for fragment in corrected()
+    if fragment.key[:2] == ("mma", "m16n8k32") and fragment.type in ("e2m1", "e3m2", "e4m3", "s4", "f32")
 }
-SPARSE = next(each for each in corrected() if each.key[:4] == ("mma.sp", "m16n8k64", "e2m1", "A"))
+SPARSE = next(fragment for fragment in corrected() if fragment.key[:4] == ("mma.sp", "m16n8k64", "e2m1", "A"))
 
 
 def source(name, *fragments, kind="import"):
-    return Source(name, kind, name, [replace(each, source=name) for each in fragments])
+    return Source(name, kind, name, [replace(fragment, source=name) for fragment in fragments])
 
 
 def test_every_document_claims_what_the_instruction_reads():
     """By the table of types, which the probes of a capture write by; and no capture leaves it open."""
     narrow = set()
-    for each in (one for document in (*documents().values(), recorded()) for one in document.fragments):
-        assert each.first_bit == occupied_bits(each.instruction, each.type, each.slot_bits).start, each
-        if len(each.occupied_bits) < each.slot_bits:
-            assert each.first_bit == NARROW[each.type]
-            narrow.add((*each.key[:2], each.role, each.type))
-        elif each.role not in ("E", "p"):
-            assert each.slot_bits <= TYPES[each.type].bits
+    for fragment in (one for document in (*documents().values(), recorded()) for one in document.fragments):
+        assert fragment.first_bit == occupied_bits(fragment.instruction, fragment.type, fragment.slot_bits).start, (
+            fragment
+        )
+        if len(fragment.occupied_bits) < fragment.slot_bits:
+            assert fragment.first_bit == NARROW[fragment.type]
+            narrow.add((*fragment.key[:2], fragment.role, fragment.type))
+        elif fragment.role not in ("E", "p"):
+            assert fragment.slot_bits <= TYPES[fragment.type].bits
     shapes = (("mma", "m16n8k32"), ("mma.sp", "m16n8k64"))
     assert narrow == {(*shape, role, type_) for shape, role, type_ in product(shapes, "AB", NARROW)}
 
 
 def test_what_fits_a_slot_in_one_way_is_there_and_what_does_not_is_refused():
-    for each in OPERANDS.values():
-        room = each.slot_bits - len(each.occupied_bits)
-        assert replace(each, first_bit=None).first_bit == (None if room else 0)
+    for operand in OPERANDS.values():
+        room = operand.slot_bits - len(operand.occupied_bits)
+        assert replace(operand, first_bit=None).first_bit == (None if room else 0)
         for wrong in (-1, room + 1):
             with pytest.raises(lanemap.LanemapError, match=f"first_bit {wrong} is outside 0..{room}"):
-                replace(each, first_bit=wrong)
+                replace(operand, first_bit=wrong)
 
 
 @pytest.mark.parametrize("type_", NARROW)
@@ -94,14 +96,14 @@ def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, o
     """Whatever else is the same, refined or renumbered; and the other operand keeps its verdict."""
     mine = {role: replace(OPERANDS["e2m1", role], first_bit=bit) for role, bit in (("A", a), ("B", b))}
     theirs = {role: replace(OPERANDS["e2m1", role], first_bit=bit) for role, bit in (("A", other_a), ("B", other_b))}
-    for role, each in list(theirs.items()) if change else []:
-        table = each.elements.copy()
+    for role, fragment in list(theirs.items()) if change else []:
+        table = fragment.elements.copy()
         axis = "col" if role == "A" else "row"
         table[axis] = 31 - table[axis]
         if change == "wrong" and role == "A":
             table[axis] = table[axis] ^ (table["row"] & 1)
         table["col_last"] = table["col"]
-        theirs[role] = replace(each, elements=table)
+        theirs[role] = replace(fragment, elements=table)
     sides = [
         source("mine", *mine.values(), OPERANDS["f32", "D"]),
         source("theirs", *theirs.values(), OPERANDS["f32", "D"]),
@@ -124,7 +126,7 @@ def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, o
     assert {(name, key.role) for name, key in found.unplaced} == {pair for pair, bit in open_.items() if bit is None}
     assert ("not compared in" in found.report()) == bool(found.unplaced)
     told = json.loads(found.report("json"))
-    assert [(each["source"], each["role"]) for each in told["unplaced"]] == [
+    assert [(fragment["source"], fragment["role"]) for fragment in told["unplaced"]] == [
         (name, key.role) for name, key in found.unplaced
     ]
     assert told["agree"] == (found.unexplained == 0)
@@ -147,7 +149,7 @@ def test_operands_with_the_same_cells_have_bits_of_their_own():
     table["row"] ^= (table["col"] & 1) << 1
     mine = [replace(true[0], elements=table), replace(true[1], elements=table, first_bit=0)]
     for order in (mine, mine[::-1]):
-        found = {each.key.type: "elements have bits" in each.words for each in compare(order, true)}
+        found = {result.key.type: "elements have bits" in result.words for result in compare(order, true)}
         assert found == {"e4m3": False, "e2m1": True}
 
 
@@ -156,12 +158,15 @@ def test_every_verdict_sees_it():
     true = OPERANDS["e2m1", "A"]
     wrong, silent = replace(true, first_bit=0), replace(true, first_bit=None)
     document = source("document", true, OPERANDS["f32", "D"], kind="document")
-    for each, verdict in ((wrong, "different"), (silent, "identical"), (true, "identical")):
-        assert verdicts({each.key: true}, [replace(each, source="theirs")])[each.key]["theirs"].verdict == verdict
-        mine = source("theirs", each)
+    for fragment, verdict in ((wrong, "different"), (silent, "identical"), (true, "identical")):
+        assert (
+            verdicts({fragment.key: true}, [replace(fragment, source="theirs")])[fragment.key]["theirs"].verdict
+            == verdict
+        )
+        mine = source("theirs", fragment)
         found = [judge([mine], [document, mine]), check([document, mine], [])]
         assert [one.unexplained for one in found] == [verdict == "different"] * 2
-        assert [[name for name, _ in one.unplaced] for one in found] == [["theirs"] * (each is silent)] * 2
+        assert [[name for name, _ in one.unplaced] for one in found] == [["theirs"] * (fragment is silent)] * 2
         assert len(defects([mine], [document, mine])) == (verdict == "different")
     (defect,) = defects([source("theirs", wrong)], [document])
     assert "bits 0-3 of each slot in the claim, and 2-5 in truth" in defect.words
@@ -183,7 +188,7 @@ def test_an_erratum_of_cells_does_not_explain_other_bits():
     for bit, against in product((0, None, 2), ([], ["doc"])):
         found = check([*sides, source("theirs", replace(true, first_bit=bit))], [], against)
         (result,) = (
-            each for one in found.comparisons for each in one.results if one.right.name == "doc" != one.left.name
+            result for one in found.comparisons for result in one.results if one.right.name == "doc" != one.left.name
         )
         assert (result.known is None) == (bit == 0)
 
@@ -200,9 +205,9 @@ def test_it_is_asked_for_like_every_column(database, run):
     assert ("first_bit" in narrow, "first_bit" in wide) == (True, False)
     listed = json.loads(run("list", "--shape", "m16n8k32", "--type", "e2m1", "--role", "A", "-f", "json").out)
     assert listed
-    assert {each["first_bit"] for each in database.listing("fragments", Query("m16n8k32", "e2m1", "A")).records()} == {
-        2
-    }
+    assert {
+        record["first_bit"] for record in database.listing("fragments", Query("m16n8k32", "e2m1", "A")).records()
+    } == {2}
 
 
 def test_what_follows_from_a_layout_takes_the_bits_that_it_claims(database):
@@ -217,10 +222,10 @@ def test_what_follows_from_a_layout_takes_the_bits_that_it_claims(database):
 
 
 def test_a_capture_keeps_it(tmp_path):
-    claimed = [replace(each, source=None) for each in OPERANDS.values()]
+    claimed = [replace(operand, source=None) for operand in OPERANDS.values()]
     recording.write(Source("card", "capture", "A card", claimed), tmp_path / "card.parquet")
-    again = {each.key: each.first_bit for each in recording.read(tmp_path / "card.parquet").fragments}
-    assert again == {each.key: each.first_bit for each in claimed}
+    again = {fragment.key: fragment.first_bit for fragment in recording.read(tmp_path / "card.parquet").fragments}
+    assert again == {fragment.key: fragment.first_bit for fragment in claimed}
     assert set(again.values()) == {0, 2}
 
 
@@ -230,9 +235,9 @@ def written(path, fragment, bits):
     with path.open("w", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(names)
-        for at, each in enumerate(fragment.records()):
+        for at, element in enumerate(fragment.records()):
             more = [] if bits is None else [bits[at % len(bits)]]
-            table.writerow([fragment.shape, fragment.type, fragment.role, *each[:5], *more])
+            table.writerow([fragment.shape, fragment.type, fragment.role, *element[:5], *more])
     return path
 
 
@@ -245,7 +250,7 @@ def test_a_column_claims_one_number_that_fits_the_slot_or_is_refused(tmp_path_fa
     said = set(bits or [None])
     right = len(said) == 1 and (said == {None} or said <= {*range(room + 1)})
     try:
-        ((imported,),) = (each.source.fragments for each in read_table(path))
+        ((imported,),) = (imported.source.fragments for imported in read_table(path))
     except lanemap.LanemapError as error:
         assert not right
         assert "first_bit" in str(error)
@@ -261,7 +266,7 @@ def test_a_type_of_an_instruction_that_nobody_knows_is_as_wide_as_its_column_say
         path = tmp_path / "mine.csv"
         path.write_text(f"{header}m16n16k16,x6,A,0,0,0,0,0,v_x,{width},{bit}\n")
         try:
-            ((found,),) = (each.source.fragments for each in read_table(path))
+            ((found,),) = (imported.source.fragments for imported in read_table(path))
         except lanemap.LanemapError as error:
             assert "first_bit" in str(error)
             assert expected == "refused"

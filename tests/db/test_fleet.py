@@ -18,7 +18,9 @@ def captured(built):
 
 def named(source, name, **provenance):
     """A capture of a few operands, under another name."""
-    some = [replace(each, elements=each.elements.copy()) for each in source.fragments if each.type == "b1"]
+    some = [
+        replace(fragment, elements=fragment.elements.copy()) for fragment in source.fragments if fragment.type == "b1"
+    ]
     return replace(source, name=name, fragments=some, provenance={**source.provenance, **provenance})
 
 
@@ -28,21 +30,25 @@ def test_where_captures_differ_is_told_with_those_that_agree_together(captured, 
     if shared:
         place = request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
     wrong = named(captured, "wrong")
-    for each in wrong.fragments[:2]:
-        each.elements["row"] = each.dimensions[0] - 1 - each.elements["row"]
+    for fragment in wrong.fragments[:2]:
+        fragment.elements["row"] = fragment.dimensions[0] - 1 - fragment.elements["row"]
     with lanemap.open(place) as database:
         assert database.fleet().disagreements == []
         database.add([wrong, named(captured, "same")])
         found = database.fleet()
-        assert [each.source for each in found.captures] == ["h200-sm_90a", "wrong", "same"]
-        assert {each.key for each in found.disagreements} == {each.key for each in wrong.fragments[:2]}
-        assert [each.groups for each in found.disagreements] == [[["h200-sm_90a", "same"], ["wrong"]]] * 2
+        assert [captured.source for captured in found.captures] == ["h200-sm_90a", "wrong", "same"]
+        assert {disagreement.key for disagreement in found.disagreements} == {
+            fragment.key for fragment in wrong.fragments[:2]
+        }
+        assert [disagreement.groups for disagreement in found.disagreements] == [
+            [["h200-sm_90a", "same"], ["wrong"]]
+        ] * 2
 
 
 def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path):
     """A of m16n8k256 is wrong as printed, and corrected; of one that nobody else has, the import is all there is."""
-    key = next(each.key for each in captured.fragments if each.key[:4] == ("mma", "m16n8k256", "b1", "A"))
-    right = next(each for each in captured.fragments if each.key == key)
+    key = next(fragment.key for fragment in captured.fragments if fragment.key[:4] == ("mma", "m16n8k256", "b1", "A"))
+    right = next(fragment for fragment in captured.fragments if fragment.key == key)
     table = right.elements.copy()
     table["row"] = 15 - table["row"]
     wrong = replace(right, elements=table, source=None)
@@ -54,7 +60,7 @@ def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path
     assert known[key] is Known.CONTRADICTED
     assert known[alone.key] is Known.IMPORTED
     assert known[key._replace(role="B", major="col")] is Known.AGREED
-    measured = next(each for each in captured.fragments if each.instruction == "wmma")
+    measured = next(fragment for fragment in captured.fragments if fragment.instruction == "wmma")
     assert known[measured.key] is Known.MEASURED
 
 

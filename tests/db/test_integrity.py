@@ -23,13 +23,18 @@ from ..shipped import SHIPPED
 def small(tmp_path_factory, sources):
     """A database of a few fragments: dense, sparse, wide, with a finding, with rows that one lends to another."""
     chosen = [
-        each
-        for each in sources["ptx-isa-9.1"].fragments
-        if (each.shape, each.type) in {("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m8n8k4", "f16"), ("m8n8", "b16")}
+        fragment
+        for fragment in sources["ptx-isa-9.1"].fragments
+        if (fragment.shape, fragment.type)
+        in {("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m8n8k4", "f16"), ("m8n8", "b16")}
     ]
-    chosen += [each for each in sources["ptx-isa-9.1"].fragments if each.shape == "m16n8k256" and each.role == "A"]
-    captured = [each for each in lanemap.shipped_capture("sm_90a").fragments if each.instruction == "wgmma"]
-    wide = [each for each in captured if each.shape in ("m64n8k16", "m64n16k16")]
+    chosen += [
+        fragment
+        for fragment in sources["ptx-isa-9.1"].fragments
+        if fragment.shape == "m16n8k256" and fragment.role == "A"
+    ]
+    captured = [fragment for fragment in lanemap.shipped_capture("sm_90a").fragments if fragment.instruction == "wgmma"]
+    wide = [fragment for fragment in captured if fragment.shape in ("m64n8k16", "m64n16k16")]
     held = [Source("printed", "document", "a document", chosen), Source("card", "capture", "a card", wide)]
     file = tmp_path_factory.mktemp("small") / "small.db"
     store.ship(locate(str(file)), lambda: held, "shipped")
@@ -41,7 +46,10 @@ def answers(file):
     with lanemap.open(file) as database:
         reader = database.reader
         yield sorted(reader.sql("SELECT * FROM layout").rows, key=repr)
-        yield [(each.key, each.source, each.digest, each.records()) for each in read_fragments(reader, Query())]
+        yield [
+            (fragment.key, fragment.source, fragment.digest, fragment.records())
+            for fragment in read_fragments(reader, Query())
+        ]
         yield (
             LISTINGS["fragments"](reader, Query()).rows,
             findings(reader, Query()).rows,
@@ -79,7 +87,9 @@ ONLY_SQL = re.compile(r"(UPDATE|FROM) (element|instruction|form|operand)\b|UPDAT
 
 
 def problems(reader):
-    return integrity.problems(lambda each: reader.select(each, {}).rows, file=reader.location.file is not None)
+    return integrity.problems(
+        lambda statement: reader.select(statement, {}).rows, file=reader.location.file is not None
+    )
 
 
 def damages():
@@ -120,8 +130,8 @@ def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damag
         asks = [database.findings, lambda: database.diff("card", "card"), lambda: database.sql("SELECT 1")]
         if ONLY_SQL.search(damage):
             with lanemap.open(small) as sound:
-                held = [read_fragments(each.reader, Query()) for each in (database, sound)]
-            assert [each.records() for each in held[0]] == [each.records() for each in held[1]]
+                held = [read_fragments(opened.reader, Query()) for opened in (database, sound)]
+            assert [fragment.records() for fragment in held[0]] == [fragment.records() for fragment in held[1]]
             del asks[:2]
         for ask in asks:
             with pytest.raises(lanemap.LanemapError, match="(is damaged|cannot read).*: restore it from a copy"):
@@ -171,7 +181,9 @@ def test_a_look_up_notices_that_a_fragment_has_the_layout_of_another(small, tmp_
 def test_what_is_sound_stays_so_when_sources_come_and_go(own, sources):
     printed = sources["ptx-isa-9.1"]
     with lanemap.open(own) as database:
-        mine = Source("mine", "import", "mine", [each for each in printed.fragments if each.shape == "m16n8k8"])
+        mine = Source(
+            "mine", "import", "mine", [fragment for fragment in printed.fragments if fragment.shape == "m16n8k8"]
+        )
         for change in (lambda: database.add([mine]), lambda: database.add([mine]), lambda: database.remove("mine")):
             change()
             assert list(problems(database.reader)) == []
@@ -198,9 +210,11 @@ def test_a_damaged_layout_of_several_is_not_left_out(small, tmp_path, shipped_on
 #: What look-ups say of one operand that has a layout for each major. The first reads elements.
 LOOK_UPS = (
     lambda database: database.find("m8n8k4", "f16", "A", row=0, col=0, source="printed").to_csv(),
-    lambda database: {each.key: each.digest for each in read_fragments(database.reader, Query("m8n8k4", "f16", "A"))},
+    lambda database: {
+        fragment.key: fragment.digest for fragment in read_fragments(database.reader, Query("m8n8k4", "f16", "A"))
+    },
     lambda database: LISTINGS["fragments"](database.reader, Query("m8n8k4")).rows,
-    lambda database: [each.fragment.key for each in database.summary("mma m8n8k4 f16").operands],
+    lambda database: [operand.fragment.key for operand in database.summary("mma m8n8k4 f16").operands],
 )
 
 
@@ -234,7 +248,7 @@ def test_a_flipped_bit_of_a_key_leaves_nothing_out_of_a_look_up(small, tmp_path,
 
     chance, whole, sound = random.Random(seed), small.read_bytes(), looked_up(small)
     file = tmp_path / "damaged.db"
-    keys = [each.start() for each in re.finditer(b"m8n8k4", whole)]
+    keys = [match.start() for match in re.finditer(b"m8n8k4", whole)]
     refused = 0
     for _ in range(4000 if "LANEMAP_LONG" in os.environ else 60):
         at, bit = chance.choice(keys) + chance.randrange(-12, 24), chance.randrange(8)

@@ -34,8 +34,8 @@ def reader(built):
 def everything(reader):
     """Every fragment, by source and key."""
     found: dict[str, dict[Key, Fragment]] = {}
-    for each in lookup.fragments(reader, Query()):
-        found.setdefault(each.source, {})[each.key] = each
+    for fragment in lookup.fragments(reader, Query()):
+        found.setdefault(fragment.source, {})[fragment.key] = fragment
     return found
 
 
@@ -50,13 +50,13 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
     for key in [key for key in keys if re.match(r"m64n(8|24|256)k|(?!m64n)", key.shape)][::step]:
         query = Query(**key._asdict(), source=DEFAULT_SOURCE)
         found = lookup.one_operand(reader, query)
-        rows = [each for each in found if each.has_rows]
+        rows = [fragment for fragment in found if fragment.has_rows]
         if key in document and document[key].has_rows:
-            assert [each.source for each in found] == [DEFAULT_SOURCE]
+            assert [fragment.source for fragment in found] == [DEFAULT_SOURCE]
             assert found.remarks == []
         elif rows:
             measured = key in everything[CAPTURE]
-            assert {each.source for each in found} == {CAPTURE if measured else LIBRARY}
+            assert {fragment.source for fragment in found} == {CAPTURE if measured else LIBRARY}
             *others, last = found.remarks
             whose = CAPTURE if measured else f"{LIBRARY} ({HEADER}), neither documented nor measured"
             assert last == f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {whose}"
@@ -66,7 +66,7 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
 
 
 def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(own, monkeypatch):
-    some = [each for each in recorded().fragments if each.shape == "m16n8k32"]
+    some = [fragment for fragment in recorded().fragments if fragment.shape == "m16n8k32"]
     monkeypatch.setattr(lanemap, "_shipped", lambda: [replace(recorded(), fragments=some)])
     query = Query("m16n8k32", "f16", "E", source=DEFAULT_SOURCE, selector=0)
     with lanemap.open(own) as database:
@@ -85,7 +85,7 @@ def test_rows_of_another_count_are_none_of_what_was_asked(file):
         query = Query("m8n8", "b16", "r", "ldmatrix", qualifiers="x1", source=CAPTURE)
         (known,) = lookup.one_operand(database.reader, query)
         drawn = lookup.one_operand(database.reader, Query("m16n16", "b8x16", "r", source=DEFAULT_SOURCE))
-        one, other, *_ = (each.qualifiers for each in drawn)
+        one, other, *_ = (fragment.qualifiers for fragment in drawn)
         named = {"shape": "m16n16", "type": "b8x16", "qualifiers": one, "source": None}
         database.add([Source("mine", "import", "mine", [replace(known, **named)], {})])
         asked = Query("m16n16", "b8x16", "r", source="ptx-isa-9.1")
@@ -148,8 +148,8 @@ def test_what_is_not_to_the_letter_what_was_asked_is_said(reader, query, remark)
 )
 def test_a_name_of_a_product_finds_its_block_scales(reader, words, scales):
     found = lookup.one_operand(reader, Query.parse(words, source=DEFAULT_SOURCE))
-    assert {each.role for each in found} == {words[-1]}
-    assert {f"{each.type}:{each.qualifiers[len('scale_vec::')]}" for each in found} == set(scales.split())
+    assert {fragment.role for fragment in found} == {words[-1]}
+    assert {f"{fragment.type}:{fragment.qualifiers[len('scale_vec::')]}" for fragment in found} == set(scales.split())
 
 
 @pytest.mark.parametrize(
@@ -223,16 +223,16 @@ def test_a_summary_has_every_form_every_operand_and_every_source(reader, everyth
         forms = [form for form in FORMS if (form.name, form.shape, form.a) == named]
         assert summary.forms == tuple(forms)
         operands = {(role, type_) for form in forms for role, type_ in form.types.items()}
-        assert {(each.fragment.role, each.fragment.type) for each in summary.operands} == operands
-        for each in summary.operands:
-            shown = each.fragment
+        assert {(operand.fragment.role, operand.fragment.type) for operand in summary.operands} == operands
+        for operand in summary.operands:
+            shown = operand.fragment
             theirs = {source: there[shown.key] for source, there in everything.items() if shown.key in there}
-            assert each.verdicts.keys() == theirs.keys()
+            assert operand.verdicts.keys() == theirs.keys()
             assert shown.has_rows or not any(other.has_rows for other in theirs.values())
             for source, other in theirs.items():
                 agrees = {"identical"} if other.digest == shown.digest else _DIFFER
                 expected = {"rows"} if source == shown.source else agrees
-                assert each.verdicts[source] in (expected if other.has_rows else {other.status})
+                assert operand.verdicts[source] in (expected if other.has_rows else {other.status})
 
 
 _DIFFER = {"refined", "different"}
@@ -240,7 +240,7 @@ _DIFFER = {"refined", "different"}
 
 def test_what_a_summary_says_of_sources_that_differ(reader):
     sparse = instruction_summary(reader, Query.parse(["mma.sp", "m16n8k32", "f16"]))
-    said = {(each.fragment.role, each.fragment.type): each for each in sparse.operands}
+    said = {(operand.fragment.role, operand.fragment.type): operand for operand in sparse.operands}
     assert said["A", "f16"].verdicts == {"ptx-isa-9.1": "identical", DEFAULT_SOURCE: "rows", CAPTURE: "refined"}
     assert said["E", "f16"].verdicts == {"ptx-isa-9.1": "figure-only", DEFAULT_SOURCE: "figure-only", CAPTURE: "rows"}
     assert said["E", "f16"].selectors == (0, 1)
@@ -289,7 +289,7 @@ def test_identical_layouts_are_told_without_numpy(built):
 )
 def test_a_query_matches_just_the_keys_that_it_finds(reader, everything, query):
     every = {key for there in everything.values() for key in there}
-    found = {each.key for each in lookup.fragments(reader, query)}
+    found = {fragment.key for fragment in lookup.fragments(reader, query)}
     assert found == set(filter(query.matches, every)) != every
 
 

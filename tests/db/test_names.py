@@ -75,7 +75,11 @@ def test_each_operand_of_a_form_is_asked_for_as_its_key():
                 assert Query(form.mnemonic).includes(key)
             elif role in ("SFA", "SFB"):
                 chosen = {count: f"scale_vec::{count}X.byte_id::0.thread_id::1" for count in (1, 2, 4)}
-                fit = [n for n, each in chosen.items() if Query(form.mnemonic).includes(key._replace(qualifiers=each))]
+                fit = [
+                    n
+                    for n, qualifiers in chosen.items()
+                    if Query(form.mnemonic).includes(key._replace(qualifiers=qualifiers))
+                ]
                 assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
 
 
@@ -108,8 +112,8 @@ def in_form(words, form):
     as often that it is sparse, and one state space.
     """
     its = form.mnemonic.lower().split(".")
-    types, of_form = ([each for each in given if each in TYPES] for given in (words, its))
-    apart, its_apart = ([each for each in given if each in WHOLE] for given in (words, its))
+    types, of_form = ([word for word in given if word in TYPES] for given in (words, its))
+    apart, its_apart = ([word for word in given if word in WHOLE] for given in (words, its))
     return (
         types in ([], of_form)
         and (not apart or Counter(apart) == Counter(its_apart))
@@ -127,9 +131,9 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
     place = data.draw(st.integers(2 if form.name.startswith(("tcgen05", "wgmma", "wmma")) else 1, len(words) - 1))
     words[place] = data.draw(st.sampled_from(WORDS))
     near = ".".join(words)
-    meant = {each.mnemonic for each in EVERY if each.name.split(".")[0] == words[0] and in_form(words, each)}
+    meant = {form.mnemonic for form in EVERY if form.name.split(".")[0] == words[0] and in_form(words, form)}
     try:
-        found = {each.mnemonic for each in forms(near)}
+        found = {form.mnemonic for form in forms(near)}
     except LanemapError as error:
         assert not meant, near
         assert "\n" not in str(error)
@@ -171,7 +175,7 @@ def test_a_role_begins_or_ends_each_of_two_operands():
 def test_words_come_in_any_order(name):
     first, *more = ({**Query.parse(words).asked} for words in permutations(name.split()))
     assert {"shape", "type", "role"} <= first.keys()
-    assert all(each == first for each in more)
+    assert all(word == first for word in more)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_a_product_without_block_scales_has_none():
 
 def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has():
     """All kinds but .kind::mxf4nvf4 may leave it out."""
-    for form in (each for each in NARROW_FORMS if each.scale is not None):
+    for form in (form for form in NARROW_FORMS if form.scale is not None):
         said = form.kind.split(".")[-1]
         short = form.mnemonic.replace(f".{said}", "")
         for mnemonic in [form.mnemonic] if "mxf4nvf4" in form.kind else [form.mnemonic, short]:
@@ -299,8 +303,8 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
 )
 def test_names_that_people_have(reader, words, asked):
     """However they are put into quotes."""
-    for each in (words, [" ".join(words)], [words[0], f" {'  '.join(words[1:])} "]):
-        found = lookup.one_operand(reader, Query.parse(each))
+    for written in (words, [" ".join(words)], [words[0], f" {'  '.join(words[1:])} "]):
+        found = lookup.one_operand(reader, Query.parse(written))
         assert {fragment.key[:4] for fragment in found} == {asked}
 
 
@@ -332,8 +336,8 @@ def test_what_people_paste_is_what_it_means(text, parameters):
 def test_c_and_d_are_found_by_the_type_of_a(reader, shape, a, type_, role):
     """Where there are two accumulators it is the most exact; a C that has the type itself stays what is meant."""
     found = lookup.one_operand(reader, Query(shape, a, role, source=DEFAULT_SOURCE))
-    assert {each.type for each in found} == {type_}
-    assert {each.type for each in lookup.fragments(reader, Query("m16n8k16", "f16", role))} == {"f16"}
+    assert {fragment.type for fragment in found} == {type_}
+    assert {fragment.type for fragment in lookup.fragments(reader, Query("m16n8k16", "f16", role))} == {"f16"}
 
 
 def test_the_accumulators_of_a_form_are_in_order():
@@ -346,11 +350,11 @@ def test_a_whole_instruction_is_its_operands(reader):
     """The capture has every operand of every instruction that it could run; the document lists them all."""
     for form in FORMS:
         found = lookup.fragments(reader, Query(form.mnemonic))
-        assert {(each.role, each.type) for each in found} <= set(form.types.items())
+        assert {(fragment.role, fragment.type) for fragment in found} <= set(form.types.items())
         if form.supports("sm_90a"):
-            measured = [each for each in found if each.source == "h200-sm_90a"]
-            assert {(each.role, each.type) for each in measured} == set(form.types.items())
-            assert {each.major for each in measured if each.role in "AB"} == set(form.majors)
+            measured = [fragment for fragment in found if fragment.source == "h200-sm_90a"]
+            assert {(fragment.role, fragment.type) for fragment in measured} == set(form.types.items())
+            assert {fragment.major for fragment in measured if fragment.role in "AB"} == set(form.majors)
 
 
 @pytest.mark.parametrize(

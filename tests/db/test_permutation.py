@@ -71,7 +71,7 @@ def test_cycles_read_back_are_those_of_the_permutation(permutation, first):
         return
     named = {}
     for cycle in re.findall(r"\d+(?: to \d+)+", words):
-        numbers = [int(each) - first for each in cycle.split(" to ")]
+        numbers = [int(number) - first for number in cycle.split(" to ")]
         assert numbers[0] == numbers[-1]
         named |= dict(pairwise(numbers))
     for one, other in re.findall(r"(\d+) and (\d+) swap", words):

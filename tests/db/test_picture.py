@@ -73,7 +73,7 @@ def fragment(instruction, shape, type_, role, slots, elements):
 
 LARGE = [
     *(accumulator(n, slots) for n in (8, 24, 64, 256) for slots in (1, 2)),
-    *(multiplicand(*each) for each in (("f16", 16), ("s8", 8), ("b1", 1))),
+    *(multiplicand(*type_) for type_ in (("f16", 16), ("s8", 8), ("b1", 1))),
     windowed(),
     backwards(64),
     lanes_down(32),
@@ -148,19 +148,19 @@ def expanded(held, repeats):
 
 def stored(fragment, number=None):
     return {
-        each[:3]: {(each.row, col) for col in range(each.col, each.col_last + 1)}
-        for each in fragment.records()
-        if number in (None, each.computation)
+        element[:3]: {(element.row, col) for col in range(element.col, element.col_last + 1)}
+        for element in fragment.records()
+        if number in (None, element.computation)
     }
 
 
 @pytest.mark.parametrize(
     ("drawn", "view"),
     [
-        (each, view)
-        for each in LARGE
+        (fragment, view)
+        for fragment in LARGE
         for view in (PLAIN, View(whole=True), View(ptx=True))
-        if view == PLAIN or each.dimensions[1] < 256  # wide ones go on like narrow ones
+        if view == PLAIN or fragment.dimensions[1] < 256  # wide ones go on like narrow ones
     ],
     ids=str,
 )
@@ -177,16 +177,20 @@ def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
 
 
 def test_every_layout_is_drawn_whole(database):
-    every = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
+    every = [fragment for fragment in read_fragments(database.reader, Query()) if fragment.has_rows]
     # Wider accumulators go on like narrow ones, and the largest A is one of those above.
-    narrow = [each for each in every if len(each.elements) < 8192 and (each.role != "D" or each.dimensions[1] < 33)]
+    narrow = [
+        fragment
+        for fragment in every
+        if len(fragment.elements) < 8192 and (fragment.role != "D" or fragment.dimensions[1] < 33)
+    ]
     kind = attrgetter("instruction", "role", "slots", "windowed", "computations")
-    distinct = {each.digest: each for each in narrow}.values()
-    for each in one_of_each(kind, distinct, lambda each: len(each.elements)):
+    distinct = {fragment.digest: fragment for fragment in narrow}.values()
+    for fragment in one_of_each(kind, distinct, lambda fragment: len(fragment.elements)):
         for view in (View(whole=True), View(whole=True, ptx=True)):
-            for number, (grid,) in enumerate(by_element([each], view), 1):
-                assert read_cells(grid, each.slots) == stored(each, number), each
-        assert read_lanes(by_lane(each, View(whole=True))) == stored(each), each
+            for number, (grid,) in enumerate(by_element([fragment], view), 1):
+                assert read_cells(grid, fragment.slots) == stored(fragment, number), fragment
+        assert read_lanes(by_lane(fragment, View(whole=True))) == stored(fragment), fragment
 
 
 def test_elements_outside_the_matrix_are_counted():
@@ -263,7 +267,7 @@ def test_axes_are_called_what_they_are_wherever_they_are_named(drawn, down, acro
 )
 def test_the_title_is_of_all_fragments_and_each_panel_has_a_name_of_its_own(database, words, title, panels):
     picture = database.draw(*words)
-    names = [each.words for each in picture.body.words if each.style == "name"]
+    names = [word.words for word in picture.body.words if word.style == "name"]
     assert picture.title == title
     assert len(names) == len(set(names)) == panels
 
@@ -277,7 +281,7 @@ def test_each_of_64_lanes_has_a_place_and_a_colour_of_its_own_whatever_the_instr
     assert grid.notes == ()
     assert read_cells(grid, 1) == stored(drawn)
     assert read_lanes(by_lane(drawn, PLAIN)) == stored(drawn)
-    assert set(re.findall(r"class=lane(\d+)", table(grid, {}, ""))) == {str(each) for each in range(64)}
+    assert set(re.findall(r"class=lane(\d+)", table(grid, {}, ""))) == {str(lane) for lane in range(64)}
     fills = dict(re.findall(r"\.lane(\d+) path\{fill:#(\w+)\}", drawn.draw().svg().partition("@media")[0]))
     assert len(fills) == len(set(fills.values())) == 64
     assert coloured(drawn.draw(lanes=[40])) == {f"40:{at}.0" for at in range(16)}
@@ -286,7 +290,7 @@ def test_each_of_64_lanes_has_a_place_and_a_colour_of_its_own_whatever_the_instr
 def test_each_computation_of_a_block_instruction_is_a_panel():
     lane, i = np.indices((64, 4))
     drawn = fragment("x.blocks", "m4n4k4", "f32", "D", 1, by_rule(1, i, lane % 4, computation=lane // 4 + 1))
-    names = [each.words for each in drawn.draw().body.words if each.style == "name"]
+    names = [word.words for word in drawn.draw().body.words if word.style == "name"]
     assert names == [f"computation {number}" for number in range(1, 17)]
 
 
@@ -307,7 +311,7 @@ def test_what_does_not_repeat_is_drawn_whole():
 @given(
     widths=st.lists(st.integers(1, 9), min_size=1, max_size=40),
     room=st.integers(9, 60),
-    units=st.tuples(st.integers(1, 16), st.integers(1, 4)).map(lambda each: (each[0] * each[1], each[1])),
+    units=st.tuples(st.integers(1, 16), st.integers(1, 4)).map(lambda pair: (pair[0] * pair[1], pair[1])),
 )
 def test_strips_hold_every_column_once_and_begin_in_the_best_places_that_fit(widths, room, units):
     starts = [[at for at in range(len(widths)) if at % unit == 0] for unit in units]
@@ -328,7 +332,7 @@ def coloured(picture):
 
 
 def test_only_what_was_picked_keeps_its_colour(fragments):
-    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    a = next(fragment for fragment in fragments if str(fragment) == "A of mma m16n8k16 f16")
     labels = coloured(a.draw())
     assert coloured(a.draw(lanes=[13])) == {label for label in labels if label.startswith("13:")}
     assert coloured(a.draw(values="T0:{a0,a1}")) == {"0:0.0-1"}
@@ -361,14 +365,14 @@ def test_what_was_picked_is_drawn_even_if_it_repeats():
     ],
 )
 def test_what_cannot_stand_out_is_said(fragments, how, words):
-    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    a = next(fragment for fragment in fragments if str(fragment) == "A of mma m16n8k16 f16")
     with pytest.raises(LanemapError) as raised:
         a.draw(**how)
     assert all(word in str(raised.value) for word in words), raised.value
 
 
 def test_a_picture_without_title_is_its_grid_alone(fragments):
-    a = next(each for each in fragments if str(each) == "A of mma m16n8k16 f16")
+    a = next(fragment for fragment in fragments if str(fragment) == "A of mma m16n8k16 f16")
     bare = a.draw(title=False)
     assert {words.style for words in bare.body.words} == {"axis"}
     assert bare.title == a.draw().title
@@ -388,9 +392,9 @@ def test_a_picture_without_title_is_its_grid_alone(fragments):
     ],
 )
 def test_an_element_that_does_not_fill_its_slot_is_said_to(database, words, expected):
-    found = {each.words for each in database.draw(*words).body.words if each.words.startswith("A slot")}
+    found = {word.words for word in database.draw(*words).body.words if word.words.startswith("A slot")}
     assert found == expected
-    assert all(each in str(database.draw(*words).svg()) for each in expected)
+    assert all(number in str(database.draw(*words).svg()) for number in expected)
 
 
 def test_a_fragment_shows_its_picture_in_a_notebook(fragments):

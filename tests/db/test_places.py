@@ -21,28 +21,28 @@ from ..shipped import recorded
 def families(sources):
     """Every distinct layout of each operand of each instruction, but for those that repeat others many times."""
     kept = {}
-    for each in [*sources["ptx-isa-9.1+errata"].fragments, *recorded().fragments]:
-        if each.has_rows and len(each.elements) <= 512:
-            kept.setdefault((each.instruction, each.role, each.digest, *each.dimensions), each)
+    for fragment in [*sources["ptx-isa-9.1+errata"].fragments, *recorded().fragments]:
+        if fragment.has_rows and len(fragment.elements) <= 512:
+            kept.setdefault((fragment.instruction, fragment.role, fragment.digest, *fragment.dimensions), fragment)
     return list(kept.values())
 
 
 def by_hand(fragment):
     """The cell of each place, the places of each cell, and of each cell with its computation, in lists."""
     at, find, of_computation = {}, defaultdict(list), defaultdict(list)
-    for each in map(Element._make, fragment.elements.tolist()):
-        if not all(value in fragment.ranges[name] for name, value in each._asdict().items()):
+    for element in map(Element._make, fragment.elements.tolist()):
+        if not all(value in fragment.ranges[name] for name, value in element._asdict().items()):
             continue
-        at.setdefault(each[:3], each[3:])
-        for col in range(each.col, each.col_last + 1):
-            find[each.row, col].append(each[:3])
-            of_computation[each.row, col, each.computation].append(each[:3])
+        at.setdefault(element[:3], element[3:])
+        for col in range(element.col, element.col_last + 1):
+            find[element.row, col].append(element[:3])
+            of_computation[element.row, col, element.computation].append(element[:3])
     return at, find, of_computation
 
 
 def listed(found, count):
     """For each coordinate a list of tuples, without what is masked. ``count``: how many coordinates there are."""
-    columns = [np.ma.asarray(each).reshape(count, -1).tolist() for each in found]
+    columns = [np.ma.asarray(column).reshape(count, -1).tolist() for column in found]
     return [[one for one in zip(*several, strict=True) if None not in one] for several in zip(*columns, strict=True)]
 
 
@@ -50,26 +50,26 @@ def check(fragment):
     """Each coordinate in arrays, and the first few by themselves."""
     ranges = fragment.ranges
     at, find, of_computation = by_hand(fragment)
-    places = list(product(*(ranges[each] for each in RegisterPlace._fields)))
+    places = list(product(*(ranges[name] for name in RegisterPlace._fields)))
     found = fragment.at(*np.array(places).T)
     assert listed(found, len(places)) == [[at[place]] if place in at else [] for place in places]
     cells = list(product(ranges["row"], ranges["col"]))
-    assert listed(fragment.find(*np.array(cells).T), len(cells)) == [find[each] for each in cells]
-    each_of = list(product(*(ranges[each] for each in ("row", "col", "computation"))))
-    found = fragment.find(*np.array(each_of).T[:2], computation=np.array(each_of).T[2])
-    assert listed(found, len(each_of)) == [of_computation[each] for each in each_of]
+    assert listed(fragment.find(*np.array(cells).T), len(cells)) == [find[cell] for cell in cells]
+    every_cell = list(product(*(ranges[name] for name in ("row", "col", "computation"))))
+    found = fragment.find(*np.array(every_cell).T[:2], computation=np.array(every_cell).T[2])
+    assert listed(found, len(every_cell)) == [of_computation[cell] for cell in every_cell]
     for place in places[:: max(1, len(places) // 20)]:
         assert fragment.at(*place) == at.get(place, (None,) * 4)
     for cell in cells[:: max(1, len(cells) // 20)]:
         found = fragment.find(*cell)
         assert listed(found, 1)[0] == find[cell]
-        assert all(each is None or isinstance(each, int | np.ndarray) for each in found)
+        assert all(column is None or isinstance(column, int | np.ndarray) for column in found)
 
 
 @SOME_AND_ALL
 def test_every_coordinate_of_every_family(sources, step):
     there = families(sources)
-    assert {each.instruction for each in there} >= {
+    assert {fragment.instruction for fragment in there} >= {
         "mma",
         "mma.sp",
         "wgmma",
@@ -78,9 +78,9 @@ def test_every_coordinate_of_every_family(sources, step):
         "ldmatrix",
         "movmatrix",
     }
-    assert {each.role for each in there} >= {*"ABCDErp", "SFA", "SFB"}
-    for each in there[::step]:
-        check(each)
+    assert {fragment.role for fragment in there} >= {*"ABCDErp", "SFA", "SFB"}
+    for fragment in there[::step]:
+        check(fragment)
 
 
 @st.composite
@@ -106,7 +106,9 @@ def test_layouts_that_are_wrong(fragment):
 
 @pytest.fixture(scope="module")
 def a(sources):
-    return next(each for each in sources["ptx-isa-9.1"].fragments if each.key[:4] == ("mma", "m16n8k16", "f16", "A"))
+    return next(
+        fragment for fragment in sources["ptx-isa-9.1"].fragments if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A")
+    )
 
 
 def test_of_two_elements_in_one_place_the_first_is_found(a):
@@ -130,7 +132,7 @@ def test_arguments_broadcast_and_keep_their_shape(a):
 
 def test_what_is_masked_stays_masked():
     """The places of a cell lead back to it, also where some cells have fewer of them than others."""
-    e = next(each for each in recorded().fragments if each.role == "E")
+    e = next(fragment for fragment in recorded().fragments if fragment.role == "E")
     rows, cols = np.indices(e.dimensions)
     lane, reg, slot = e.find(rows, cols)
     lane = np.ma.MaskedArray(lane, np.broadcast_to(rows[..., None] == 0, lane.shape))
@@ -190,10 +192,14 @@ def test_a_fragment_without_rows_says_so(a):
 
 def test_the_address_of_each_register_is_that_of_its_row(sources):
     """Of every load and store of matrices: the lane whose address is that of the row and the matrix."""
-    known = {each.key: each for each in sources["ptx-isa-9.1+errata"].fragments if each.role in "rp" and each.has_rows}
-    moves = [(each, known.get(key._replace(role="p"))) for key, each in known.items() if key.role == "r"]
+    known = {
+        fragment.key: fragment
+        for fragment in sources["ptx-isa-9.1+errata"].fragments
+        if fragment.role in "rp" and fragment.has_rows
+    }
+    moves = [(fragment, known.get(key._replace(role="p"))) for key, fragment in known.items() if key.role == "r"]
     moves = [(r, p) for r, p in moves if p]
     assert {r.instruction for r, _ in moves} == {"ldmatrix", "stmatrix"}
     for r, p in moves:
-        given_by = {(each.row, each.computation): each.lane for each in p.records()}
-        assert address_lanes(r, p).tolist() == [given_by[each.row, each.computation] for each in r.records()]
+        given_by = {(element.row, element.computation): element.lane for element in p.records()}
+        assert address_lanes(r, p).tolist() == [given_by[element.row, element.computation] for element in r.records()]

@@ -301,10 +301,10 @@ def test_table_functions_that_only_read_are_allowed(built, query, expected):
 def version(fragments, number):
     """A source of some fragments that all say which version of it they are of."""
     changed = []
-    for each in fragments[:3]:
-        table = each.elements.copy()
-        table["row"] = (table["row"] + number) % each.dimensions[0]
-        changed.append(replace(each, elements=table))
+    for fragment in fragments[:3]:
+        table = fragment.elements.copy()
+        table["row"] = (table["row"] + number) % fragment.dimensions[0]
+        changed.append(replace(fragment, elements=table))
     return Source("mine", "import", f"version {number}", changed)
 
 
@@ -353,9 +353,9 @@ def test_two_readers_and_a_writer_interleaved(own, fragments, seed):
     actors = [ThreadPoolExecutor(1) for _ in range(3)]
     last = [None] * 3
     while done[-1] < versions:
-        while all(each and not each.done() for each in last):
+        while all(future and not future.done() for future in last):
             time.sleep(0.001)
-        who = chance.choice([index for index, each in enumerate(last) if not each or each.done()])
+        who = chance.choice([index for index, future in enumerate(last) if not future or future.done()])
         if last[who]:
             last[who].result()
         if who == 2:
@@ -365,8 +365,8 @@ def test_two_readers_and_a_writer_interleaved(own, fragments, seed):
         time.sleep(chance.choice([0, 0.002, 0.01]))
     for index in range(2):
         actors[index].submit(read, *readers[index], "end")
-    for each in last:
-        each.result()
+    for future in last:
+        future.result()
     for actor in actors:
         actor.shutdown()
     assert len(set(seen)) > 1
@@ -381,7 +381,7 @@ def test_many_threads_share_a_database(own, fragments):
     asked = [("m16n8k16", "f16", "A"), ("m8n8k4", "f64", "C"), ("m16n8k8", "tf32", "B")]
     store.load(locate(own), [version(fragments, 0)])
     with lanemap.open(own) as database:
-        expected = [database.find(*each, lane=5).to_csv() for each in asked]
+        expected = [database.find(*request, lane=5).to_csv() for request in asked]
         stop = threading.Event()
 
         def look_up(number):
@@ -400,7 +400,7 @@ def test_many_threads_share_a_database(own, fragments):
                     store.load(locate(own), [version(fragments, number)])
             finally:
                 stop.set()
-            assert all(each.result() for each in running)
+            assert all(future.result() for future in running)
         with pytest.raises(lanemap.LanemapError, match="no source nobody"):
             database.find(*asked[0], lane=5, source="nobody")
     with pytest.raises(lanemap.LanemapError, match="closed"):
@@ -458,8 +458,8 @@ def test_a_file_that_another_took_the_place_of_is_not_kept_open(file, tmp_path):
         Path(shutil.copy2(file, tmp_path / "other.db")).replace(file)
         assert database.reader.changes() != before
         database.find("m16n8k16", "f16", "A", lane=5)
-        opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
-        assert not [each for each in opened if each.startswith(str(file)) and "deleted" in each]
+        opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+        assert not [path for path in opened if path.startswith(str(file)) and "deleted" in path]
 
 
 def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypatch):

@@ -28,11 +28,24 @@ def known(database):
 @pytest.fixture(scope="module")
 def operands(database):
     """One dense operand of one product for each layout of an instruction, of wgmma the narrow ones."""
-    every = [each for each in read_fragments(database.reader, Query()) if each.digest]
-    dense = [each for each in every if each.role in "ABCD" and not each.windowed and each.computations == 1]
-    few = [each for each in dense if each.instruction not in ("wgmma.sp", "movmatrix") and each.dimensions[1] < 33]
-    few += [each for each in dense if each.instruction == "mma" and each.dimensions[1] > 32]
-    return list({(each.instruction, each.digest, each.dimensions, each.slot_bits): each for each in few}.values())
+    every = [fragment for fragment in read_fragments(database.reader, Query()) if fragment.digest]
+    dense = [
+        fragment
+        for fragment in every
+        if fragment.role in "ABCD" and not fragment.windowed and fragment.computations == 1
+    ]
+    few = [
+        fragment
+        for fragment in dense
+        if fragment.instruction not in ("wgmma.sp", "movmatrix") and fragment.dimensions[1] < 33
+    ]
+    few += [fragment for fragment in dense if fragment.instruction == "mma" and fragment.dimensions[1] > 32]
+    return list(
+        {
+            (fragment.instruction, fragment.digest, fragment.dimensions, fragment.slot_bits): fragment
+            for fragment in few
+        }.values()
+    )
 
 
 def numbered(operand, major, count=1):
@@ -71,7 +84,9 @@ def followed(known, found):
     first, parts = 0, []
     for step, used in enumerate(found.moves):
         move = next(pair for pair in known if pair.r is used)
-        passed = sorted((each.lane, each.line, each.byte) for each in found.addresses if each.step == step)
+        passed = sorted(
+            (address.lane, address.line, address.byte) for address in found.addresses if address.step == step
+        )
         lanes, lines, bytes_ = np.transpose(passed)
         assert np.array_equal(lanes, range(found.operand.threads))
         lane, bit, by, after = bits_of(move)
@@ -210,9 +225,9 @@ def test_after_the_shift_elements_have_the_bits_that_the_product_reads(
     np.bitwise_or.at(registers, (lane, bit // 32), (widened[line, at // 8, at % 8] << bit % 32).astype(np.uint32))
     registers <<= np.uint32(loaded.shift)
     first = 2 if type_ == "e2m1" else 0
-    for each in operand.records():
-        line, place = (each.row, each.col) if major == "row" else (each.col, each.row)
-        assert registers[each.lane, each.reg] >> (8 * each.slot) & 0xFF == codes[line, place] << first
+    for element in operand.records():
+        line, place = (element.row, element.col) if major == "row" else (element.col, element.row)
+        assert registers[element.lane, element.reg] >> (8 * element.slot) & 0xFF == codes[line, place] << first
     assert [*operand.occupied_bits] == [*range(first, first + width)]
     text = " ".join(str(loaded).split())
     assert (f"shift each register left by {shift}: e2m1 has bits 2-5 of each 8" in text) == bool(shift)
@@ -232,7 +247,7 @@ def test_what_fills_its_slot_is_not_shifted(operands, known, database):
 
 def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
     operand = database.fragment("m16n8k16", "f16", "A")
-    every = {each.mnemonic for each in moves() if each.name in ("ldmatrix", "stmatrix")}
+    every = {form.mnemonic for form in moves() if form.name in ("ldmatrix", "stmatrix")}
     assert {mnemonic(pair.r, operand) for name in ("ldmatrix", "stmatrix") for pair in known[name]} == every
 
 
@@ -240,7 +255,7 @@ def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
 @pytest.mark.parametrize("major", MAJORS)
 def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
     made = set()
-    for operand in [each for each in operands if each.role == "D" and each.slot_bits in (16, 32)]:
+    for operand in [operand for operand in operands if operand.role == "D" and operand.slot_bits in (16, 32)]:
         stored = recipe(known["stmatrix"], operand, major, count)
         assert stored.packed == (operand.slot_bits == 32)
         held = as_half_pairs(operand) if stored.packed else operand
@@ -329,10 +344,12 @@ def test_expressions_say_what_the_addresses_are(known, operands):
     tried = 0
     for operand, major, name in product(operands, MAJORS, ("ldmatrix", "stmatrix")):
         for step in range(len(made.moves) if (made := found(known[name], operand, major)) else 0):
-            addresses = [each for each in made.addresses if each.step == step]
+            addresses = [address for address in made.addresses if address.step == step]
             for field in ("line", "byte"):
                 values = eval(formula(addresses, field), {}, {"lane": np.arange(operand.threads)})
-                assert (np.broadcast_to(values, operand.threads) == [getattr(each, field) for each in addresses]).all()
+                assert (
+                    np.broadcast_to(values, operand.threads) == [getattr(address, field) for address in addresses]
+                ).all()
                 tried += 1
     assert tried > 100
 
@@ -340,7 +357,7 @@ def test_expressions_say_what_the_addresses_are(known, operands):
 def test_addresses_that_no_expression_gives_are_listed(known, database):
     operand = database.fragment("m16n8k16", "f16", "A")
     addresses = recipe(known["ldmatrix"], operand, "row").addresses
-    mixed = [each._replace(line=(each.lane * each.lane) % 13) for each in addresses]
+    mixed = [address._replace(line=(address.lane * address.lane) % 13) for address in addresses]
     assert formula(mixed, "line").split() == [str(lane * lane % 13) for lane in range(32)]
 
 
@@ -361,7 +378,7 @@ def test_addresses_that_no_expression_gives_are_listed(known, database):
 )
 def test_what_is_known(database, move, operand, major, qualifiers):
     """Among them what every kernel with ldmatrix does."""
-    assert [each.qualifiers for each in database.recipe(move, operand, major=major).moves] == qualifiers
+    assert [entry.qualifiers for entry in database.recipe(move, operand, major=major).moves] == qualifiers
 
 
 @pytest.mark.parametrize(
@@ -378,7 +395,7 @@ def test_what_is_known(database, move, operand, major, qualifiers):
 def test_neighbours_share_a_move(database, move, operand, major, count, qualifiers):
     """As in every kernel that loads two B with one ldmatrix.x4."""
     made = database.recipe(move, operand, major=major, count=count)
-    assert [each.qualifiers for each in made.moves] == qualifiers
+    assert [move.qualifiers for move in made.moves] == qualifiers
 
 
 @pytest.mark.parametrize("count", [0, -1, 17])
@@ -429,7 +446,7 @@ def test_moves_of_other_shapes_are_not_mixed_with_it(database, move, words):
         database.recipe(move, "m16n8k32 e4m3 A")
     plain = database.recipe("ldmatrix r", "m16n8k32 e4m3 A")
     assert plain.addresses == database.recipe("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A").addresses
-    assert {each.shape for each in plain.moves} == {"m8n8"}
+    assert {move.shape for move in plain.moves} == {"m8n8"}
 
 
 def test_a_recipe_is_rows_and_a_frame(database):
@@ -439,24 +456,24 @@ def test_a_recipe_is_rows_and_a_frame(database):
     assert frame["lane"].tolist() == list(range(32))
     assert frame["line"].tolist() == [lane % 16 for lane in range(32)]
     assert frame["byte"].tolist() == [lane // 16 * 16 for lane in range(32)]
-    assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [each - 1 for each in frame["matrix"]]
+    assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [number - 1 for number in frame["matrix"]]
 
 
 def moved_by_movmatrix(plain, found, given, taken):
     """Where each slot of the registers that movmatrix makes has its value from, and where it should, in one matrix."""
-    place = {(each.row, each.col): (each.lane, each.slot) for each in given.records()}
-    origin = {(each.lane, each.slot): place[each.col, each.row] for each in taken.records()}
+    place = {(element.row, element.col): (element.lane, element.slot) for element in given.records()}
+    origin = {(element.lane, element.slot): place[element.col, element.row] for element in taken.records()}
     first, second = as_half_pairs(plain.first) or plain.first, plain.second
     turn = (lambda row, col: (col, row)) if plain.transposed else lambda row, col: (row, col)
     height, width = turn(*first.dimensions)
-    held = {each[:3]: turn(each.row, each.col) for each in first.records()}
-    for move, each in product(found, second.records()):
-        if each.reg == move.reg:
-            lane, slot = origin[each.lane % 32, each.slot]
-            row, col = held[each.lane // 32 * 32 + lane, move.from_reg, slot]
+    held = {element[:3]: turn(element.row, element.col) for element in first.records()}
+    for move, element in product(found, second.records()):
+        if element.reg == move.reg:
+            lane, slot = origin[element.lane % 32, element.slot]
+            row, col = held[element.lane // 32 * 32 + lane, move.from_reg, slot]
             comes = move.from_tile_row * height + row, move.from_tile_col * width + col
             rows, cols = second.dimensions
-            yield comes, (move.tile_row * rows + each.row, move.tile_col * cols + each.col)
+            yield comes, (move.tile_row * rows + element.row, move.tile_col * cols + element.col)
 
 
 @pytest.mark.parametrize(
@@ -469,12 +486,18 @@ def moved_by_movmatrix(plain, found, given, taken):
 )
 def test_movmatrix_makes_the_operand_of_d(database, name, made):
     """Each register of D, moved as the rows of movmatrix say, is a register of A or B; or no way is found."""
-    given, taken = (database.fragment("m8n8", "b16", each, instruction="movmatrix") for each in "AD")
+    given, taken = (database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
     every = read_fragments(database.reader, Query(instruction=name, source="h200-sm_90a"))
-    few = [each for each in every if max(each.dimensions) <= 64 and each.computations == 1 and each.role in "ABD"]
-    distinct = {(each.role, each.digest, each.dimensions, each.slot_bits): each for each in few}.values()
-    firsts = [each for each in distinct if each.role == "D" and each.slot_bits in (16, 32)]
-    seconds = [each for each in distinct if each.role in "AB" and each.slot_bits == 16]
+    few = [
+        fragment
+        for fragment in every
+        if max(fragment.dimensions) <= 64 and fragment.computations == 1 and fragment.role in "ABD"
+    ]
+    distinct = {
+        (fragment.role, fragment.digest, fragment.dimensions, fragment.slot_bits): fragment for fragment in few
+    }.values()
+    firsts = [fragment for fragment in distinct if fragment.role == "D" and fragment.slot_bits in (16, 32)]
+    seconds = [fragment for fragment in distinct if fragment.role in "AB" and fragment.slot_bits == 16]
     verdicts = set()
     for first, second, transposed in product(firsts, seconds, (False, True)):
         try:

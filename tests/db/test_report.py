@@ -17,11 +17,13 @@ from ..shipped import corrected
 
 TYPES = {"A": "f16", "B": "f16", "C": "f32", "D": "f32"}
 OPERANDS = {
-    each.role: replace(each, citation=Citation(section="1.2", anchor="here"))
-    for each in corrected()
-    if each.key[:2] == ("mma", "m16n8k16") and each.type == TYPES.get(each.role)
+    fragment.role: replace(fragment, citation=Citation(section="1.2", anchor="here"))
+    for fragment in corrected()
+    if fragment.key[:2] == ("mma", "m16n8k16") and fragment.type == TYPES.get(fragment.role)
 }
-SPARSE = next(each for each in corrected() if each.key[:2] == ("mma.sp", "m16n8k32") and each.role == "A")
+SPARSE = next(
+    fragment for fragment in corrected() if fragment.key[:2] == ("mma.sp", "m16n8k32") and fragment.role == "A"
+)
 SWAP = np.array([1, 0, *range(2, 16)])
 
 
@@ -76,7 +78,7 @@ def small():
 
 def checked(sources, *against):
     findings = [
-        Finding(each.name, one.key, words) for each in sources for one in each.fragments for words in unsound(one)
+        Finding(source.name, one.key, words) for source in sources for one in source.fragments for words in unsound(one)
     ]
     return replace(check(sources, findings, against), made={"command": "lanemap check"})
 
@@ -104,7 +106,7 @@ def test_a_comparison(small, snapshot, form):
 def test_a_library_is_judged_by_the_best_evidence(small, snapshot):
     found = judge(small[3:], small)
     assert found.report() == snapshot
-    assert {name: [str(each.key) for each in there] for name, there in found.unjudged.items()} == {
+    assert {name: [str(fragment.key) for fragment in there] for name, there in found.unjudged.items()} == {
         "theirs-1:maps": ["A of mma m16n8k16 b8"]
     }
 

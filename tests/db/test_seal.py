@@ -33,7 +33,7 @@ def test_any_changed_value_gives_another_digest():
         for at, value in enumerate(values)
         for other in {ANOTHER[name], *values, None} - {value}
     ]
-    found = [digest(table(each)) for each in [columns, *changed]]
+    found = [digest(table(version)) for version in [columns, *changed]]
     assert len(set(found)) == len(found) == 91
 
 
@@ -41,7 +41,7 @@ def test_rows_that_are_added_dropped_or_change_places_give_another_digest():
     whole = table(TEXT | NUMBERS)
     parts = [whole, *(whole.slice(0, rows) for rows in range(1, 6)), whole.slice(1), pa.concat_tables([whole] * 2)]
     parts += [whole.take([1, 0, 2, 3, 4, 5]), whole.rename_columns(["major", "shape", "row", "selector"])]
-    assert len({digest(each.unify_dictionaries()) for each in parts}) == len(parts)
+    assert len({digest(part.unify_dictionaries()) for part in parts}) == len(parts)
 
 
 @pytest.mark.parametrize("rows", range(1, 7))
@@ -51,7 +51,8 @@ def test_the_same_values_have_the_same_digest_however_they_are_stored(rows):
         table({name: values[at : at + rows] for name, values in (TEXT | NUMBERS).items()}) for at in range(0, 6, rows)
     ]
     wide = pa.schema(
-        (each.name, pa.dictionary(pa.int8(), pa.string()) if each.name in TEXT else pa.int64()) for each in whole.schema
+        (field.name, pa.dictionary(pa.int8(), pa.string()) if field.name in TEXT else pa.int64())
+        for field in whole.schema
     )
     backwards = whole.select(whole.column_names[::-1])
     for same in (pa.concat_tables(pieces).unify_dictionaries(), whole.cast(wide), backwards):

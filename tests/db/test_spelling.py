@@ -35,7 +35,7 @@ def atoms():
         text = file.read_text()
         for name, body in _STRUCT.findall(text):
             sparse = "SM90::GMMA::SPARSE::" if "gmma_sparse" in file.name else ""
-            strings = [each for each in re.findall(r'"([^"\n]*)"', body) if not re.search("ttempt|should", each)]
+            strings = [text for text in re.findall(r'"([^"\n]*)"', body) if not re.search("ttempt|should", text)]
             yield sparse + name, " ".join(strings)
 
 
@@ -52,7 +52,7 @@ def test_every_atom_of_cutlass_says_what_it_assembles():
             continue
         assembled = parse(assembly)
         for said in ("instruction", "shape", "type", "types", "layouts", "qualifiers"):
-            its = [[word for word, kind in each.items() if kind == said] for each in (name, assembled)]
+            its = [[word for word, kind in words.items() if kind == said] for words in (name, assembled)]
             assert its[0] == its[1], (atom, said)
         assert {word for word, kind in name.items() if kind in MODIFIERS} <= assembled.keys(), atom
         assert Query(atom).parameters()["shape"] == Query(assembly).parameters()["shape"]
@@ -118,10 +118,10 @@ def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_pat
             assert all(Query(line).type_named(role) == form.types[role] for role in "ABCD"), line
             # An opcode does not tell .kind::f8f6f4 from its absence, which no layout depends on.
             found = Query(line).forms
-            assert (form.name, form.shape, form.types) in [(each.name, each.shape, each.types) for each in found]
+            assert (form.name, form.shape, form.types) in [(one.name, one.shape, one.types) for one in found]
             if form.scale is not None:
                 # Nor does it tell .kind::mxf4 from .kind::mxf4nvf4, but it does tell how many scales there are.
-                assert {each.kind.split(".")[-1] for each in found} == {form.kind.split(".")[-1]}, line
+                assert {one.kind.split(".")[-1] for one in found} == {form.kind.split(".")[-1]}, line
 
 
 def test_an_opcode_tells_the_types_of_both_accumulators():
@@ -244,7 +244,7 @@ def test_opcodes_of_moves(opcode):
 
 def test_number_formats_of_ml_dtypes_by_their_names():
     """Each name either is a type of PTX with as many bits, or is left alone."""
-    names = [each for each in dir(ml_dtypes) if each[0] != "_" and isinstance(getattr(ml_dtypes, each), type)]
+    names = [name for name in dir(ml_dtypes) if name[0] != "_" and isinstance(getattr(ml_dtypes, name), type)]
     bits = {"bf16": 16, "e4m3": 8, "e5m2": 8, "e3m2": 6, "e2m3": 6, "e2m1": 4, "s4": 4, "u4": 4, "b1": 1}
     known = {}
     for name in names:

@@ -83,10 +83,10 @@ def test_a_file_of_any_name_is_the_one_that_is_read(built, tmp_path, fragments, 
 def test_every_row_is_what_was_evaluated(own, sources):
     for name, source in sources.items():
         expected = {
-            (*each.key, *map(int, element))
-            for each in source.fragments
-            if each.elements is not None
-            for element in each.elements.tolist()
+            (*fragment.key, *map(int, element))
+            for fragment in source.fragments
+            if fragment.elements is not None
+            for element in fragment.elements.tolist()
         }
         cells = ", ".join(Element._fields)
         query = f"SELECT {', '.join(Key._fields)}, {cells} FROM layout WHERE source = '{name}'"
@@ -102,7 +102,7 @@ def test_packed_elements_are_the_stored_ones(own):
         " ON element.mapping_id = COALESCE(rows_of, mapping.id) AND reg < registers"
         " ORDER BY mapping.id, lane, reg, slot",
     )
-    packed = b"".join(bytes(each) for (each,) in rows(own, "SELECT elements FROM mapping ORDER BY id"))
+    packed = b"".join(bytes(packed) for (packed,) in rows(own, "SELECT elements FROM mapping ORDER BY id"))
     assert np.array(stored, element_type()).tobytes() == packed
 
 
@@ -125,7 +125,7 @@ def test_loading_again_replaces_and_leaves_nothing_behind(few, own, fragments, s
 
 
 def test_the_first_registers_of_a_larger_layout_share_its_rows(own, fragments):
-    whole = next(each for each in fragments if each.has_rows and each.registers > 2)
+    whole = next(fragment for fragment in fragments if fragment.has_rows and fragment.registers > 2)
     changed = whole.elements.copy()
     changed["row"] = 1 + changed["row"]
     larger = replace(whole, elements=changed)
@@ -133,9 +133,9 @@ def test_the_first_registers_of_a_larger_layout_share_its_rows(own, fragments):
     (before,) = rows(own, "SELECT COUNT(*) FROM element")[0]
     store.load(locate(own), [Source("mine", "import", "a test", [smaller, larger])])
     assert rows(own, "SELECT COUNT(*) FROM element") == [(before + len(changed),)]
-    for each, of in ((larger, "IS NULL"), (smaller, "= 'part'")):
+    for fragment, of in ((larger, "IS NULL"), (smaller, "= 'part'")):
         query = f"SELECT {', '.join(Element._fields)} FROM layout WHERE source = 'mine' AND qualifiers {of}"
-        assert sorted(rows(own, query)) == each.elements.tolist()
+        assert sorted(rows(own, query)) == fragment.elements.tolist()
 
 
 def test_a_source_can_be_removed(own, fragments, shipped):
@@ -170,7 +170,7 @@ def test_findings_are_recorded_and_do_not_stop_the_load(own):
         "SELECT source.name, shape, role, words FROM finding JOIN fragment ON fragment.id = fragment_id "
         "JOIN source ON source.id = source_id ORDER BY finding.id",
     )
-    assert [each[:3] for each in found] == [("ptx-isa-9.1", "m16n8k256", "A")] * 2
+    assert [finding[:3] for finding in found] == [("ptx-isa-9.1", "m16n8k256", "A")] * 2
 
 
 @pytest.mark.parametrize(
@@ -540,13 +540,17 @@ def test_a_database_can_be_read_while_it_is_replaced(file):
 
 
 def test_layouts_that_are_alike_are_checked_against_what_each_fragment_expects(file, sources):
-    sound = [each for each in sources["ptx-isa-9.1"].fragments if (each.shape, each.type) == ("m16n8k8", "f16")]
-    given = [*sound, *(replace(each, shape="m16n8k16") for each in sound)]
-    expected = [(str(each.key), words) for each in given for words in check(each)]
+    sound = [
+        fragment
+        for fragment in sources["ptx-isa-9.1"].fragments
+        if (fragment.shape, fragment.type) == ("m16n8k8", "f16")
+    ]
+    given = [*sound, *(replace(fragment, shape="m16n8k16") for fragment in sound)]
+    expected = [(str(fragment.key), words) for fragment in given for words in check(fragment)]
     assert {key for key, _ in expected} == {
-        str(each.key) for each in given if each.role in "AB" and "k16" in each.shape
+        str(fragment.key) for fragment in given if fragment.role in "AB" and "k16" in fragment.shape
     }
     with lanemap.open(str(file)) as database:
         database.add([Source("mine", "import", "mine", given)])
         found = findings(database.reader, Query(source="mine")).records()
-    assert [(str(Key(*(each[name] for name in Key._fields))), each["finding"]) for each in found] == expected
+    assert [(str(Key(*(finding[name] for name in Key._fields))), finding["finding"]) for finding in found] == expected

@@ -17,7 +17,7 @@ from ..modes import examples
 from ..shipped import corrected, printed
 
 GOOD = corrected()
-DENSE = [each for each in GOOD if each.instruction == "mma" and each.role not in PARTIAL_ROLES]
+DENSE = [fragment for fragment in GOOD if fragment.instruction == "mma" and fragment.role not in PARTIAL_ROLES]
 
 
 def corrupted(fragment, index, **values):
@@ -49,7 +49,7 @@ def test_any_value_out_of_range_is_found(fragment, data):
     assert f"{name} {value} is outside 0..{limits[name] - 1}" in found
 
 
-@given(st.sampled_from([each for each in GOOD if each.role not in PARTIAL_ROLES]), st.data())
+@given(st.sampled_from([fragment for fragment in GOOD if fragment.role not in PARTIAL_ROLES]), st.data())
 @settings(max_examples=100)
 def test_a_slot_left_out_or_used_twice_is_found(fragment, data):
     one, other = data.draw(st.lists(st.integers(0, len(fragment.elements) - 1), min_size=2, max_size=2, unique=True))
@@ -78,7 +78,7 @@ def test_a_window_in_a_dense_operand_is_found(fragment, data):
     assert any("which only A and E of mma.sp can" in words for words in check(broken))
 
 
-SPARSE = [each for each in GOOD if each.instruction == "mma.sp" and each.role == "A"]
+SPARSE = [fragment for fragment in GOOD if fragment.instruction == "mma.sp" and fragment.role == "A"]
 
 
 @given(st.sampled_from(SPARSE), st.data())
@@ -95,7 +95,7 @@ def test_a_window_that_is_off_in_every_row_alike_is_found(fragment, data):
 
 
 def test_a_finding_names_the_cells_as_a_person_would():
-    b1 = next(each for each in printed() if each.shape == "m16n8k256" and each.role == "A")
+    b1 = next(fragment for fragment in printed() if fragment.shape == "m16n8k256" and fragment.role == "A")
     assert check(b1) == [
         "256 cells are held too often: rows 8-15 cols 128-159",
         "256 cells are never held: rows 8-15 cols 0-31",
@@ -103,7 +103,9 @@ def test_a_finding_names_the_cells_as_a_person_would():
 
 
 def test_a_computation_of_its_own_is_named():
-    quads = next(each for each in GOOD if each.shape == "m8n8k4" and each.type == "f16" and each.role == "C")
+    quads = next(
+        fragment for fragment in GOOD if fragment.shape == "m8n8k4" and fragment.type == "f16" and fragment.role == "C"
+    )
     assert check(corrupted(quads, 0, row=1))[0].startswith("computation 1: 1 cell is held too often: rows 1 cols 0")
 
 
@@ -111,8 +113,8 @@ def test_a_computation_of_its_own_is_named():
 def test_coverage_counts_what_a_loop_counts(fragment):
     rows, cols = fragment.dimensions
     counted = np.zeros((rows, cols), int)
-    for each in fragment.elements:
-        counted[each["row"], each["col"] : each["col_last"] + 1] += 1
+    for element in fragment.elements:
+        counted[element["row"], element["col"] : element["col_last"] + 1] += 1
     assert (coverage(fragment.elements, rows, cols) == counted).all()
 
 
@@ -134,7 +136,10 @@ def test_a_shape_that_is_none_is_refused(shape, role):
         dimensions(shape, role)
 
 
-@given(st.sampled_from([each for each in GOOD if each.role == "A" and each.instruction == "mma.sp"]), st.data())
+@given(
+    st.sampled_from([fragment for fragment in GOOD if fragment.role == "A" and fragment.instruction == "mma.sp"]),
+    st.data(),
+)
 @settings(max_examples=100)
 def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     """A window in the place of another one: its cells are held too often, those of the other one too rarely."""
@@ -147,7 +152,7 @@ def test_only_the_cells_that_differ_from_most_are_named(fragment, data):
     named = {words.partition(":")[0] for words in found}
     often, seldom = f"{width} cells are held too often", rf"{width} cells are (held too rarely|never held)"
     assert named == set() if same else often in named and len(named) == 2
-    assert same or any(re.fullmatch(seldom, each) for each in named)
+    assert same or any(re.fullmatch(seldom, words) for words in named)
     lost = check(replace(fragment, elements=np.delete(table, one)))
     assert [words.partition(":")[0] for words in lost if re.fullmatch(seldom, words.partition(":")[0])]
     assert not any("too often" in words for words in lost)
@@ -186,11 +191,13 @@ def test_an_instruction_that_nobody_knows_has_the_lanes_and_the_products_of_its_
     blocks = Fragment(
         *("v_mfma_f32_4x4x4_16b_f16", "m4n4k4", "f16", "A", 2, 2), by_rule(2, lane % 4, i, computation=lane // 4 + 1)
     )
-    for each, computations in ((whole, 1), (blocks, 16)):
-        assert (each.threads, each.computations) == (64, computations)
-        assert check(each) == []
-        assert replace(each, elements=each.elements[:128]).threads == 64
-        assert any("64 slots hold nothing" in words for words in check(replace(each, elements=each.elements[:-64])))
+    for fragment, computations in ((whole, 1), (blocks, 16)):
+        assert (fragment.threads, fragment.computations) == (64, computations)
+        assert check(fragment) == []
+        assert replace(fragment, elements=fragment.elements[:128]).threads == 64
+        assert any(
+            "64 slots hold nothing" in words for words in check(replace(fragment, elements=fragment.elements[:-64]))
+        )
     # Of an unknown vendor, whose groups may be of 32 lanes: as many groups as have the lanes of the rows.
     table = whole.elements[whole.elements["lane"] < 40]
     assert [Fragment("x", "m32n32k8", "f16", "A", 2, 2, table[:count]).threads for count in (4, 128, 129)] == [

@@ -14,7 +14,7 @@ from ..modes import LONG
 from ..shipped import corrected, recorded
 from .product import computed
 
-DOCUMENTED, CAPTURED = corrected(), [each for each in recorded().fragments if each.elements is not None]
+DOCUMENTED, CAPTURED = corrected(), [fragment for fragment in recorded().fragments if fragment.elements is not None]
 LIKE = {Verdict.IDENTICAL, Verdict.RELABELLED}
 AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk", "SFA": "ms", "SFB": "sn", "r": "mn", "p": "m1"}
 
@@ -25,10 +25,10 @@ SCALE = {"SFA": "ue8m0", "SFB": "ue8m0"}
 def of(source, name, shape, types, scales=None):
     """The operands of one form, by role; those of scales for one choice of bytes and threads, and E of one selector."""
     found = {}
-    for each in source:
-        wanted = types.get(each.role) == each.type and each.key[:2] == (name, shape)
-        if wanted and (scales is None or scales in (each.qualifiers or scales)):
-            found.setdefault(each.role, each)
+    for fragment in source:
+        wanted = types.get(fragment.role) == fragment.type and fragment.key[:2] == (name, shape)
+        if wanted and (scales is None or scales in (fragment.qualifiers or scales)):
+            found.setdefault(fragment.role, fragment)
     assert found.keys() == types.keys(), (name, shape, found.keys())
     return found
 
@@ -41,7 +41,7 @@ def sparse_scaled(shape, type_, measured, accumulator, scales):
     """A sparse form with block scales, which the card lacks, with layouts of one whose types are as wide."""
     found = of(CAPTURED, "mma.sp", shape, abcd(f"{measured} {measured} {accumulator} {accumulator}", E=measured))
     types = {measured: type_, accumulator: "f32"}
-    found = {role: replace(each, type=types[each.type]) for role, each in found.items()}
+    found = {role: replace(fragment, type=types[fragment.type]) for role, fragment in found.items()}
     return found | of(DOCUMENTED, "mma.sp", shape, SCALE, scales)
 
 
@@ -86,9 +86,9 @@ def renumbered(fragment, permutations):
 def renumbering(operands, generator):
     """A permutation of some axes: of K as whole chunks, or as blocks of scales, or within them, or across them."""
     extents = {}
-    for each in operands.values():
-        extents |= dict(zip(axes(each), each.dimensions, strict=True))
-    scales, chunk = extents.pop("s", 1), max(each.chunk if each.windowed else 1 for each in operands.values())
+    for operand in operands.values():
+        extents |= dict(zip(axes(operand), operand.dimensions, strict=True))
+    scales, chunk = extents.pop("s", 1), max(operand.chunk if operand.windowed else 1 for operand in operands.values())
     extents.pop("1", None)
     found = {}
     for axis, extent in extents.items():
@@ -102,12 +102,14 @@ def renumbering(operands, generator):
         if generator.random() < 0.2:  # across the blocks, which scales would have to follow, and cannot
             order = generator.permutation(extent // chunk)
         else:
-            order = np.concatenate([generator.permutation(block // chunk) + each * (block // chunk) for each in blocks])
+            order = np.concatenate(
+                [generator.permutation(block // chunk) + entry * (block // chunk) for entry in blocks]
+            )
         found["k"] = (order[:, None] * chunk + np.arange(chunk)).ravel()
         if generator.random() < 0.8:
             found["s"] = blocks
-    if max(each.computations for each in operands.values()) > 1 and generator.random() < 0.5:
-        found["computation"] = generator.permutation(max(each.computations for each in operands.values()))
+    if max(operand.computations for operand in operands.values()) > 1 and generator.random() < 0.5:
+        found["computation"] = generator.permutation(max(operand.computations for operand in operands.values()))
     return found
 
 
@@ -148,7 +150,7 @@ def corrupted(fragment, generator):
 def case(operands, generator):
     """Both sides: renumbered alike, or but for one or two operands, then corrupted here or there, or one less."""
     permutations = renumbering(operands, generator)
-    left, right = dict(operands), {role: renumbered(each, permutations) for role, each in operands.items()}
+    left, right = dict(operands), {role: renumbered(operand, permutations) for role, operand in operands.items()}
     for role in generator.choice([*operands], generator.choice([0, 0, 1, 2])):
         right[role] = operands[role]
     for _ in range(generator.choice([0, 0, 1, 2])):
@@ -169,28 +171,30 @@ def test_what_is_renumbered_alike_is_relabelled_and_computes_the_same(name):
     """Each axis alone; an axis that an operand in memory counts is not free, and does not compute the same."""
     operands = FAMILIES[name]
     extents = {
-        axis: extent for each in operands.values() for axis, extent in zip(axes(each), each.dimensions, strict=True)
+        axis: extent
+        for operand in operands.values()
+        for axis, extent in zip(axes(operand), operand.dimensions, strict=True)
     }
-    chunk = max(each.chunk if each.windowed else 1 for each in operands.values())
+    chunk = max(operand.chunk if operand.windowed else 1 for operand in operands.values())
     for axis in extents.keys() - {"s", "1"}:
         step = chunk if axis == "k" else 1
         block = extents[axis] // extents.get("s", 1) // step if axis == "k" else extents[axis]
         order = np.arange(extents[axis] // step)
         order[:block] = order[:block][::-1]
         permutations = {axis: (order[:, None] * step + np.arange(step)).ravel()}
-        right = {role: renumbered(each, permutations) for role, each in operands.items()}
+        right = {role: renumbered(operand, permutations) for role, operand in operands.items()}
         free = agrees(operands, right)
         fixed = {"wgmma": "kn", "sparse wgmma": "kn", "ldmatrix": "n"}.get(name, "")
         assert free == (axis not in fixed or block == 1), (name, axis)
-        found = {each.key.role: each.verdict for each in compare([*operands.values()], [*right.values()])}
+        found = {result.key.role: result.verdict for result in compare([*operands.values()], [*right.values()])}
         assert (set(found.values()) <= LIKE) == free, (name, axis, found)
         # One operand alone, without the others or with them as they are, is not.
-        for role, each in operands.items():
-            if axis in axes(each) and right[role].digest != each.digest:
+        for role, operand in operands.items():
+            if axis in axes(operand) and right[role].digest != operand.digest:
                 others = {**operands, role: right[role]}
                 alone = {one.key.role: one.verdict for one in compare([*operands.values()], [*others.values()])}
                 assert alone[role] is Verdict.DIFFERENT, (name, axis, role)
-                assert compare([each], [right[role]])[0].verdict is Verdict.DIFFERENT, (name, axis, role)
+                assert compare([operand], [right[role]])[0].verdict is Verdict.DIFFERENT, (name, axis, role)
 
 
 def test_scales_go_with_their_blocks_of_k():
@@ -198,15 +202,15 @@ def test_scales_go_with_their_blocks_of_k():
     swapped = {"k": np.r_[32:64, 0:32], "s": [1, 0]}
     across = {"k": np.r_[16:48, 0:16, 48:64]}
     for permutations, alike in ((swapped, True), ({"k": swapped["k"]}, False), ({"s": [1, 0]}, False), (across, False)):
-        right = {role: renumbered(each, permutations) for role, each in operands.items()}
+        right = {role: renumbered(operand, permutations) for role, operand in operands.items()}
         assert agrees(operands, right) == alike
-        found = {each.key.role: each.verdict for each in compare([*operands.values()], [*right.values()])}
+        found = {result.key.role: result.verdict for result in compare([*operands.values()], [*right.values()])}
         assert (set(found.values()) <= LIKE) == alike, found
         if not alike and "k" in permutations:
             assert {found["A"], found["B"]} == {Verdict.DIFFERENT}
-    without = {role: each for role, each in operands.items() if not role.startswith("SF")}
-    right = {role: renumbered(each, {"m": np.arange(16)[::-1]}) for role, each in without.items()}
-    found = {each.key.role: each.verdict for each in compare([*without.values()], [*right.values()])}
+    without = {role: operand for role, operand in operands.items() if not role.startswith("SF")}
+    right = {role: renumbered(fragment, {"m": np.arange(16)[::-1]}) for role, fragment in without.items()}
+    found = {result.key.role: result.verdict for result in compare([*without.values()], [*right.values()])}
     assert found["A"] is Verdict.DIFFERENT  # every form has scales, which nothing is said of
 
 
@@ -215,7 +219,7 @@ def is_product(name, roles, axis=None):
 
     One of C and D may be missing, and of the types that also have forms without scales these.
     """
-    counts = {role: (None, "computation", *axes(each).replace("s", "k")) for role, each in FAMILIES[name].items()}
+    counts = {role: (None, "computation", *axes(word).replace("s", "k")) for role, word in FAMILIES[name].items()}
     counting = {role for role, counted in counts.items() if axis in counted}
     missing = counting - roles - ({"SFA", "SFB"} if "1X" in name else set())
     return not missing or missing < counting & {"C", "D"}
@@ -224,9 +228,9 @@ def is_product(name, roles, axis=None):
 def expect_a_symmetry(name, left, right, found):
     """What is relabelled is renumbered alike wherever the axis is counted, and any product stays as it is."""
     operands, moved = FAMILIES[name], {}
-    for role, each in found.items():
-        if each.verdict is Verdict.RELABELLED and " of " not in "".join(each.permutations):
-            for axis, to in each.permutations.items():
+    for role, result in found.items():
+        if result.verdict is Verdict.RELABELLED and " of " not in "".join(result.permutations):
+            for axis, to in result.permutations.items():
                 assert moved.setdefault(axis, to) == to
                 assert is_product(name, found.keys(), axis), (name, role, axis)
     if "k" in moved and "SFA" in operands:
@@ -234,12 +238,12 @@ def expect_a_symmetry(name, left, right, found):
         blocks = np.asarray(moved["k"]).reshape(scales, -1) // (len(moved["k"]) // scales)
         assert (blocks == blocks[:, :1]).all()
         moved["s"] = blocks[:, 0]
-    assert not moved or agrees(operands, {role: renumbered(each, moved) for role, each in operands.items()})
-    for role, each in found.items():
+    assert not moved or agrees(operands, {role: renumbered(operand, moved) for role, operand in operands.items()})
+    for role, result in found.items():
         mine, theirs = renumbered(left[role], moved).elements, right[role].elements
-        if each.verdict is Verdict.RELABELLED and " of " not in "".join(each.permutations):
+        if result.verdict is Verdict.RELABELLED and " of " not in "".join(result.permutations):
             assert all(np.array_equal(mine[axis], theirs[axis]) for axis in ("row", "computation"))
-            assert each.narrower or all(np.array_equal(mine[axis], theirs[axis]) for axis in ("col", "col_last"))
+            assert result.narrower or all(np.array_equal(mine[axis], theirs[axis]) for axis in ("col", "col_last"))
 
 
 @pytest.mark.timeout(3600)
@@ -250,9 +254,9 @@ def test_there_is_no_false_agreement(seed):
         name = names[at % len(names)]
         left, right = case(FAMILIES[name], generator)
         results = compare([*left.values()], [*right.values()])
-        found = {each.key.role: each for each in results if each.compared}
-        judged.update(each.verdict for each in found.values())
-        alike = {role for role, each in found.items() if each.verdict in LIKE}
+        found = {result.key.role: result for result in results if result.compared}
+        judged.update(result.verdict for result in found.values())
+        alike = {role for role, result in found.items() if result.verdict in LIKE}
         if is_product(name, alike) and not any(found[role].narrower for role in alike):
             sides = ({role: side[role] for role in alike} for side in (left, right))
             assert agrees(*sides), (name, at, seed)
@@ -263,7 +267,7 @@ def test_there_is_no_false_agreement(seed):
     assert min(judged[Verdict.RELABELLED], judged[Verdict.DIFFERENT]) > judged.total() / 20
 
 
-@pytest.mark.parametrize("name", [each for each in FAMILIES if "E" in FAMILIES[each]])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "E" in FAMILIES[name]])
 def test_refined_is_what_some_valid_metadata_selects(name):
     """Of a sparse A each way to choose columns in ascending order, and none that metadata cannot say."""
     a = FAMILIES[name]["A"]
@@ -272,7 +276,7 @@ def test_refined_is_what_some_valid_metadata_selects(name):
         exact = a.elements.copy()
         # The elements of a chunk stand beside each other, in the order of their slots.
         order = np.lexsort((exact["slot"], exact["reg"], exact["lane"], exact["col"] // a.chunk, exact["row"]))
-        columns = [run * each + step for each in chosen for step in range(run)]
+        columns = [run * index + step for index in chosen for step in range(run)]
         exact["col"][order] = exact["col"][order] // a.chunk * a.chunk + np.tile(columns, len(exact) // len(columns))
         exact["col_last"] = exact["col"]
         wider = a.elements.copy()
@@ -288,11 +292,14 @@ def test_refined_is_what_some_valid_metadata_selects(name):
 
 def test_windows_cut_to_their_first_column_are_no_refinement():
     """As a table without ``col_last`` has them: both elements of a chunk claim the same column."""
-    for each in (FAMILIES["sparse f16"]["A"], next(one for one in DOCUMENTED if one.key[:2] == ("mma.sp", "m16n8k32"))):
-        cut = each.elements.copy()
-        cut["col"] = cut["col"] // each.chunk * each.chunk
+    for fragment in (
+        FAMILIES["sparse f16"]["A"],
+        next(one for one in DOCUMENTED if one.key[:2] == ("mma.sp", "m16n8k32")),
+    ):
+        cut = fragment.elements.copy()
+        cut["col"] = cut["col"] // fragment.chunk * fragment.chunk
         cut["col_last"] = cut["col"]
-        (found,) = compare([replace(each, elements=cut)], [each])
+        (found,) = compare([replace(fragment, elements=cut)], [fragment])
         assert found.verdict is Verdict.DIFFERENT
 
 
