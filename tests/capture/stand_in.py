@@ -17,7 +17,7 @@ from lanemap.capture.kernels import in_registers, kernels
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.isa.forms import every
 
-FORMS = {each.mnemonic: each for each in every()}
+FORMS = {form.mnemonic: form for form in every()}
 IGNORED = ("bar.sync", "fence.proxy", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
 
 
@@ -98,7 +98,7 @@ class Run:
             low, high = re.findall(r"[^{},\s]+", a)
             self.registers[result] = self.value(low) | self.value(high) << 32
             return
-        a, *more = (self.value(each) for each in (a, *more))
+        a, *more = (self.value(operand) for operand in (a, *more))
         match operation, more:
             case "mov.u32" | "mov.b32", []:
                 found = a
@@ -130,11 +130,11 @@ class Run:
             self.registers[name] = words[:, number].ravel().astype(np.int64)
 
     def simulate(self, form, patterns, selector=None):
-        kernel = next(each for each in kernels(form) if each.selector == selector)
+        kernel = next(one for one in kernels(form) if one.selector == selector)
         distinct, picks = {}, np.zeros((self.blocks, len(kernel.inputs)), np.uint32)
         for number, port in enumerate(kernel.inputs):
             pattern, numbers = patterns[port.name], {}
-            picks[:, number] = [numbers.setdefault(each.tobytes(), len(numbers)) for each in pattern]
+            picks[:, number] = [numbers.setdefault(array.tobytes(), len(numbers)) for array in pattern]
             distinct[port.name] = pattern[np.unique(picks[:, number], return_index=True)[1]]
         return self.group.run(kernel, Probes(distinct, picks)).data
 
@@ -146,7 +146,7 @@ class Run:
             self.warpgroup(form, operands)
         else:
             wide = np.uint64 if form.d == "f64" else np.uint32
-            patterns = {role: self.words(each, wide) for role, each in zip("ABC", operands[1:], strict=False)}
+            patterns = {role: self.words(operand, wide) for role, operand in zip("ABC", operands[1:], strict=False)}
             if form.sparse:
                 patterns["E"] = self.words(operands[4])
             self.put(operands[0], self.simulate(form, patterns, int(operands[5]) if form.sparse else None))
@@ -166,7 +166,7 @@ class Run:
         else:
             selector = None
         if a.startswith("{"):
-            source = next(name for name, each in in_registers(form).items() if each == selector)
+            source = next(name for name, number in in_registers(form).items() if number == selector)
             patterns[source] = self.words(a)
         else:
             assert selector == first
@@ -271,10 +271,10 @@ class StandIn(ModuleType):
         mnemonics = [re.findall(r"^    (\S+) ", entry, re.MULTILINE) for entry in entries]
         if self.fail_load_of is not None and any(f"    {self.fail_load_of} " in entry for entry in entries):
             raise Error("cuModuleLoadDataEx failed: a PTX JIT compilation failed - ptxas\n  line 9; fatal\0")
-        self.loads.append(sorted({each for lines in mnemonics for each in lines if each in FORMS}))
+        self.loads.append(sorted({line for lines in mnemonics for line in lines if line in FORMS}))
 
         def get_function(name):
-            kernel = next(each for each in entries if each.startswith(f"{name}("))
+            kernel = next(entry for entry in entries if entry.startswith(f"{name}("))
             function = SimpleNamespace()
 
             def prepare(parameters):
@@ -289,8 +289,8 @@ class StandIn(ModuleType):
 
     def launch(self, kernel, grid, block, *arguments):
         self.check()
-        assert {type(each) for each in arguments} == {int}
-        assert all(each % 256 == 0 for each in arguments)
+        assert {type(argument) for argument in arguments} == {int}
+        assert all(argument % 256 == 0 for argument in arguments)
         assert (block[1:], grid[1:]) == ((1, 1), (1,))
         if self.fail_launch_of is not None and f"    {self.fail_launch_of} " in kernel:
             self.broken = True
@@ -308,7 +308,7 @@ class StandIn(ModuleType):
 
     def check_place(self, address, size):
         self.check()
-        assert any(address in each and address + size - 1 in each for each in self.allocated)
+        assert any(address in buffer and address + size - 1 in buffer for buffer in self.allocated)
 
     def memcpy_htod(self, address, array):
         self.check_place(address, array.nbytes)

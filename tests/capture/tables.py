@@ -42,17 +42,17 @@ def keys(form: Form) -> list[Key]:
     """The fragments of a form."""
     if form.role:
         return [form.key(role) for role in form.types]
-    selectors = [each for each in form.selectors if each is not None]
+    selectors = [selector for selector in form.selectors if selector is not None]
     held = (role for role in form.instruction.axes if role not in PARTIAL_ROLES)
-    return [*(form.key(role) for role in held), *(form.key("E", each) for each in selectors)]
+    return [*(form.key(role) for role in held), *(form.key("E", selector) for selector in selectors)]
 
 
 def _fragment(key: Key, random: np.random.Generator) -> Fragment:
     held = operand(key)
     columns: Any = _metadata(key, random) if key.role == "E" else _cells(key, random)
-    lane, reg, slot = (each.ravel() for each in np.indices((held.threads, held.registers, held.slots)))
+    lane, reg, slot = (axis.ravel() for axis in np.indices((held.threads, held.registers, held.slots)))
     if key.role == "p":
-        lane, reg, slot = (np.arange(len(columns["row"])) * each for each in (1, 0, 0))
+        lane, reg, slot = (np.arange(len(columns["row"])) * extent for extent in (1, 0, 0))
     if key.role == "E":
         lane, reg, slot = columns.pop("lane"), columns.pop("reg"), columns.pop("slot")
     name, shape, type_, role, major, selector, qualifiers = key
@@ -67,7 +67,7 @@ def _cells(key: Key, random: np.random.Generator) -> dict[str, np.ndarray]:
     rule = sparsity(key.instruction, key.shape, key.type)
     stored = rule.fields * rule.group if key.role == "A" else rule.width
     count = int((key.qualifiers or "x1").partition(".")[0].removeprefix("x") if key.role in "rp" else 1)
-    computation, row, place = (each.ravel() for each in np.indices((count, rows, cols * stored // rule.width)))
+    computation, row, place = (axis.ravel() for axis in np.indices((count, rows, cols * stored // rule.width)))
     order = np.arange(len(row)) if key.role == "p" else random.permutation(len(row))
     if key.role in "AB":
         order = np.tile(order, copies(key.instruction, key.shape, key.type, key.role))

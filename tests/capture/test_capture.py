@@ -16,9 +16,9 @@ from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
 from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
 
-SMALL = [each for each in (*DENSE_FORMS, *SPARSE_FORMS) if each.a != "b1" and each.dimensions[2] <= 128]
-DENSE_SMALL = [each for each in SMALL if not each.sparse]
-SPARSE_SMALL = [each for each in SMALL if each.sparse]
+SMALL = [form for form in (*DENSE_FORMS, *SPARSE_FORMS) if form.a != "b1" and form.dimensions[2] <= 128]
+DENSE_SMALL = [form for form in SMALL if not form.sparse]
+SPARSE_SMALL = [form for form in SMALL if form.sparse]
 PERMUTED = settings(max_examples=25)
 
 
@@ -56,7 +56,9 @@ def captured(table, documented, instruction):
     (result,) = source.provenance["instructions"]
     assert result["status"] == CAPTURED, result["message"]
     assert result["measured"]["verdict"] == AGREES
-    return {each.role if each.selector is None else each.selector: each for each in source.fragments}
+    return {
+        fragment.role if fragment.selector is None else fragment.selector: fragment for fragment in source.fragments
+    }
 
 
 def failure(device, documented, instruction):
@@ -78,9 +80,11 @@ def random_order(draw, size):
 def test_every_form_is_found_exactly(documented, complete):
     source = capture(SimulatedGroup(complete, "sm_120a"), documented, FORMS)
     assert [result["status"] for result in source.provenance["instructions"]] == [CAPTURED] * len(FORMS)
-    assert {each.key: each.digest for each in source.fragments} == {key: each.digest for key, each in complete.items()}
+    assert {fragment.key: fragment.digest for fragment in source.fragments} == {
+        key: fragment.digest for key, fragment in complete.items()
+    }
     assert not source.provenance["disagreements"]
-    drawn = {str(each) for each in FORMS if documented[each.key("B")].elements is None}
+    drawn = {str(form) for form in FORMS if documented[form.key("B")].elements is None}
     for result in source.provenance["instructions"]:
         expected = NOT_DOCUMENTED if result["instruction"] in drawn else AGREES
         assert result["documented"]["verdict"] == expected
@@ -113,7 +117,7 @@ def test_a_permuted_dense_a_or_c_is_found_exactly(documented, complete, data):
 @given(st.data())
 def test_a_b_with_slots_exchanged_is_found_exactly(documented, complete, data):
     """As long as most slots of each row are where the document has them: three of at least eight may be elsewhere."""
-    instruction = data.draw(st.sampled_from([each for each in DENSE_SMALL if each.computations == 1]))
+    instruction = data.draw(st.sampled_from([fragment for fragment in DENSE_SMALL if fragment.computations == 1]))
     key = instruction.key("B")
     order = np.arange(instruction.operand("B").size)
     some = random_order(data.draw, len(order))[:3]
@@ -173,7 +177,7 @@ def test_a_document_of_which_two_rows_are_one_orders_nothing(documented, complet
 
 def test_a_document_with_pairs_of_two_chunks_orders_nothing(documented, complete):
     """Metadata chooses columns in pairs, of which the document exchanges the second ones of two chunks."""
-    instruction = next(each for each in SPARSE_FORMS if each.sparsity.group == 2)
+    instruction = next(form for form in SPARSE_FORMS if form.sparsity.group == 2)
     key, width = instruction.key("B"), instruction.sparsity.width
     rows = np.arange(instruction.dimensions[2])
     odd = (rows % 2 == 1) & (rows < 2 * width)
@@ -198,13 +202,13 @@ def test_chunks_are_in_the_documented_order_whatever_the_order_within(documented
     (result,) = source.provenance["instructions"]
     assert result["status"] == CAPTURED
     assert "(0 of " in result["anchor"]
-    assert all(each.digest == complete[each.key].digest for each in source.fragments)
+    assert all(fragment.digest == complete[fragment.key].digest for fragment in source.fragments)
 
 
 @PERMUTED
 @given(st.data())
 def test_permuted_rows_or_columns_of_d_show_in_the_others(documented, complete, data):
-    instruction = data.draw(st.sampled_from([each for each in SMALL if each.computations == 1]))
+    instruction = data.draw(st.sampled_from([form for form in SMALL if form.computations == 1]))
     m, n, _ = instruction.dimensions
     name, role, size = data.draw(st.sampled_from([("row", "A", m), ("col", "B", n)]))
     order = random_order(data.draw, size)
@@ -222,7 +226,7 @@ def test_permuted_rows_or_columns_of_d_show_in_the_others(documented, complete, 
 @PERMUTED
 @given(st.data())
 def test_a_permuted_sparse_a_is_found_exactly(documented, complete, data):
-    known = [each for each in SPARSE_SMALL if documented[each.key("B")].elements is not None]
+    known = [form for form in SPARSE_SMALL if documented[form.key("B")].elements is not None]
     instruction = data.draw(st.sampled_from(known))
     key = instruction.key("A")
     wrong = permuted(complete[key], random_order(data.draw, instruction.operand("A").size))
@@ -258,7 +262,7 @@ def test_permuted_metadata_and_a_drawn_b_are_found_exactly(documented, complete,
 @PERMUTED
 @given(st.data())
 def test_whatever_b_the_document_says_orders_k(documented, complete, data):
-    known = [each for each in SMALL if documented[each.key("B")].elements is not None and each.computations == 1]
+    known = [form for form in SMALL if documented[form.key("B")].elements is not None and form.computations == 1]
     instruction = data.draw(st.sampled_from(known))
     wrong = {}
     for role in "AB":
@@ -279,7 +283,7 @@ def test_index_values_overrule_a_documented_b(documented, complete):
     (result,) = source.provenance["instructions"]
     assert result["anchor"].endswith("K as in the documented B (112 of 128 slots agree)")
     assert result["documented"]["verdict"] == DISAGREES
-    assert all(each.digest == complete[each.key].digest for each in source.fragments)
+    assert all(fragment.digest == complete[fragment.key].digest for fragment in source.fragments)
 
 
 @PERMUTED
@@ -344,10 +348,10 @@ def test_one_instruction_that_fails_does_not_stop_the_rest(documented, complete)
 
     seen = []
     source = capture(Unlucky(complete), documented, [*DENSE_FORMS[8:11], NARROW_FORMS[0]], seen.append)
-    assert [each.status for each in seen] == [UNSUPPORTED, FAILED, CAPTURED, UNSUPPORTED]
+    assert [outcome.status for outcome in seen] == [UNSUPPORTED, FAILED, CAPTURED, UNSUPPORTED]
     assert seen[3].message.endswith("needs sm_120a, but this device is sm_90a")
-    assert {each.shape for each in source.fragments} == {"m16n8k8"}
-    assert all(bool(each.ptx_sha256) == (each.instruction != str(NARROW_FORMS[0])) for each in seen)
+    assert {fragment.shape for fragment in source.fragments} == {"m16n8k8"}
+    assert all(bool(outcome.ptx_sha256) == (outcome.instruction != str(NARROW_FORMS[0])) for outcome in seen)
 
 
 def test_forms_that_share_an_operand_must_agree(documented, complete):
@@ -356,7 +360,7 @@ def test_forms_that_share_an_operand_must_agree(documented, complete):
             other = self if kernel.form.d == "f16" else SimulatedGroup({**complete, key: swapped})
             return SimulatedGroup.run(other, kernel, probes)
 
-    one, other = [each for each in DENSE_FORMS if (each.shape, each.a) == ("m16n8k16", "f16")]
+    one, other = [form for form in DENSE_FORMS if (form.shape, form.a) == ("m16n8k16", "f16")]
     key = one.key("A")
     swapped = permuted(complete[key], np.r_[1, 0, 2:256])
     source = capture(Inconsistent(complete), documented, [one, other])
@@ -392,7 +396,7 @@ def test_a_document_that_leaves_the_matrix_disagrees(documented, complete, instr
 
 @pytest.mark.parametrize("role", "BD")
 def test_without_its_anchor_an_instruction_fails(documented, complete, role):
-    lacking = {key: each for key, each in documented.items() if each.role != role and each.role != "A"}
+    lacking = {key: fragment for key, fragment in documented.items() if fragment.role != role and fragment.role != "A"}
     message = failure(SimulatedGroup(complete), lacking, DENSE_FORMS[11])
     assert "documented" in message
 
@@ -447,7 +451,7 @@ def row_of(fragment, row):
 )
 def test_rows_that_metadata_serves_differently_are_a_contradiction(documented, complete, order, said):
     """In the first row of D, what an index means is the other way round, or is in two chunks."""
-    instruction = next(each for each in SPARSE_SMALL if each.sparsity.width == 4 and each.d == "f32")
+    instruction = next(form for form in SPARSE_SMALL if form.sparsity.width == 4 and form.d == "f32")
     key, depth = instruction.key("B"), instruction.dimensions[2]
     columns = (np.arange(0, depth, 4)[:, None] + order).ravel() % depth
     other = {**complete, key: relabelled(complete[key], ["row"], columns)}
@@ -469,7 +473,7 @@ def test_an_element_of_c_that_comes_out_twice_is_a_contradiction(documented, com
 
 
 def test_without_a_documented_b_the_documented_a_orders_k(documented, complete):
-    lacking = {key: each for key, each in documented.items() if each.role != "B"}
+    lacking = {key: fragment for key, fragment in documented.items() if fragment.role != "B"}
     for instruction in SMALL:
         found = captured(complete, lacking, instruction)
         assert all(found[role].digest == complete[instruction.key(role)].digest for role in "ABCD")
@@ -491,7 +495,7 @@ def test_a_capture_says_where_it_is_from(documented, complete):
     (result,) = source.provenance["instructions"]
     assert result["probes"] > 100
     assert result["anchor"].startswith("rows and columns as in the documented D; K as in the documented B (128 of 128")
-    assert all(each.status == "captured" for each in source.fragments)
+    assert all(fragment.status == "captured" for fragment in source.fragments)
 
 
 @pytest.mark.parametrize(
@@ -506,10 +510,10 @@ def test_a_capture_says_where_it_is_from(documented, complete):
 )
 def test_probes_of_metadata_that_contradict_others_are_refused(complete, monkeypatch, steps, lost, said):
     """Each index moves slots of its own, all of them together every slot, and which slots meet stays as measured."""
-    form = next(each for each in SPARSE_SMALL if each.sparsity.fields == 2)
+    form = next(form for form in SPARSE_SMALL if form.sparsity.fields == 2)
     rule, fields = form.sparsity, product.governing_fields
     probed = SimpleNamespace(indices=rule.indices, fields=rule.fields, slots=rule.slots)
-    probed.steps = [rule.steps[each] for each in steps]
+    probed.steps = [rule.steps[step] for step in steps]
 
     def contradicted(form, rule, selector, stored, show):
         if lost is not None and selector == 1:

@@ -125,7 +125,7 @@ def test_numbered_metadata_that_does_what_no_other_does():
 def test_fields_of_metadata_of_which_not_one_governs_each_slot(monkeypatch, steps, said):
     rule, fields = SPARSE.sparsity, from_memory.governing_fields
     probed = SimpleNamespace(indices=rule.indices, fields=rule.fields, slots=rule.slots)
-    probed.steps = [rule.steps[each] for each in steps]
+    probed.steps = [rule.steps[step] for step in steps]
     monkeypatch.setattr(from_memory, "governing_fields", lambda form, _, *rest: fields(form, probed, *rest))
     refused(from_memory.measure_warpgroup, SPARSE, SimulatedGroup(at_random([SPARSE])), {}, said=said)
 

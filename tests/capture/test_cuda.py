@@ -23,13 +23,13 @@ def driver(complete, monkeypatch):
 
 
 def test_a_gpu_gives_what_the_simulated_group_gives(driver, documented, complete):
-    some = [*(DENSE_FORMS[each] for each in (0, 1, 8, 11, 30, 32)), SPARSE_FORMS[0], SPARSE_FORMS[6]]
+    some = [*(DENSE_FORMS[index] for index in (0, 1, 8, 11, 30, 32)), SPARSE_FORMS[0], SPARSE_FORMS[6]]
     with cuda.Gpu() as gpu:
         source = capture(gpu, documented, some)
     assert source.name == "h200-sm_90a"
-    assert [each["status"] for each in source.provenance["instructions"]] == [CAPTURED] * len(some)
-    assert all(each.digest == complete[each.key].digest for each in source.fragments)
-    assert sorted(name for loaded in driver.loads for name in loaded) == sorted(each.mnemonic for each in some)
+    assert [outcome["status"] for outcome in source.provenance["instructions"]] == [CAPTURED] * len(some)
+    assert all(fragment.digest == complete[fragment.key].digest for fragment in source.fragments)
+    assert sorted(name for loaded in driver.loads for name in loaded) == sorted(form.mnemonic for form in some)
     assert len(driver.loads) < len(some)
     assert (driver.contexts, driver.open_contexts) == (1, 0)
     assert source.provenance["gpu_seconds"] > 0
@@ -42,9 +42,9 @@ def test_so_it_does_for_warpgroups_wmma_and_matrix_moves(monkeypatch):
     # One type of each width; every other one has a kernel of the same text but for its name.
     kinds = ("f16", "tf32", "e4m3", "s8", "b1")
     some = [
-        *(each for each in warpgroup() if each.dimensions[1] in (24, each.dimensions[2]) and each.a in kinds),
+        *(form for form in warpgroup() if form.dimensions[1] in (24, form.dimensions[2]) and form.a in kinds),
         *moves(),
-        *(each for each in wmma() if each.majors == ("row", "col")),
+        *(form for form in wmma() if form.majors == ("row", "col")),
     ]
     table = at_random(some)
     monkeypatch.setattr(importlib, "import_module", lambda _: StandIn(table))
@@ -52,7 +52,9 @@ def test_so_it_does_for_warpgroups_wmma_and_matrix_moves(monkeypatch):
         source = capture(gpu, {}, some)
     for result in source.provenance["instructions"]:
         assert result["status"] == CAPTURED, result["message"]
-    assert {each.key: each.digest for each in source.fragments} == {key: each.digest for key, each in table.items()}
+    assert {fragment.key: fragment.digest for fragment in source.fragments} == {
+        key: fragment.digest for key, fragment in table.items()
+    }
 
 
 def test_a_failed_launch_gets_the_next_instruction_a_new_context(driver, documented):
@@ -60,7 +62,7 @@ def test_a_failed_launch_gets_the_next_instruction_a_new_context(driver, documen
     with cuda.Gpu() as gpu:
         source = capture(gpu, documented, DENSE_FORMS[8:11])
     results = source.provenance["instructions"]
-    assert [each["status"] for each in results] == [CAPTURED, FAILED, CAPTURED]
+    assert [result["status"] for result in results] == [CAPTURED, FAILED, CAPTURED]
     assert results[1]["message"] == f"{DENSE_FORMS[9]}: the launch failed: an illegal memory access was encountered"
     assert (driver.contexts, driver.open_contexts) == (2, 0)
 
@@ -74,7 +76,7 @@ def test_a_lost_gpu_fails_the_rest_with_its_reason(driver, documented):
 
         gpu._gpu.make_context = no_context
         results = capture(gpu, documented, DENSE_FORMS[8:12]).provenance["instructions"]
-    assert [each["status"] for each in results] == [CAPTURED, FAILED, FAILED, FAILED]
+    assert [result["status"] for result in results] == [CAPTURED, FAILED, FAILED, FAILED]
     assert results[3]["message"].endswith("cannot create a context on the GPU: the device was lost")
     assert driver.open_contexts == 0
 
@@ -83,7 +85,7 @@ def test_a_kernel_that_does_not_load_is_unsupported_with_the_drivers_message(dri
     driver.fail_load_of = str(DENSE_FORMS[9])
     with cuda.Gpu() as gpu:
         results = capture(gpu, documented, DENSE_FORMS[8:11]).provenance["instructions"]
-    assert [each["status"] for each in results] == [CAPTURED, UNSUPPORTED, CAPTURED]
+    assert [result["status"] for result in results] == [CAPTURED, UNSUPPORTED, CAPTURED]
     assert results[1]["message"].endswith("a PTX JIT compilation failed - ptxas line 9; fatal")
 
 

@@ -17,14 +17,14 @@ SCALED = [
 
 def test_every_form_of_the_document_is_a_row():
     assert (len(DENSE_FORMS), len(SPARSE_FORMS), len(NARROW_FORMS)) == (46, 18, 38)
-    assert len({each.mnemonic for each in FORMS}) == len(FORMS)
+    assert len({form.mnemonic for form in FORMS}) == len(FORMS)
 
 
 @pytest.mark.parametrize("name", ["mma", "mma.sp"])
 def test_every_combination_of_block_scales_is_a_row(name):
     words = re.compile(r".*[.]kind::(\w+)[.]block_scale[.]scale_vec::(\d)X[.]f32[.](\w+)[.](\w+)[.]f32[.](\w+)")
-    forms = [each for each in (*FORMS, *mixed()) if each.name == name and "block_scale" in each.mnemonic]
-    found = [words.fullmatch(each.mnemonic).groups() for each in forms]
+    forms = [form for form in (*FORMS, *mixed()) if form.name == name and "block_scale" in form.mnemonic]
+    found = [words.fullmatch(form.mnemonic).groups() for form in forms]
     assert sorted(found) == sorted(
         (kind, count, a, b, scale) for kind, types, scale, count in SCALED for a, b in product(types, types)
     )
@@ -47,7 +47,7 @@ def test_registers_and_slots_are_those_of_the_document(documented):
 
 def test_every_documented_fragment_belongs_to_a_form(documented):
     keys = chain.from_iterable(
-        (each.key(role, selector) for role in each.types for selector in each.selectors) for each in FORMS
+        (form.key(role, selector) for role in form.types for selector in form.selectors) for form in FORMS
     )
     products = (key for key in documented if key.instruction in ("mma", "mma.sp"))
     assert {key._replace(qualifiers=None) for key in products} <= set(keys)
@@ -64,7 +64,7 @@ def test_every_documented_fragment_belongs_to_a_form(documented):
     ],
 )
 def test_selectors_are_as_many_as_fit(shape, of_type, count):
-    instruction = next(each for each in SPARSE_FORMS if (each.shape, each.a) == (shape, of_type))
+    instruction = next(form for form in SPARSE_FORMS if (form.shape, form.a) == (shape, of_type))
     assert instruction.selectors == tuple(range(count))
 
 
@@ -83,5 +83,5 @@ def test_selectors_are_as_many_as_fit(shape, of_type, count):
     ],
 )
 def test_a_target_supports_what_ptx_says(least, target, supported):
-    instruction = next(each for each in FORMS if each.target == least)
+    instruction = next(form for form in FORMS if form.target == least)
     assert instruction.supports(target) is supported

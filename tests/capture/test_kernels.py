@@ -10,7 +10,7 @@ from lanemap.capture.kernels import kernels, text
 from lanemap.capture.run import _modules
 from lanemap.db.isa.forms import NARROW_FORMS, every, moves, warpgroup
 
-SCALED = [each for each in every() if getattr(each, "scale", None) is not None]
+SCALED = [form for form in every() if getattr(form, "scale", None) is not None]
 
 
 def operations(kernel):
@@ -19,12 +19,12 @@ def operations(kernel):
 
 
 def places(done, begins):
-    return [at for at, each in enumerate(done) if each.startswith(begins)]
+    return [at for at, line in enumerate(done) if line.startswith(begins)]
 
 
 def test_a_warpgroup_reads_what_was_written_and_writes_what_was_computed():
     """9.7.15.4: the asynchronous proxy sees generic writes after its fence, registers after wgmma.fence."""
-    for form in (each for each in warpgroup() if each.dimensions[1] in (24, each.dimensions[2])):
+    for form in (form for form in warpgroup() if form.dimensions[1] in (24, form.dimensions[2])):
         (kernel,) = kernels(form)
         done = operations(kernel)
         steps = [
@@ -58,7 +58,7 @@ def test_block_scales_are_all_one():
             (word,) = re.findall(r"mov\.b32 %scale, (0x\w+);", kernel.body)
             assert (np.array([int(word, 16)], "<u4").view(one).astype(float) == 1).all()
             assert kernel.body.endswith(", %scale, {0, 0}, %scale, {0, 0};")
-    assert len(SCALED) > len([each for each in NARROW_FORMS if each.scale is not None])
+    assert len(SCALED) > len([form for form in NARROW_FORMS if form.scale is not None])
 
 
 def test_kernels_that_are_loaded_together_ask_for_one_version():
@@ -70,7 +70,7 @@ def test_kernels_that_are_loaded_together_ask_for_one_version():
 
 def test_the_first_product_of_a_warpgroup_starts_its_sum():
     """What is in the registers of D before does not count (9.7.15.5, scale-d): the others add to it."""
-    for form in (each for each in warpgroup() if each.dimensions[1] == 8):
+    for form in (form for form in warpgroup() if form.dimensions[1] == 8):
         (kernel,) = kernels(form)
         products = [line for line in kernel.body.splitlines() if line.strip().startswith(form.mnemonic)]
         adds = [re.findall(r"%starts|%adds", line) for line in products]

@@ -11,8 +11,8 @@ from lanemap.db.isa.forms import moves, warpgroup
 from lanemap.db.isa.instructions import DENSE
 
 #: Of each type and sparsity of wgmma the widths 24 and 64.
-WARPGROUP = [each for each in warpgroup() if each.dimensions[1] in (24, 64) and each.d != "f16"]
-WMMA = [each for each in moves() if each.name == "wmma"]
+WARPGROUP = [form for form in warpgroup() if form.dimensions[1] in (24, 64) and form.d != "f16"]
+WMMA = [form for form in moves() if form.name == "wmma"]
 
 
 def numbers(form, type_, role):
@@ -60,21 +60,21 @@ def test_a_matrix_of_wmma_lies_as_its_layout_and_stride_say():
 
 
 def test_what_is_stored_of_a_row_has_the_window_that_metadata_chooses_from():
-    for form in {each.a: each for each in WARPGROUP if each.sparse}.values():
+    for form in {form.a: form for form in WARPGROUP if form.sparse}.values():
         rule = form.sparsity
         stored = values.stored_a(form).records()
         assert len(stored) == 64 * form.dimensions[2] // 2
-        for each in stored:
-            chunk, place = divmod(each.reg, rule.fields * rule.group)
+        for element in stored:
+            chunk, place = divmod(element.reg, rule.fields * rule.group)
             field, member = divmod(place, rule.group)
             choices = [chunk * rule.width + index[field] * rule.group + member for index in rule.indices.values()]
             least, most = chunk * rule.width, (chunk + 1) * rule.width - 1
-            assert least <= each.col <= min(choices) <= max(choices) <= each.col_last <= most
-            assert (each.lane, each.slot) == (each.row, 0)
+            assert least <= element.col <= min(choices) <= max(choices) <= element.col_last <= most
+            assert (element.lane, element.slot) == (element.row, 0)
 
 
 def test_a_dense_a_in_memory_has_no_windows():
     for form in WARPGROUP:
         if not form.sparse:
             assert form.sparsity is DENSE
-            assert all(each.col == each.col_last == each.reg for each in values.stored_a(form).records())
+            assert all(element.col == element.col_last == element.reg for element in values.stored_a(form).records())

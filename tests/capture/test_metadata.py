@@ -10,12 +10,12 @@ from lanemap.db.isa.instructions import DENSE, ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR
 
 from .tables import at_random
 
-FORMS = [(each, selector) for each in SPARSE_FORMS for selector in each.selectors]
+FORMS = [(form, selector) for form in SPARSE_FORMS for selector in form.selectors]
 WARPGROUP = [
-    (each, selector)
-    for each in warpgroup()
-    if each.sparse and each.dimensions[1] == 24 and each.d in ("f32", "s32")
-    for selector in each.selectors
+    (form, selector)
+    for form in warpgroup()
+    if form.sparse and form.dimensions[1] == 24 and form.d in ("f32", "s32")
+    for selector in form.selectors
 ]
 
 
@@ -24,7 +24,7 @@ def operands(complete, instruction, selector):
 
 
 def pick(of_type, shape):
-    return next(each for each in SPARSE_FORMS if (each.a, each.shape) == (of_type, shape))
+    return next(form for form in SPARSE_FORMS if (form.a, form.shape) == (of_type, shape))
 
 
 @given(st.sampled_from([*FORMS, *WARPGROUP]), st.integers(0, 2**32 - 1))

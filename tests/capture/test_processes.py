@@ -20,7 +20,7 @@ from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every, moves
 
 from .tables import at_random
 
-SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(each for each in moves() if each.name in ("ldmatrix", "stmatrix"))]
+SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(form for form in moves() if form.name in ("ldmatrix", "stmatrix"))]
 MODULES = 4
 
 
@@ -53,10 +53,14 @@ class Card(SimulatedGroup):
 def measured(source):
     """All that must be the same, whoever measured it."""
     outcomes = [
-        {name: value for name, value in each.items() if name not in ("seconds", "gpu_seconds")}
-        for each in source.provenance["instructions"]
+        {name: value for name, value in outcome.items() if name not in ("seconds", "gpu_seconds")}
+        for outcome in source.provenance["instructions"]
     ]
-    return [(each.key, each.digest) for each in source.fragments], outcomes, source.provenance["disagreements"]
+    return (
+        [(fragment.key, fragment.digest) for fragment in source.fragments],
+        outcomes,
+        source.provenance["disagreements"],
+    )
 
 
 def both(documented, card, open_device, *, awaited=True):
@@ -67,7 +71,7 @@ def both(documented, card, open_device, *, awaited=True):
     with measuring(open_device, lambda: documented, SOME, 2) as beside:
         together = capture(card, documented, SOME, told.append, processes=beside)
     assert not multiprocessing.active_children()
-    assert sorted(each.instruction for each in told) == sorted(map(str, SOME))
+    assert sorted(outcome.instruction for outcome in told) == sorted(map(str, SOME))
     return alone, together
 
 
@@ -75,7 +79,7 @@ def test_processes_measure_a_part_and_nothing_is_different(documented, table):
     card = Card(table)
     alone, together = both(documented, card, lambda: nullcontext(card))
     assert measured(together) == measured(alone)
-    assert all(each["status"] == "captured" for each in alone.provenance["instructions"])
+    assert all(outcome["status"] == "captured" for outcome in alone.provenance["instructions"])
     assert together.provenance["gpu_seconds"] > alone.provenance["gpu_seconds"] == 0
     assert set(card.ran) < set(map(str, SOME))
 
@@ -138,7 +142,7 @@ def test_an_interrupt_ends_the_processes(documented, table):
 def test_modules_of_one_family_are_measured_in_one_process():
     """The products of wmma build on its moves, which are measured before."""
     assert len(run._modules(SOME)) == MODULES
-    assert len({each.name for each in SOME}) == MODULES
+    assert len({form.name for form in SOME}) == MODULES
 
 
 @pytest.mark.parametrize("methods", [["fork", "spawn"], ["spawn"]])

@@ -19,12 +19,12 @@ def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
 def test_every_kernel_assembles_where_its_form_is_supported(target, tmp_path):
-    forms = [each for each in every() if each.supports(target)]
+    forms = [form for form in every() if form.supports(target)]
     # Of the widths of wgmma the least, the greatest, and those that an A is measured with.
     some = [
-        each for each in forms if each.target != "sm_90a" or each.dimensions[1] in (8, 248, 256, each.dimensions[2])
+        form for form in forms if form.target != "sm_90a" or form.dimensions[1] in (8, 248, 256, form.dimensions[2])
     ]
-    text = module_text((kernel for each in some for kernel in kernels(each)), target)
+    text = module_text((kernel for form in some for kernel in kernels(form)), target)
     done = ptxas(text, target, tmp_path)
     assert done.returncode == 0, done.stderr[:2000]
 
@@ -37,7 +37,7 @@ def test_the_assembler_refuses_what_is_not_supported(form, target, tmp_path):
     assert ptxas(module_text(kernels(form), target), target, tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("form", [each for each in every() if each.version > VERSION], ids=str)
+@pytest.mark.parametrize("form", [form for form in every() if form.version > VERSION], ids=str)
 def test_no_earlier_version_has_a_form_that_needs_a_later_one(form, tmp_path):
     major, minor = form.version
     text = module_text(kernels(form), form.target)

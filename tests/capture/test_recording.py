@@ -101,7 +101,7 @@ def test_what_is_read_is_what_was_written(source, path):
 def test_each_distinct_layout_is_written_once(source, path):
     written = pyarrow.parquet.read_table(path)
     assert written.column_names == ["layout", *Element._fields]
-    distinct = {each.digest: len(each.elements) for each in source.fragments}
+    distinct = {fragment.digest: len(fragment.elements) for fragment in source.fragments}
     assert len(distinct) < len(source.fragments)
     assert written.num_rows == sum(distinct.values())
     assert len(np.unique(written["layout"].to_numpy())) == len(distinct)

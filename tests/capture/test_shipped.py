@@ -45,9 +45,9 @@ def test_every_form_is_accounted_for(h200):
     """But for those that need a later version of PTX than the kernels of the run asked for."""
     status = {result["instruction"]: result["status"] for result in h200.provenance["instructions"]}
     version = tuple(map(int, h200.provenance["device"]["ptx_version"].split(".")))
-    forms = [each for each in every() if each.version <= version or str(each) in status]
-    captured = [each for each in forms if each.supports("sm_90a")]
-    assert status == {str(each): "captured" if each in captured else "unsupported" for each in forms}
+    forms = [form for form in every() if form.version <= version or str(form) in status]
+    captured = [form for form in forms if form.supports("sm_90a")]
+    assert status == {str(form): "captured" if form in captured else "unsupported" for form in forms}
     there = Counter(fragment.key for fragment in h200.fragments)
     assert set(there.values()) == {1}
     assert set(there) == {key for form in captured for kernel in kernels(form) for key in keys(kernel)}
@@ -55,12 +55,14 @@ def test_every_form_is_accounted_for(h200):
 
 def test_a_warp_with_these_layouts_is_captured_the_same_in_a_small_file(h200, sources, tmp_path):
     """The labels of products that the recorded run got are those that it would get today, word for word."""
-    documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
+    documented = {fragment.key: fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments}
     again = capture(
-        SimulatedGroup({each.key: each for each in h200.fragments}), documented, (*DENSE_FORMS, *SPARSE_FORMS)
+        SimulatedGroup({fragment.key: fragment for fragment in h200.fragments}),
+        documented,
+        (*DENSE_FORMS, *SPARSE_FORMS),
     )
-    recorded = {each.key: each.digest for each in h200.fragments}
-    assert all(each.digest == recorded[each.key] for each in again.fragments)
+    recorded = {fragment.key: fragment.digest for fragment in h200.fragments}
+    assert all(fragment.digest == recorded[fragment.key] for fragment in again.fragments)
     anchors = {result["instruction"]: result["anchor"] for result in h200.provenance["instructions"]}
     for result in again.provenance["instructions"]:
         assert result["status"] == "captured"
@@ -89,26 +91,30 @@ def test_products_by_the_document_agree_wherever_it_has_one(h200):
 
 def test_what_is_documented_is_what_is_measured(h200, sources):
     """With errata every fragment is the same, or says exactly what the document gives a window for."""
-    documented = {each.key: each for each in sources[lanemap.DEFAULT_SOURCE].fragments}
-    for each in h200.fragments:
-        if (said := documented.get(each.key)) is None:
-            assert each.instruction not in ("mma", "mma.sp") or each.type == "f32"
+    documented = {fragment.key: fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments}
+    for fragment in h200.fragments:
+        if (said := documented.get(fragment.key)) is None:
+            assert fragment.instruction not in ("mma", "mma.sp") or fragment.type == "f32"
             continue
-        assert (each.registers, each.slots) == (said.registers, said.slots)
-        if said.elements is None or said.digest == each.digest:
+        assert (fragment.registers, fragment.slots) == (said.registers, said.slots)
+        if said.elements is None or said.digest == fragment.digest:
             continue
-        assert each.instruction == "mma.sp"
-        assert each.role == "A"
+        assert fragment.instruction == "mma.sp"
+        assert fragment.role == "A"
         for name in ("lane", "reg", "slot", "row", "computation"):
-            assert np.array_equal(each.elements[name], said.elements[name])
-        assert (each.elements["col"] >= said.elements["col"]).all()
-        assert (each.elements["col_last"] <= said.elements["col_last"]).all()
+            assert np.array_equal(fragment.elements[name], said.elements[name])
+        assert (fragment.elements["col"] >= said.elements["col"]).all()
+        assert (fragment.elements["col_last"] <= said.elements["col_last"]).all()
 
 
 def test_the_erratum_was_earned_on_hardware(h200, sources):
-    printed = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
-    wrong = {each.key for each in h200.fragments if each.role in "AB" and each.instruction == "mma"} & {
+    printed = {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
+    wrong = {fragment.key for fragment in h200.fragments if fragment.role in "AB" and fragment.instruction == "mma"} & {
         key for key, said in printed.items() if said.elements is not None
     }
-    wrong = {key for key in wrong if printed[key].digest != {each.key: each.digest for each in h200.fragments}[key]}
+    wrong = {
+        key
+        for key in wrong
+        if printed[key].digest != {fragment.key: fragment.digest for fragment in h200.fragments}[key]
+    }
     assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}

@@ -4,7 +4,7 @@ import pytest
 from lanemap.capture import values
 from lanemap.db.isa.forms import FORMS
 
-OPERANDS = {(each.operand(role).type, each.operand(role).slots): each.operand(role) for each in FORMS for role in "ABC"}
+OPERANDS = {(form.operand(role).type, form.operand(role).slots): form.operand(role) for form in FORMS for role in "ABC"}
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_slot_is_in_the_lane_and_the_bits_of_a_register_that_its_number_says()
         slot = np.arange(operand.size)
         words = values.write_registers(operand, np.eye(operand.size, dtype=np.int8))
         lane, reg, place = values.coordinates(operand, slot)
-        assert [each.tolist() for each in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
+        assert [indices.tolist() for indices in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
         one = int(values.encode(operand.type, operand.slot_bits, np.array([1]))[0])
-        assert words[slot, reg, lane].tolist() == [one << int(each) * operand.slot_bits for each in place]
+        assert words[slot, reg, lane].tolist() == [one << int(number) * operand.slot_bits for number in place]
 
 
 def test_negative_numbers_and_fractions():

@@ -98,7 +98,7 @@ def test_a_wrong_selector_is_named(complete):
         assert f"with selector {selector} are wrong" in wrong.detail
 
 
-@pytest.mark.parametrize("form", [each for each in FAMILIES if each.name in ("ldmatrix", "stmatrix")], ids=str)
+@pytest.mark.parametrize("form", [form for form in FAMILIES if form.name in ("ldmatrix", "stmatrix")], ids=str)
 def test_a_device_that_takes_no_notice_of_addresses_disagrees(form):
     class Deaf(SimulatedGroup):
         def run(self, kernel, probes):

@@ -13,14 +13,18 @@ def some(database):
 
     The tests of pictures draw all of them. Options do not tell qualifiers apart.
     """
-    every = [each for each in read_fragments(database.reader, Query()) if each.has_rows and each.qualifiers is None]
-    every.sort(key=lambda each: len(each.elements), reverse=True)
+    every = [
+        fragment
+        for fragment in read_fragments(database.reader, Query())
+        if fragment.has_rows and fragment.qualifiers is None
+    ]
+    every.sort(key=lambda fragment: len(fragment.elements), reverse=True)
     found = []
-    for each in {(each.instruction, each.role): each for each in every}.values():
-        named = {name: getattr(each, name) for name in ("instruction", "major", "source", "selector")}
+    for fragment in {(fragment.instruction, fragment.role): fragment for fragment in every}.values():
+        named = {name: getattr(fragment, name) for name in ("instruction", "major", "source", "selector")}
         options = [word for name, value in named.items() if value is not None for word in (f"--{name}", str(value))]
-        cells = {e[:3]: {(e.row, col) for col in range(e.col, e.col_last + 1)} for e in each.records()}
-        found.append(((each.shape, each.type, each.role), options, cells))
+        cells = {e[:3]: {(e.row, col) for col in range(e.col, e.col_last + 1)} for e in fragment.records()}
+        found.append(((fragment.shape, fragment.type, fragment.role), options, cells))
     return found
 
 

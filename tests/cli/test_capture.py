@@ -31,7 +31,7 @@ LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
 
 @pytest.fixture(scope="module")
 def measured():
-    return {each.key: each for each in recorded().fragments}
+    return {fragment.key: fragment for fragment in recorded().fragments}
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def card(monkeypatch, measured):
 
 def test_list_names_every_form_without_a_gpu(run):
     rows = json.loads(run("capture", "--list", "--format", "json").out)
-    assert [row["instruction"] for row in rows] == [str(each) for each in every()]
+    assert [row["instruction"] for row in rows] == [str(form) for form in every()]
     assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE_FORMS)
     chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
     assert [row["target"] for row in chosen] == ["sm_80"]
@@ -167,7 +167,7 @@ def test_no_pycuda_says_what_to_install(built, tmp_path):
 
 def sparse_operands():
     """Every sparse shape and type with each of its selectors, once."""
-    seen = {(each.shape, each.a, selector) for each in SPARSE_FORMS for selector in each.selectors}
+    seen = {(form.shape, form.a, selector) for form in SPARSE_FORMS for selector in form.selectors}
     return sorted(seen)
 
 
@@ -175,7 +175,7 @@ def some_words(type_):
     """A word of valid metadata for each lane."""
     vectors = [0x4, 0xE] if type_ == "tf32" else [0x4, 0x8, 0x9, 0xC, 0xD, 0xE]
     chosen = np.random.default_rng(7).choice(vectors, (32, 8))
-    return [sum(int(vector) << 4 * at for at, vector in enumerate(each)) for each in chosen]
+    return [sum(int(vector) << 4 * at for at, vector in enumerate(column)) for column in chosen]
 
 
 def test_metadata_becomes_columns_and_these_metadata(database):
@@ -259,8 +259,8 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
     lanemap.open(str(file)).add([Source("a", "import", "a", odd, {}), Source("b", "capture", "b", odd, {})])
     find = ("find", *"m16n8k16 f16 E --selector 0 -f csv".split())
     assert run(*find, db=file).out == run(*find).out
-    each = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
-    words = ("decode", "m16n8k16", "f16", *each, "--selector", "0")
+    metadata = ["0xE4E4E4E4" if lane < 16 else "0x44444444" for lane in range(32)]
+    words = ("decode", "m16n8k16", "f16", *metadata, "--selector", "0")
     right = run(*words).out
     for again in (False, True):
         if again:
@@ -287,7 +287,7 @@ def test_choices_that_are_no_sparsity_are_refused(refused, run, tmp_path):
 
 
 def test_every_dense_form_is_in_what_ships(measured):
-    assert {each.key(role) for each in (*DENSE_FORMS, *SPARSE_FORMS) for role in "ABCD"} <= set(measured)
+    assert {form.key(role) for form in (*DENSE_FORMS, *SPARSE_FORMS) for role in "ABCD"} <= set(measured)
 
 
 TOKEN = "a-token-of-these-tests"
@@ -311,7 +311,7 @@ def test_a_capture_is_sent_to_a_server(run, card, file, token, tmp_path, monkeyp
             assert stored in result.out.split()
             assert run("diff", stored, "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
             database.remove(stored)
-    assert {each.name for each in tmp_path.iterdir()} == {file.name, token.name, "mine.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, token.name, "mine.parquet"}
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_capture_that_is_not_taken_is_kept(refused, card, built, token, tmp_pa
         said = (address, "did not take the capture", words, str(tmp_path))
         refused("capture", "--shape", "m8n8k16", "--send", address, "--token-file", token, words=said)
     (kept,) = tmp_path.glob("*/*.parquet")
-    assert {each.shape for each in recording.read(kept).fragments} == {"m8n8k16"}
+    assert {fragment.shape for fragment in recording.read(kept).fragments} == {"m8n8k16"}
 
 
 _SLOW = """
@@ -340,7 +340,7 @@ class Slow(SimulatedGroup):
 
 @contextmanager
 def gpu(number):
-    yield Slow({each.key: each for each in recording.read(file).fragments})
+    yield Slow({fragment.key: fragment for fragment in recording.read(file).fragments})
 
 cuda.Gpu = gpu
 sys.argv[0] = "lanemap"
@@ -366,7 +366,7 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(built, tmp_path, ending, co
         said = process.communicate(timeout=60)[1]
     assert process.returncode == code
     assert said.count("\n") <= 1, said
-    assert not [each for each in beside if Path(f"/proc/{each}").exists()]
+    assert not [pid for pid in beside if Path(f"/proc/{pid}").exists()]
     assert not [*tmp_path.iterdir()]
 
 

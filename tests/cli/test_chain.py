@@ -201,7 +201,9 @@ def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
     )
     for d, transposed in product(threads, ("0", "1")):
         shape, type_, role = d.split()[-3:]
-        said = run("chain", *d.split(), *operand.split(), *["-t"] * int(transposed), *[f"--{each}" for each in more])
+        said = run(
+            "chain", *d.split(), *operand.split(), *["-t"] * int(transposed), *[f"--{option}" for option in more]
+        )
         assert (said.code == 0) == any(row[1:] == (shape, type_, role, transposed) for row in found), d
 
 

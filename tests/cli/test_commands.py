@@ -119,8 +119,8 @@ def read_cell(held, rows, cols, label):
     alternatives = "|" in slots
     slots = span(re.sub(r"\|(\.\.\|)?", "-", slots))
     for index, slot in enumerate(slots):
-        each = cells if alternatives or len(slots) == 1 else [cells[index]]
-        held.setdefault((int(lane), int(reg), slot), set()).update(each)
+        its = cells if alternatives or len(slots) == 1 else [cells[index]]
+        held.setdefault((int(lane), int(reg), slot), set()).update(its)
 
 
 def read_slot(held, lane, column, label):
@@ -180,7 +180,7 @@ def test_list(run, snapshot, whole):
     assert run("list", "sources", db=whole).out == snapshot
     assert run("list", "findings").out == snapshot
     errata = json.loads(run("list", "errata", "--format", "json").out)
-    assert [(each["shape"], each["role"]) for each in errata] == [("m16n8k256", "A"), ("m8n8", "D")]
+    assert [(erratum["shape"], erratum["role"]) for erratum in errata] == [("m16n8k256", "A"), ("m8n8", "D")]
 
 
 def test_list_begins_with_a_line_per_instruction(run, database):
@@ -222,7 +222,7 @@ def test_a_type_may_be_repeated_wherever_it_filters(run):
     assert types("capture", "--list", *both) == {"tf32", "bf16"}
     assert types("export", "--shape", "m16n8k8", "--role", "B", *both) == {"tf32", "bf16"}
     report = json.loads(run("diff", "ptx-isa-9.1", "h200-sm_90a", *both, "-f", "json").out)
-    assert {each["type"] for each in report["comparisons"][0]["fragments"]} == {"tf32", "bf16"}
+    assert {fragment["type"] for fragment in report["comparisons"][0]["fragments"]} == {"tf32", "bf16"}
     assert run("export", "--shape", "m16n8k8", *both, "-f", "cute").out.count("\nusing mma_m16n8k8_") == 4
 
 
@@ -357,7 +357,7 @@ def test_whoever_is_told_to_end_clears_up(built, tmp_path):
 
 def test_ingest_says_what_it_loaded(few, run, tmp_path, shipped):
     result = run("ingest", "--db", str(tmp_path / "new.db"), "--format", "json")
-    assert [each["name"] for each in json.loads(result.out)] == shipped
+    assert [source["name"] for source in json.loads(result.out)] == shipped
 
 
 @pytest.mark.parametrize(
@@ -501,8 +501,8 @@ def test_the_module_does_not_load_what_lies_in_the_current_folder(built, words, 
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "__init__.py").write_text("import lanemap, sys; print(sys.path[0])")
     (tmp_path / "theirs" / "__main__.py").write_text("")
-    for each in tmp_path.glob("*.py"):
-        each.unlink()
+    for path in tmp_path.glob("*.py"):
+        path.unlink()
     theirs = [sys.executable, "-m", "theirs"]
     done = subprocess.run(theirs, cwd=tmp_path, env=started, capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()) == tmp_path

@@ -27,7 +27,9 @@ FORMATS = ["table", "markdown", "json", "html", "junit"]
 def wrong(file, fragments) -> Path:
     """A database with an import that has one register of one operand wrong."""
     chosen = [
-        each for each in fragments if (each.shape, each.type) == ("m16n8k16", "bf16") and each.instruction == "mma"
+        fragment
+        for fragment in fragments
+        if (fragment.shape, fragment.type) == ("m16n8k16", "bf16") and fragment.instruction == "mma"
     ]
     table = chosen[0].elements.copy()
     table["col"][table["reg"] == 2] -= 8
@@ -74,11 +76,11 @@ def test_check_finds_an_import_that_is_wrong(run, wrong):
 
 
 def test_what_is_said_alike_of_several_types_and_sources_is_said_once(run, file, fragments):
-    chosen = [each for each in fragments if each.key[:2] == ("mma", "m16n8k32") and each.role == "A"]
-    chosen = [each for each in chosen if each.type in ("s8", "u8")]
-    moved = [replace(each, elements=each.elements.copy()) for each in chosen]
-    for each in moved:
-        each.elements["row"] ^= 1
+    chosen = [fragment for fragment in fragments if fragment.key[:2] == ("mma", "m16n8k32") and fragment.role == "A"]
+    chosen = [fragment for fragment in chosen if fragment.type in ("s8", "u8")]
+    moved = [replace(fragment, elements=fragment.elements.copy()) for fragment in chosen]
+    for fragment in moved:
+        fragment.elements["row"] ^= 1
     load(locate(str(file)), [Source("theirs", "import", "Theirs", moved)])
     said = " ".join(run("check", "--against", "theirs", db=file).out.split())
     assert said.count("A of mma m16n8k32") == 1
@@ -128,9 +130,9 @@ def test_a_report_goes_to_a_file_as_to_stdout(run, tmp_path, form):
 
 def test_json_has_every_element(run):
     report = json.loads(run("diff", PRINTED, CARD, "--shape", "m16n8k256", "--format", "json").out)
-    told = {each["role"]: each for each in report["comparisons"][0]["fragments"]}
+    told = {fragment["role"]: fragment for fragment in report["comparisons"][0]["fragments"]}
     assert [len(told[role]["elements"]) for role in "ABCD"] == [1024, 0, 0, 0]
-    assert all(each["left_col"] == each["right_col"] + 32 for each in told["A"]["elements"])
+    assert all(element["left_col"] == element["right_col"] + 32 for element in told["A"]["elements"])
     assert not report["agree"]
 
 
@@ -156,8 +158,8 @@ def test_what_comes_from_outside_is_shown_and_not_obeyed(run, little, fragments,
     """The reason of an erratum and the title of a source, with all that could steer a page, a table or a terminal."""
     bad = "<script>alert(1)</script> | [x](http://y) `z` *b* \x1b[31m \u202e\u009b & \\"
     wrong = [
-        replace(each, citation=each.citation._replace(erratum=bad), elements=each.elements[1:])
-        for each in fragments[:1]
+        replace(fragment, citation=fragment.citation._replace(erratum=bad), elements=fragment.elements[1:])
+        for fragment in fragments[:1]
     ]
     sources = [
         Source("doc", "document", bad.replace("\x1b", "").replace("\u202e\u009b", ""), fragments[:3]),
@@ -200,7 +202,7 @@ def test_a_file_with_a_few_fragments_is_summarised(run, tmp_path, fragments):
     exported = tmp_path / "few.csv"
     run("export", "--shape", "m16n8k16", "--type", "f16", "--instruction", "mma", "--source", CORRECTED, "-o", exported)
     lines = run("diff", exported, CORRECTED).out.splitlines()
-    left_out = sum(1 for each in fragments) - 4
+    left_out = sum(1 for fragment in fragments) - 4
     assert f"{left_out} fragments are not in" in " ".join(lines)
     assert len(lines) < 12
 
@@ -251,18 +253,24 @@ def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path)
 def test_two_captures_are_compared(run, file, sources):
     """Another driver, or another card: with one register of one operand wrong."""
     captured = recorded()
-    captured = replace(captured, fragments=[each for each in captured.fragments if each.instruction == "mma"])
+    captured = replace(
+        captured, fragments=[fragment for fragment in captured.fragments if fragment.instruction == "mma"]
+    )
     load(locate(str(file)), [replace(captured, name="other")])
     report = json.loads(run("check", "--format", "json", db=file).out)
-    assert (CARD, "other") in {(each["left"], each["right"]) for each in report["comparisons"]}
+    assert (CARD, "other") in {(comparison["left"], comparison["right"]) for comparison in report["comparisons"]}
     assert report["agree"]
     table = captured.fragments[0].elements.copy()
     table["row"][table["lane"] == 3] += 1
     broken = [replace(captured.fragments[0], elements=table), *captured.fragments[1:]]
     load(locate(str(file)), [replace(captured, name="other", fragments=broken)])
     report = json.loads(run("check", "--format", "json", db=file).out)
-    (pair,) = (each for each in report["comparisons"] if (each["left"], each["right"]) == (CARD, "other"))
-    assert [each["words"] for each in pair["fragments"] if each["verdict"] == "different"] == [
+    (pair,) = (
+        comparison
+        for comparison in report["comparisons"]
+        if (comparison["left"], comparison["right"]) == (CARD, "other")
+    )
+    assert [fragment["words"] for fragment in pair["fragments"] if fragment["verdict"] == "different"] == [
         "lane 3: row is 1 too low"
     ]
 
@@ -275,7 +283,10 @@ def test_junit_is_read_by_junitparser(run, whole):
     assert (suite.tests, suite.failures, suite.skipped) == (1496, 0, 1325)
     report = junitparser.JUnitXml.fromstring(run("diff", PRINTED, CARD, "--format", "junit").out.encode())
     failed = [
-        case for suite in report for case in suite if any(type(each).__name__ == "Failure" for each in case.result)
+        case
+        for suite in report
+        for case in suite
+        if any(type(failure).__name__ == "Failure" for failure in case.result)
     ]
     assert [case.name for case in failed] == ["A of mma m16n8k256 b1", "D of movmatrix m8n8 b16 trans"]
     assert "reg 1: col is 32 too high" in failed[0].result[0].message
@@ -284,7 +295,7 @@ def test_junit_is_read_by_junitparser(run, whole):
     report = junitparser.JUnitXml.fromstring(run(*sides, "junit").out.encode())
     names = [case.name for suite in report for case in suite]
     there = json.loads(run(*sides, "json").out)["comparisons"][0]["fragments"]
-    assert len(names) == sum(each["verdict"] != "right only" for each in there) < len(there)
+    assert len(names) == sum(fragment["verdict"] != "right only" for fragment in there) < len(there)
 
 
 def test_annotations_are_commands_of_a_workflow(run):
@@ -393,7 +404,7 @@ def test_a_table_of_windows_says_where_they_end(run):
     for left, right in ((CORRECTED, CARD), (CARD, CORRECTED)):
         report = json.loads(run("diff", left, right, "--instruction", "mma.sp", "--role", "A", "--format", "json").out)
         told = report["comparisons"][0]["fragments"]
-        narrower = {each["narrower"] for each in told if each["verdict"] == "refined"}
+        narrower = {fragment["narrower"] for fragment in told if fragment["verdict"] == "refined"}
         assert narrower == {"right" if right == CARD else "left"}
 
 
@@ -402,14 +413,14 @@ def test_a_relabelled_import_is_told_with_its_permutation(run, file, fragments):
 
     swapped = np.asarray([(i & 5) | (i & 2) << 2 | (i & 8) >> 2 for i in range(16)])
     right = []
-    for each in fragments:
-        if each.instruction == "mma" and each.shape == "m16n8k16" and each.type in ("f16", "f32"):
-            table = each.elements.copy()
-            name = {"A": "col", "B": "row"}.get(each.role)
+    for fragment in fragments:
+        if fragment.instruction == "mma" and fragment.shape == "m16n8k16" and fragment.type in ("f16", "f32"):
+            table = fragment.elements.copy()
+            name = {"A": "col", "B": "row"}.get(fragment.role)
             if name:
                 table[name] = swapped[table[name]]
                 table["col_last"] = table["col"]
-            right.append(replace(each, elements=table))
+            right.append(replace(fragment, elements=table))
     load(locate(str(file)), [Source("theirs", "import", "theirs", right)])
     result = run("diff", "theirs", CORRECTED, "--instruction", "mma", "--shape", "m16n8k16", db=file)
     assert result.code == 0

@@ -19,8 +19,8 @@ def texts(svg, kind):
     for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
         first, *rest = group.get("class").split()
         if first == kind:
-            for each in group.iter(f"{SVG}text"):
-                yield float(each.get("x")), float(each.get("y")), each.text, each.get("text-anchor"), *rest
+            for node in group.iter(f"{SVG}text"):
+                yield float(node.get("x")), float(node.get("y")), node.text, node.get("text-anchor"), *rest
 
 
 def span(text):
@@ -44,8 +44,8 @@ def held(svg):
             assert lane in (f"lane{held_by}", "none")
             window, slots = "|" in slots, span(re.sub(r"\|(\.\.\|)?", "-", slots))
             for index, slot in enumerate(slots):
-                each = cells if window or len(slots) == 1 else [cells[index]]
-                found.setdefault((int(held_by), int(reg), slot), set()).update(each)
+                its = cells if window or len(slots) == 1 else [cells[index]]
+                found.setdefault((int(held_by), int(reg), slot), set()).update(its)
     return found
 
 
@@ -91,8 +91,8 @@ def test_a_move_is_drawn_with_the_lane_that_passes_the_address_of_each_row(run, 
     words = "{} m8n8.{} b16".format(*name.split())
     r, p = (database.fragment(words, role=role).records() for role in "rp")
     rows, lines, width = {}, {}, 9 if "trans" in words else 5
-    for each in r:
-        rows.setdefault((each.computation, each.row), set()).add(each[:3])
+    for element in r:
+        rows.setdefault((element.computation, element.row), set()).add(element[:3])
     for x, y, label, *_ in texts(run("draw", *words.split()).out, "label"):
         lines.setdefault(y, []).append((x, label))
     found = {}
@@ -102,7 +102,7 @@ def test_a_move_is_drawn_with_the_lane_that_passes_the_address_of_each_row(run, 
             assert all(right - left > 30 for left, right in pairwise(places)), "they stand in each other"
             (lane, *_), *cells = [re.split("[:.]", label) for _, label in line[at : at + width]]
             found[int(lane)] = {(int(cell[0]), int(cell[1]), slot) for cell in cells for slot in span(cell[2])}
-    assert found == {each.lane: rows[each.computation, each.row] for each in p}
+    assert found == {element.lane: rows[element.computation, element.row] for element in p}
 
 
 def test_movmatrix_is_drawn_whole(run):
@@ -153,8 +153,8 @@ def test_what_differs_keeps_its_colour_in_a_frame(run):
 
 def test_it_says_where_it_comes_from(run):
     notes = [words for _, _, words, _ in texts(run("draw", "m16n8k256", "b1", "A").out, "note")]
-    assert any("ptx-isa-9.1+errata" in each and "section 9.7.14.5.13" in each for each in notes)
-    assert any(f"lanemap {lanemap.__version__}" in each for each in notes)
+    assert any("ptx-isa-9.1+errata" in note and "section 9.7.14.5.13" in note for note in notes)
+    assert any(f"lanemap {lanemap.__version__}" in note for note in notes)
 
 
 def test_every_label_is_legible_on_its_colour():
@@ -242,7 +242,7 @@ def test_png_has_the_dots_that_pillow_draws(database, words, how):
     for box in picture.body.boxes:
         fill, edge = ("ffffff", "555555") if box.cell.lane is None else (shade(box.cell.lane), WHITE)
         edges = (box.x, box.y, box.x + box.width, box.y + box.height)
-        draw.rectangle([round(each * 2) for each in edges], f"#{fill}", f"#{edge}")
+        draw.rectangle([round(edge * 2) for edge in edges], f"#{fill}", f"#{edge}")
         colour = "555555" if box.cell.lane is None else ink(fill)
         draw.text((2 * box.x + box.width, 2 * box.baseline), box.cell.label, f"#{colour}", font, "ms")
         inside = (edges[0] * 2 + 16, edges[1] * 2 + 4, edges[2] * 2 - 16, edges[3] * 2 - 4)  # between its brackets
@@ -256,7 +256,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
     path = tmp_path / f"a.{ending}"
     path.write_text("old")
     refused("draw", "m8n8k4", "f64", "A", "-o", path, words=(ending.upper(), "pip install pillow reportlab"))
-    assert [each.read_text() for each in tmp_path.iterdir()] == ["old"]
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.parametrize(

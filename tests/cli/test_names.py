@@ -95,7 +95,7 @@ def test_every_instruction_is_shown_as_a_whole(run, words, operands):
     _, table, verdicts = shown.split("\n\n")
     columns = table.partition("matrix")[0].splitlines()[0].split()
     listed = [line.split()[: len(columns)] for line in table.splitlines()[1:]]
-    assert [" ".join(row[:2]) for row in listed] == [" ".join(each.split()[:2]) for each in operands.split(", ")]
+    assert [" ".join(row[:2]) for row in listed] == [" ".join(operand.split()[:2]) for operand in operands.split(", ")]
     assert verdicts.splitlines()[-1].split()[::2] == ["h200-sm_90a", "all"]
     assert max(map(len, shown.splitlines())) <= 80
 

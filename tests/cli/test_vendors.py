@@ -253,7 +253,7 @@ def test_nothing_is_wrong_with_it(run, db):
     with lanemap.open(db) as database:
         unjudged = len(database.diff("cdna").unjudged["cdna"])
     assert f"- **Not judged**: {unjudged} fragments, " in report.out
-    for name in (WIDE, BLOCKS, *(f"own_dot_{each}" for each in OWN_TYPES)):
+    for name in (WIDE, BLOCKS, *(f"own_dot_{name}" for name in OWN_TYPES)):
         shown = run("show", name, db=db)
         assert (shown.code, shown.err) == (0, "")
         assert shown.out.splitlines()[0].startswith(name)

@@ -73,17 +73,17 @@ def small(built, tmp_path_factory):
     """A database with few instructions, of all kinds, and a source that differs."""
     with lanemap.open(str(built)) as database:
         chosen = [
-            each
+            fragment
             for shape in ("m16n8k16", "m8n8k4", "m64n8k16", "m8n8")
-            for each in read_fragments(database.reader, Query(shape=shape, source="h200-sm_90a"))
-            if each.has_rows and each.type in ("f16", "f32", "b16") and each.instruction != "wmma"
+            for fragment in read_fragments(database.reader, Query(shape=shape, source="h200-sm_90a"))
+            if fragment.has_rows and fragment.type in ("f16", "f32", "b16") and fragment.instruction != "wmma"
         ]
         wrong = chosen[0].elements.copy()
         wrong["row"] = wrong["row"][::-1]
     small = str(tmp_path_factory.mktemp("small") / "small.db")
     store.ship(locate(small), list, "nothing")
     with lanemap.open(small) as database:
-        ours = [replace(each, source="ours") for each in chosen]
+        ours = [replace(fragment, source="ours") for fragment in chosen]
         theirs = [replace(chosen[0], elements=wrong, source="../the?irs#%2e", major="row")]
         database.add([Source("ours", "document", "Ours", ours), Source("../the?irs#%2e", "capture", "Theirs", theirs)])
     return small

@@ -17,5 +17,8 @@ class Elements(HTMLParser):
     def links(self, *tags):
         names = ("href", "src", "action")
         return [
-            value for tag, each in self.found for name in names if (value := each.get(name)) and tag in (tags or (tag,))
+            value
+            for tag, attributes in self.found
+            for name in names
+            if (value := attributes.get(name)) and tag in (tags or (tag,))
         ]

@@ -60,7 +60,7 @@ def test_rows_are_those_of_database_in_every_format(client, database, path, para
     if form == "csv":  # which has numbers for whatever looks like one
         found, expected = found.astype(str), expected.astype(object).where(expected.notna(), None).astype(str)
         number = r"\.0$"
-        found, expected = (each.replace(number, "", regex=True) for each in (found, expected))
+        found, expected = (frame.replace(number, "", regex=True) for frame in (found, expected))
         assert len(found) == len(expected)
         found, expected = found[["source"]] if "source" in found else found[["name"]], expected
         expected = expected[found.columns]
@@ -82,7 +82,7 @@ def test_parameters_are_the_arguments_of_database(client):
         for word, kind in {"which": lanemap.Which, "where": lanemap.Where}.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
         for method, operation in methods.items():
-            asked = {each["name"] for each in operation.get("parameters", [])} - {"format"}
+            asked = {parameter["name"] for parameter in operation.get("parameters", [])} - {"format"}
             if (name, method) == ("diff", "post"):
                 assert asked == known - {"self", "left", "right"} | {"against"}
             elif name == "decode":
@@ -90,7 +90,7 @@ def test_parameters_are_the_arguments_of_database(client):
                 assert set(schema["properties"]) == known - {"self"}
             else:
                 assert asked == known - {"self"}, path
-    fields = {each["name"] for each in described["/api/export/{format}"]["get"]["parameters"]}
+    fields = {parameter["name"] for parameter in described["/api/export/{format}"]["get"]["parameters"]}
     assert fields - {"format"} == set(inspect.signature(Query).parameters)
 
 
@@ -106,7 +106,7 @@ def test_an_instruction_of_an_import_is_found_by_its_name(acme, refused):
 
 def test_pages_say_only_of_the_instructions_of_a_document_what_it_draws(acme):
     with lanemap.open(acme) as database, asking(database) as client:
-        ours, theirs = (client.get(f"/{each}/f16") for each in ("wgmma/m64n8k16", "acme_gemm/m32n32k8"))
+        ours, theirs = (client.get(f"/{path}/f16") for path in ("wgmma/m64n8k16", "acme_gemm/m32n32k8"))
         assert "Of what the document only draws, the rows are from h200-sm_90a." in ours.text
         assert (theirs.status_code, "the document only draws" in theirs.text) == (200, False)
 
@@ -262,8 +262,8 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     answer = client.post("/api/diff?against=h200-sm_90a&type=b1", content=sent)
     expected = database.diff("ptx-isa-9.1", "h200-sm_90a", type="b1")
     assert answer.headers["cache-control"] == "no-store"
-    assert [each["verdict"] for each in answer.json()["comparisons"][0]["fragments"]] == [
-        str(each.verdict) for each in expected.comparisons[0].results
+    assert [fragment["verdict"] for fragment in answer.json()["comparisons"][0]["fragments"]] == [
+        str(result.verdict) for result in expected.comparisons[0].results
     ]
     assert answer.json()["comparisons"][0]["left"] == "upload"
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
@@ -282,7 +282,7 @@ def test_what_is_no_answer_is_not_kept(client, path, status):
 
 def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
     answers = [client.get("/api/find", params=A | {"row": 9}) for _ in range(3)]
-    same = [sorted(each for each in answer.headers.multi_items() if each[0] != "date") for answer in answers]
+    same = [sorted(header for header in answer.headers.multi_items() if header[0] != "date") for answer in answers]
     assert same[0] == same[1] == same[2]
     assert answers[0].content == answers[1].content
     tag = {"if-none-match": answers[0].headers["etag"]}
@@ -296,7 +296,7 @@ def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
 
 
 def test_what_another_server_writes_is_noticed(own, own_client, fragments):
-    one = next(each for each in fragments if each.key[:4] == ("mma", "m16n8k16", "f16", "A"))
+    one = next(fragment for fragment in fragments if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A"))
 
     def mine(rows):
         changed = replace(one, elements=one.elements.copy())
@@ -365,7 +365,7 @@ def described(client):
     ]
     schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
     # Whatever is made for an export may match everything, and take long.
-    operations = [each.ok() for each in schema.exclude(path="/api/export/{format}").get_all_operations()]
+    operations = [operation.ok() for operation in schema.exclude(path="/api/export/{format}").get_all_operations()]
     return operations, lambda case: case.call_and_validate(checks=judged, timeout=300)
 
 

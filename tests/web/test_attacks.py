@@ -42,7 +42,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 def recorded(database, tmp_path_factory):
     """A capture file of a few operands."""
     source = database.source("h200-sm_90a")
-    some = [replace(each, elements=each.elements) for each in source.fragments if each.type == "b1"]
+    some = [replace(fragment, elements=fragment.elements) for fragment in source.fragments if fragment.type == "b1"]
     file = tmp_path_factory.mktemp("recorded") / "mine.parquet"
     lanemap.write_capture(replace(source, fragments=some), file)
     return file.read_bytes()
@@ -99,22 +99,22 @@ def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, o
 def test_a_capture_that_is_sent_several_times_at_once_is_new_once(own_client, recorded):
     with ThreadPoolExecutor(4) as pool:
         answers = [*pool.map(lambda _: own_client.post("/api/captures", content=recorded, headers=BEARER), range(4))]
-    assert sorted(each.status_code for each in answers) == [200, 200, 200, 201]
-    assert len({each.json()["source"] for each in answers}) == 1
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 201]
+    assert len({answer.json()["source"] for answer in answers}) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", ["sqlite"], indirect=True)
 def test_two_captures_of_one_card_do_not_replace_each_other(own_client, recorded, database, tmp_path):
     source = database.source("h200-sm_90a")
-    some = [each for each in source.fragments if each.shape == "m8n8k16"]
+    some = [fragment for fragment in source.fragments if fragment.shape == "m8n8k16"]
     lanemap.write_capture(replace(source, fragments=some), tmp_path / "other.parquet")
     names = {
         own_client.post("/api/captures", content=data, headers=BEARER).json()["source"]
         for data in (recorded, (tmp_path / "other.parquet").read_bytes())
     }
     assert len(names) == 2
-    assert names < {each["name"] for each in own_client.get("/api/sources").json()}
+    assert names < {source["name"] for source in own_client.get("/api/sources").json()}
 
 
 def damaged(recorded):
@@ -378,7 +378,7 @@ def other_file(own, tmp_path, name):
 
 
 def names(client):
-    return [each["name"] for each in client.get("/api/sources").json()][len(SHIPPED) :]
+    return [source["name"] for source in client.get("/api/sources").json()][len(SHIPPED) :]
 
 
 @pytest.mark.slow

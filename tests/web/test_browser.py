@@ -139,7 +139,7 @@ def test_operands_that_meet_are_seen_together(visit, address, database, width, m
             assert tab.evaluate("document.documentElement.scrollWidth") == width, product
             if boxes := tab.evaluate(_MEET):
                 assert all(0 <= left < right <= width for _, left, _, right, _ in boxes), (product, boxes)
-                assert max(each[4] for each in boxes) - min(each[2] for each in boxes) < 900, (product, boxes)
+                assert max(box[4] for box in boxes) - min(box[2] for box in boxes) < 900, (product, boxes)
                 at = {name: box for name, *box in boxes}
                 assert at["at-A"][2] <= at["at-D"][0] if "at-A" in at and "at-D" in at else True
                 assert at["at-B"][3] <= at["at-D"][1] if "at-B" in at and "at-D" in at else True
@@ -185,12 +185,12 @@ def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
     tab.emulate_media(media="print", color_scheme="dark")
     assert tab.evaluate(_COLOURS) == light
     assert not tab.evaluate(_CUT)
-    assert not [each for each in tab.locator("nav, header, [data-say]").all() if each.is_visible()]
-    assert {each.get_attribute("aria-selected") for each in tab.locator("button:visible").all()} <= {"true"}
-    for each in tab.locator("td[class*=lane], .chip").all()[:5]:
-        assert each.evaluate("each => getComputedStyle(each).printColorAdjust") == "exact"
-    for each in tab.locator("details *").all():
-        assert each.evaluate("each => each.checkVisibility({ contentVisibilityAuto: true })")
+    assert not [node for node in tab.locator("nav, header, [data-say]").all() if node.is_visible()]
+    assert {button.get_attribute("aria-selected") for button in tab.locator("button:visible").all()} <= {"true"}
+    for node in tab.locator("td[class*=lane], .chip").all()[:5]:
+        assert node.evaluate("each => getComputedStyle(each).printColorAdjust") == "exact"
+    for node in tab.locator("details *").all():
+        assert node.evaluate("each => each.checkVisibility({ contentVisibilityAuto: true })")
 
 
 def test_in_full_size_a_phone_has_the_operands_below_each_other(visit):
@@ -257,7 +257,7 @@ def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit, more):
         tab.locator("table.grid").first.locator("tbody td").nth(place).hover()
         lane = tab.locator("td.on").text_content().split(":")[0]
         met = tab.locator("table.grid").nth(1).locator("td.meets").all_text_contents()
-        assert [each.split(":")[0] for each in met] == [lane] * 2
+        assert [label.split(":")[0] for label in met] == [lane] * 2
 
 
 def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
@@ -266,7 +266,7 @@ def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
     for role, type_ in {"A": "bf16", "B": "bf16", "D": "f32"}.items():
         rows = database.find("m16n8k16", type_, role, lane=13)
         texts = tab.locator(f".at-{role} td.on").all_text_contents()
-        assert {each.split(".")[0] for each in texts} == {f"13:{reg}" for reg in rows.reg}
+        assert {text.split(".")[0] for text in texts} == {f"13:{reg}" for reg in rows.reg}
         assert not tab.locator(f".at-{role} td.meets").count()
 
 
@@ -389,7 +389,7 @@ def test_axe_finds_nothing(visit, address, site):
             tab.emulate_media(color_scheme="dark")
             told[path, "dark"] = violations(_CONTRAST)
             tab.emulate_media(color_scheme="light")
-    assert not {where: each for where, each in told.items() if each}
+    assert not {where: rule for where, rule in told.items() if rule}
 
 
 def test_a_phone_scrolls_only_what_is_wide(visit, address):
@@ -434,12 +434,12 @@ def test_the_site_narrows_what_is_found(visit, site):
         tab.keyboard.press("Enter")
     every = tab.locator(".results li").count()
     choices = tab.locator(".switch a").all_text_contents()
-    assert {"f16", "f32"} <= {each.split()[0] for each in choices}
-    for each in choices:
+    assert {"f16", "f32"} <= {choice.split()[0] for choice in choices}
+    for choice in choices:
         with tab.expect_navigation():
-            tab.get_by_role("link", name=each, exact=True).click()
-        assert tab.locator(".switch a[aria-current]").text_content() == each
-        assert tab.locator(".results li").count() == int(each.split()[1]) <= every
+            tab.get_by_role("link", name=choice, exact=True).click()
+        assert tab.locator(".switch a[aria-current]").text_content() == choice
+        assert tab.locator(".results li").count() == int(choice.split()[1]) <= every
         for link in tab.locator(".results a").evaluate_all(_HREFS):
             assert Path(unquote(urlsplit(link).path)).is_file()
         with tab.expect_navigation():
@@ -451,8 +451,8 @@ def test_the_site_finds_in_the_guide_what_the_server_finds(visit, site, text):
     tab = visit((site / "index.html").as_uri())
     tab.goto((site / "search.html").as_uri() + "?" + urlencode({"q": text}))
     read = [Path(unquote(urlsplit(link).path)) for link in tab.locator(".results a").evaluate_all(_HREFS)]
-    assert [each.stem for each in read if each.parent.name == "guide"] == [*guide.found(text)]
-    assert all(each.is_file() for each in read)
+    assert [path.stem for path in read if path.parent.name == "guide"] == [*guide.found(text)]
+    assert all(path.is_file() for path in read)
     assert tab.locator("h1").text_content().endswith(f" found for {text}")
     assert ("a PTX mnemonic" in tab.locator("main").text_content()) == (text == "xyzzy")
 

@@ -76,7 +76,7 @@ def test_it_answers_until_it_is_stopped(start, ending, send):
     send(process.pid, ending)
     assert process.communicate() == ("", "")
     assert process.returncode == 0
-    assert not [each for each in workers if Path(f"/proc/{each}").exists()]
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
 
 
 @pytest.mark.slow
@@ -209,8 +209,8 @@ def test_a_process_that_was_killed_costs_nobody_an_answer(start):
     process, address = start()
     for _ in range(3):
         assert httpx.get(f"{address}/api/sql?query=SELECT 1 AS one", timeout=100).json() == [{"one": 1}]
-        for each in children(process.pid):
-            os.kill(each, signal.SIGKILL)
+        for child in children(process.pid):
+            os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -221,8 +221,8 @@ def test_what_is_in_flight_when_it_is_stopped_is_told_to_come_again(start):
         while len(children(process.pid)) < 2:
             time.sleep(0.1)
         process.terminate()
-        answers = [each.result() for each in asked]
-    assert [(each.status_code, each.headers["retry-after"]) for each in answers] == [(503, "60")] * 2
+        answers = [request.result() for request in asked]
+    assert [(answer.status_code, answer.headers["retry-after"]) for answer in answers] == [(503, "60")] * 2
     assert "is being stopped" in answers[0].json()["detail"]
     assert process.communicate() == ("", "")
     assert process.returncode == 0
@@ -283,19 +283,19 @@ def test_a_database_server_that_stops_is_said_in_a_line_and_found_again(start, s
         return [httpx.get(f"{address}{path}", timeout=100) for path in paths]
 
     try:
-        assert [each.status_code for each in answers()] == [200] * len(paths)
+        assert [answer.status_code for answer in answers()] == [200] * len(paths)
         pgserver.get_server(folder).cleanup()
-        for each in answers():
-            assert (each.status_code, each.headers["retry-after"]) == (503, "60"), each.text
-        assert "\n" not in each.json()["detail"]
-        assert "postgres" not in each.json()["detail"]
+        for answer in answers():
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "60"), answer.text
+        assert "\n" not in answer.json()["detail"]
+        assert "postgres" not in answer.json()["detail"]
         pgserver.get_server(folder)
-        assert [each.status_code for each in answers()] == [200] * len(paths)
+        assert [answer.status_code for answer in answers()] == [200] * len(paths)
     finally:
         pgserver.get_server(folder).cleanup()
     process.terminate()
     said = process.communicate()[1].splitlines()
-    assert all(each.startswith("lanemap: ") for each in said), said
+    assert all(line.startswith("lanemap: ") for line in said), said
 
 
 _ALLOCATE = """
@@ -366,11 +366,11 @@ def test_half_sent_requests_keep_nobody_out(start):
         connected(address, 300) as many,
         httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=100) as other,
     ):
-        for each in many:
-            each.sendall(b"GET /")
+        for connection in many:
+            connection.sendall(b"GET /")
         process.send_signal(signal.SIGCONT)
         assert other.get(f"{address}/api/sources", timeout=100).status_code == 200
-        assert [each.recv(12) for each in many[-3:]] == [b"HTTP/1.1 503"] * 3
+        assert [connection.recv(12) for connection in many[-3:]] == [b"HTTP/1.1 503"] * 3
     process.terminate()
     assert process.communicate() == ("", "")
 
@@ -398,4 +398,4 @@ def test_where_descriptors_run_out_it_waits_and_says_so_in_lines(start):
     process.terminate()
     said = process.communicate()[1].splitlines()
     assert said
-    assert all(each.startswith("lanemap: ") for each in said), said
+    assert all(line.startswith("lanemap: ") for line in said), said

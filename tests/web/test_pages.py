@@ -83,13 +83,13 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
     elements = Elements(answer.text)
     assert not [
         tag
-        for tag, each in elements.found
-        if tag == "style" or "style" in each or (tag == "script" and "src" not in each)
+        for tag, attributes in elements.found
+        if tag == "style" or "style" in attributes or (tag == "script" and "src" not in attributes)
     ]
-    assert not [name for _, each in elements.found for name in each if name.startswith("on")]
-    loaded = {each for tag in ("script", "link", "img") for each in elements.links(tag) if not each.startswith("data:")}
-    assert all(urlsplit(each).netloc == "" for each in loaded)
-    weights = [len(reader.get(each).raise_for_status().content) for each in loaded]
+    assert not [name for _, attributes in elements.found for name in attributes if name.startswith("on")]
+    loaded = {link for tag in ("script", "link", "img") for link in elements.links(tag) if not link.startswith("data:")}
+    assert all(urlsplit(link).netloc == "" for link in loaded)
+    weights = [len(reader.get(link).raise_for_status().content) for link in loaded]
     assert len(answer.content) + sum(weights) < 300_000
 
 
@@ -98,17 +98,17 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
     [
         OPERAND,
         *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in ("/", "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/tcgen05.ld/32x32b/b32/r", "/sql")
+            pytest.param(path, marks=pytest.mark.slow)
+            for path in ("/", "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/tcgen05.ld/32x32b/b32/r", "/sql")
         ),
     ],
 )
 def test_every_link_leads_somewhere(reader, address):
     """Also downloads and pictures. Of many links some are tried; those of the site are all tried by its test."""
-    links = dict.fromkeys(each.partition("#")[0] for each in Elements(reader.get(address).text).links("a", "form"))
-    for each in list(links)[:: 1 + len(links) // 30]:
-        answer = reader.get(urljoin(address, each))
-        assert answer.status_code == 200, (each, answer.text)
+    links = dict.fromkeys(link.partition("#")[0] for link in Elements(reader.get(address).text).links("a", "form"))
+    for link in list(links)[:: 1 + len(links) // 30]:
+        answer = reader.get(urljoin(address, link))
+        assert answer.status_code == 200, (link, answer.text)
 
 
 def test_the_matrix_in_a_page_is_what_find_says(reader, database):
@@ -121,9 +121,9 @@ def test_the_matrix_in_a_page_is_what_find_says(reader, database):
     ):
         fragment = database.fragment(*names)
         made = _tables(reader.get(f"/mma/{'/'.join(names)}").text)
-        expected = {tuple(map(int, each)) for each in fragment.elements.tolist()}
+        expected = {tuple(map(int, element)) for element in fragment.elements.tolist()}
         for by_lane, cells in made.items():
-            assert {(*each, each[-1], 1) for each in cells} == expected, (names, by_lane)
+            assert {(*cell, cell[-1], 1) for cell in cells} == expected, (names, by_lane)
 
 
 def _tables(text):
@@ -176,7 +176,7 @@ def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)[0]
     told = re.findall(r"<code>(\d+)\.0</code> <span[^>]*>→</span> <code>(\d+),(\d+)</code>", held)
     found = database.find("m64n24k16", "f32", "D", instruction="wgmma", lane=77)
-    assert [tuple(map(int, each)) for each in told] == list(zip(found.reg, found.row, found.col, strict=True))
+    assert [tuple(map(int, line)) for line in told] == list(zip(found.reg, found.row, found.col, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_the_search_knows_the_names_that_the_command_line_knows(reader):
     assert "no type f17" in reader.get("/search", params={"q": "m16n8k16 f17 A"}).text
     first = reader.get("/search", params={"q": "m16n8"}, headers={"Accept": "application/json"}).json()
     assert 1 < len(first) <= 12
-    assert all("m16n8" in each["name"] for each in first)
+    assert all("m16n8" in name["name"] for name in first)
 
 
 def test_a_name_with_thousands_of_digits_is_refused_in_words(reader):
@@ -260,12 +260,12 @@ def test_what_is_known_follows_from_the_fragments(known):
     assert known.of_operand(operand_key(known, "wgmma", "m64n8k16", "f16", "A")) is Known.MEASURED
     assert known.of_operand(operand_key(known, "mma.sp", "m16n8k64", "e2m1", "E")) is Known.DRAWN
     assert known.of_operand(operand_key(known, "mma", "m16n8k32", "e2m1", "A")) is Known.DOCUMENTED
-    assert {each for operands in known.products.values() for each in operands} == set(known.operands)
+    assert {operand for operands in known.products.values() for operand in operands} == set(known.operands)
     assert Product("mma", "m16n8k16", "bf16") in known.products
 
 
 def operand_key(known, *names):
-    return next(each for each in known.operands if each[:4] == names)
+    return next(operand for operand in known.operands if operand[:4] == names)
 
 
 def test_an_import_that_differs_contradicts(file):
@@ -295,7 +295,7 @@ def test_the_page_on_the_api_names_every_route_and_parameter(reader):
         for method, route in methods.items():
             assert f"{method.upper()} {path}</code>" in said
             section = said.split(f"{method.upper()} {path}</code>")[1].partition("</section>")[0]
-            assert all(f"<code>{each['name']}</code>" in section for each in route.get("parameters", []))
+            assert all(f"<code>{parameter['name']}</code>" in section for parameter in route.get("parameters", []))
 
 
 def test_pages_follow_what_is_written(file):
@@ -311,10 +311,16 @@ def test_pages_follow_what_is_written(file):
 def test_equal_layouts_share_the_texts_of_notations_under_their_own_names(known):
     """What a page shows is to the letter what export writes."""
     some = [known.shown(keys[0]) for keys in known.operands.values()]
-    distinct = {(each.digest, each.role, each.instruction): each for each in some if each.has_rows}
-    alike = [each for each in some if each.has_rows and each.shape in ("m16n8k16", "m16n8k8", "m64n8k16")]
-    wide_and_narrow = [each for each in some if each.has_rows and (each.shape, each.role) == ("m16n8k32", "A")]
-    assert len({each.occupied_bits for each in wide_and_narrow if each.slot_bits == 8}) > 2
+    distinct = {
+        (fragment.digest, fragment.role, fragment.instruction): fragment for fragment in some if fragment.has_rows
+    }
+    alike = [
+        fragment for fragment in some if fragment.has_rows and fragment.shape in ("m16n8k16", "m16n8k8", "m64n8k16")
+    ]
+    wide_and_narrow = [
+        fragment for fragment in some if fragment.has_rows and (fragment.shape, fragment.role) == ("m16n8k32", "A")
+    ]
+    assert len({fragment.occupied_bits for fragment in wide_and_narrow if fragment.slot_bits == 8}) > 2
     for fragment in [*distinct.values()][::9] + alike[:20] + wide_and_narrow:
         for shown in _notations(fragment):
             if shown["text"]:
@@ -328,11 +334,11 @@ def test_equal_layouts_share_the_texts_of_notations_under_their_own_names(known)
 
 def test_a_page_has_the_recipe_of_its_own_operand(database, known):
     """Also where another of the same layout fills its slots, or has a name of another length."""
-    alike = [each for each in known.operands if each[:2] == ("mma", "m16n8k32") and each.role == "B"]
-    assert {"s8", "e2m1", "e3m2"} <= {each.type for each in alike}
-    for each in alike:
-        shown = _recipes(database, known.shown(known.operands[each][0]))[MAJORS.index("col")]
-        name = f"mma {each.shape} {each.type} B"
+    alike = [operand for operand in known.operands if operand[:2] == ("mma", "m16n8k32") and operand.role == "B"]
+    assert {"s8", "e2m1", "e3m2"} <= {fragment.type for fragment in alike}
+    for fragment in alike:
+        shown = _recipes(database, known.shown(known.operands[fragment][0]))[MAJORS.index("col")]
+        name = f"mma {fragment.shape} {fragment.type} B"
         assert shown == str(database.recipe("ldmatrix m8n8 b16", name, major="col")), name
 
 
@@ -353,7 +359,7 @@ def test_an_address_in_other_letters_leads_to_the_page(reader, address, there):
 
 def test_what_somebody_meant_is_a_link(reader):
     for address in ("/search?q=m16n8k16 f17 A", "/mma/m16n8k16/f17/A"):
-        links = [each for each in Elements(reader.get(address).text).links("a") if "f16" in each and "search" in each]
+        links = [link for link in Elements(reader.get(address).text).links("a") if "f16" in link and "search" in link]
         assert links, address
         assert reader.get(links[0]).url.path == "/mma/m16n8k16/f16/A"
 
@@ -388,9 +394,9 @@ def test_one_operand_alone_shows_what_it_can_be_chained_with(reader, database, a
     assert answer.status_code == 200
     assert f'<p class="remark">{still.verdict}</p>' in answer.text
     assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == still.text()
-    (link,) = [each for each in Elements(answer.text).links("a") if each.startswith("/api/chain") and "json" in each]
+    (link,) = [link for link in Elements(answer.text).links("a") if link.startswith("/api/chain") and "json" in link]
     assert reader.get(link).json() == still.rows().records()
-    (link,) = [each for each in Elements(answer.text).links("a") if each.startswith("/api/chain") and "csv" in each]
+    (link,) = [link for link in Elements(answer.text).links("a") if link.startswith("/api/chain") and "csv" in link]
     assert len(reader.get(link).text.splitlines()) == 1 + len(still)
 
 
@@ -426,7 +432,7 @@ def test_a_recipe_has_a_page_too(reader, database, first, second):
     move, operand = (first, second) if "ldmatrix" in first else (second, first)
     expected = database.recipes(f"{move} r", operand, majors=["row"]).text()
     assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == expected
-    for link in [each for each in Elements(answer.text).links("a") if each.startswith("/api/recipe")]:
+    for link in [link for link in Elements(answer.text).links("a") if link.startswith("/api/recipe")]:
         assert reader.get(link).status_code == 200
 
 
@@ -439,7 +445,11 @@ def test_the_colours_of_lanes_are_those_of_pictures():
 
 
 def test_the_report_uses_only_classes_that_the_style_sheet_has(reader):
-    classes = {name for _, each in Elements(reader.get("/check").text).found for name in each.get("class", "").split()}
+    classes = {
+        name
+        for _, attributes in Elements(reader.get("/check").text).found
+        for name in attributes.get("class", "").split()
+    }
     assert {"verdict", "wide", "number"} <= classes
     assert all(f".{name}" in STYLE for name in ("verdict", "wide", "number"))
 
@@ -474,8 +484,8 @@ def test_names_from_outside_are_text(file):
             for path, names in (paths | plain).items():
                 text = client.get(path, params={name: asked[name] for name in names}).text
                 elements = Elements(text).found
-                assert not [each for tag, each in elements if tag == "script" and "src" not in each], path
-                assert not [each for _, each in elements if "onerror" in each], path
+                assert not [element for tag, element in elements if tag == "script" and "src" not in element], path
+                assert not [element for _, element in elements if "onerror" in element], path
                 assert path in ("/", "/mma/m16n8k16/f16") or "&lt;script&gt;" in text or "%3Cscript" in text, path
 
 
@@ -493,7 +503,7 @@ def test_a_query_shows_its_rows_or_why_not(reader):
 
 def test_the_examples_of_queries_work(reader):
     text = reader.get("/sql").text
-    for link in [each for each in Elements(text).links("a") if each.startswith("/sql?")]:
+    for link in [link for link in Elements(text).links("a") if link.startswith("/sql?")]:
         answer = reader.get(link)
         assert answer.status_code == 200
         assert "<h2>0 rows" not in answer.text
@@ -519,7 +529,11 @@ def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
 
 def test_a_preview_of_a_link_has_a_picture(reader):
     text = reader.get(f"{OPERAND}?lane=13").text
-    properties = {each["property"]: each["content"] for tag, each in Elements(text).found if "property" in each}
+    properties = {
+        attributes["property"]: attributes["content"]
+        for tag, attributes in Elements(text).found
+        if "property" in attributes
+    }
     assert properties["og:title"] == "A of mma m16n8k16 bf16"
     picture = reader.get(properties["og:image"])
     assert (picture.headers["content-type"], picture.content[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
@@ -532,15 +546,15 @@ def test_a_table_marks_what_differs_and_where_windows_end(database):
     text = table(grid, {}, "A")
     cells = list(grid.cells)
     for name in ("opens", "closes"):
-        assert len(re.findall(rf'<td class="[^"]*\b{name}\b', text)) == sum(getattr(each, name) for each in cells) > 0
-    assert np.all([f">{each.label}" in text for each in cells])
+        assert len(re.findall(rf'<td class="[^"]*\b{name}\b', text)) == sum(getattr(cell, name) for cell in cells) > 0
+    assert np.all([f">{cell.label}" in text for cell in cells])
     assert Product("mma.sp", "m16n8k32", "f16").forms
 
 
 def test_search_gives_addresses_that_there_are(known, reader, database):
     found, *_ = find(known, database, "m16n8k16 f16")
-    for each in found[:8]:
-        assert reader.get(each.address).status_code == 200
+    for hit in found[:8]:
+        assert reader.get(hit.address).status_code == 200
     assert page_of(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
 
 
@@ -563,7 +577,7 @@ def test_search_gives_addresses_that_there_are(known, reader, database):
 )
 def test_search_finds_what_people_paste(reader, text, names):
     found = reader.get("/search", params={"q": text}, headers={"Accept": "application/json"}).json()
-    assert [each["name"] for each in found][: len(names)] == names
+    assert [hit["name"] for hit in found][: len(names)] == names
 
 
 def test_a_pasted_chain_leads_to_its_page(reader):
@@ -604,14 +618,14 @@ def test_facets_of_a_search_count_what_they_lead_to(reader, known, database, tex
         assert said == value
         there, again = shown(link)
         assert there == count > 0
-        ((back, *_),) = [each for each in again if each[1]]
+        ((back, *_),) = [hit for hit in again if hit[1]]
         assert shown(back)[0] == total
         assert dict(httpx.URL(back).params) == {"q": text}
         assert shown(httpx.URL(link).copy_merge_params({named: value.upper()}))[0] == count
         # By brute force: what the forms say.
-        expected = [each for each in found if value in of_facet(named, each.path)]
+        expected = [hit for hit in found if value in of_facet(named, hit.path)]
         assert count == len(expected), (named, value)
-        further = [each for each in again if not each[1]][:2]
+        further = [hit for hit in again if not hit[1]][:2]
         assert [shown(address)[0] for address, *_ in further] == [count for *_, count in further]
 
 
@@ -642,7 +656,7 @@ def test_the_words_of_a_table_are_explained_below_it(reader):
     words = {*environment().get_template("parts.html").module.meanings}
     for address in (OPERAND, "/mma/m16n8k16/bf16", "/mma.sp/m16n8k32/f16", "/wgmma/m64n8k16/f16"):
         text = reader.get(address).text
-        shown = {re.split("[:(<]", each)[0].strip() for each in re.findall(r"<td>(.*?)</td>", text)}
+        shown = {re.split("[:(<]", cell)[0].strip() for cell in re.findall(r"<td>(.*?)</td>", text)}
         legend = re.findall(r"<dt>([^<]*)</dt><dd>[^<]+</dd>", text.rpartition('<dl class="legend">')[2])
         assert legend
         assert words & shown == set(legend) & words

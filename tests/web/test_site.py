@@ -25,22 +25,22 @@ def test_every_link_of_the_site_resolves(site):
     """From each file, by relative links alone, so that it works in any folder and from a disk; anchors, too."""
     files = sorted(site.rglob("*.html"))
     assert len(files) > 30
-    ids = {each: {facts["id"] for _, facts in Elements(each.read_text()).found if "id" in facts} for each in files}
+    ids = {file: {facts["id"] for _, facts in Elements(file.read_text()).found if "id" in facts} for file in files}
     linked = set()
-    for each in files:
-        text = each.read_text()
+    for file in files:
+        text = file.read_text()
         assert str(site.parent) not in text
         for link in Elements(text).links():
             if link.startswith(("data:", "?lane=")):
                 continue
             parts = urlsplit(link)
-            assert not parts.scheme, (each, link)
-            assert not parts.netloc, (each, link)
-            assert not parts.path.startswith("/"), (each, link)
-            target = (each.parent / unquote(parts.path)).resolve() if parts.path else each
-            assert target.is_relative_to(site), (each, link)
-            assert target.is_file(), (each, link)
-            assert not parts.fragment or parts.fragment in ids[target], (each, link)
+            assert not parts.scheme, (file, link)
+            assert not parts.netloc, (file, link)
+            assert not parts.path.startswith("/"), (file, link)
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            assert target.is_relative_to(site), (file, link)
+            assert target.is_file(), (file, link)
+            assert not parts.fragment or parts.fragment in ids[target], (file, link)
             linked.add(target)
     assert set(files) <= linked
     assert list(site.rglob("*irs*.html"))
@@ -55,7 +55,7 @@ def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
         assert (result.code, result.out) == (2, ""), result
         assert result.err.count("\n") == 1
     assert (other / "mine.txt").read_text() == "mine"
-    assert [each.name for each in other.iterdir()] == ["mine.txt"]
+    assert [path.name for path in other.iterdir()] == ["mine.txt"]
 
 
 def test_a_site_is_of_one_state_of_the_database(small, tmp_path):
@@ -88,11 +88,11 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(small, tmp_path, ending, co
 
 def test_names_of_files_are_unlike_and_stay_in_the_folder():
     names = ["", ".", "..", "a/b", "a\\b", "a:b", "a=3Ab", "a,b", "A", "con", "%2e", "..%2f", "é", "+errata"]
-    files = [page("mma", each or "x", "f16").file for each in names]
+    files = [page("mma", name or "x", "f16").file for name in names]
     assert len(set(files)) == len(names)
-    for each in files:
-        assert ".." not in each.split("/")
-        assert re.fullmatch(r"[A-Za-z0-9+=._/,-]+", each), each
-        assert Path("/site", each).resolve().is_relative_to("/site")
+    for file in files:
+        assert ".." not in file.split("/")
+        assert re.fullmatch(r"[A-Za-z0-9+=._/,-]+", file), file
+        assert Path("/site", file).resolve().is_relative_to("/site")
     assert Page(("a b",), (("source", "x&y"),)).address == "/a%20b?source=x%26y"
     assert _file_name("scale_vec::2X") == "scale_vec=3A=3A2X"

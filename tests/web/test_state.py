@@ -27,7 +27,7 @@ def changing(small, tmp_path):
         ours = database.source("ours").fragments[:1]
 
         def change(name):
-            database.add([Source(name, "import", "soaked", [replace(each, source=name) for each in ours])])
+            database.add([Source(name, "import", "soaked", [replace(fragment, source=name) for fragment in ours])])
 
         yield database, change
 
@@ -74,7 +74,7 @@ def test_who_comes_while_a_survey_is_made_waits_for_it_and_holds_up_nobody(chang
         return await asyncio.gather(*asked)
 
     of = State(database)
-    assert len({id(each) for each in asyncio.run(ask())}) == 1
+    assert len({id(survey) for survey in asyncio.run(ask())}) == 1
     assert len(made) == 1
 
 
@@ -103,7 +103,7 @@ def test_nothing_of_an_earlier_state_is_kept(changing, made, monkeypatch):
             find = "/api/find?shape=m16n8k16&type=f16&role=A&row=9&col=3"
             for page in ("/", *(f"/mma/m16n8k16/f16{role}" for role in ("", "/A", "/D")), find):
                 assert client.get(page, follow_redirects=True).status_code == 200, page
-            kept = Counter(type(each[0]) for each, _ in made.values() if isinstance(each, list))
+            kept = Counter(type(value[0]) for value, _ in made.values() if isinstance(value, list))
             assert kept[lanemap.Fragment] == 1
             assert kept[dict] > 3  # the messages of answers, the last of which may be still to come
             assert len(made) > kept.total() > 4
@@ -112,7 +112,7 @@ def test_nothing_of_an_earlier_state_is_kept(changing, made, monkeypatch):
             assert len(made) <= 1  # this answer, which is kept after it was sent
             assert made.size == sum(size for _, size in made.values()) < 10_000
         gc.collect()
-        assert [each() is None for each in seen] == [True, True, False]
+        assert [reference() is None for reference in seen] == [True, True, False]
 
 
 def make(size):
@@ -151,24 +151,26 @@ def test_what_two_make_at_once_counts_once(made):
 
     for key in range(100):
         both = [threading.Thread(target=remembered, args=(slow, key)) for _ in range(2)]
-        for each in both:
-            each.start()
-        for each in both:
-            each.join()
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
     assert 10 < len(made) < 32
 
 
 def unbounded():
     """How much is in the caches of modules that have no bound."""
-    modules = [each for name, each in sys.modules.items() if name.partition(".")[0] == "lanemap"]
-    caches = {each for module in modules for each in vars(module).values() if isinstance(each, type(lru_cache(make)))}
-    return sum(each.cache_info().currsize for each in caches if each.cache_info().maxsize is None)
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "lanemap"]
+    caches = {
+        value for module in modules for value in vars(module).values() if isinstance(value, type(lru_cache(make)))
+    }
+    return sum(cache.cache_info().currsize for cache in caches if cache.cache_info().maxsize is None)
 
 
 @pytest.mark.slow
 def test_no_words_from_outside_fill_a_cache_without_bound(changing):
     database, _ = changing
-    of = {each.role: each for each in database.source("ours").fragments if each.shape == "m16n8k16"}
+    of = {fragment.role: fragment for fragment in database.source("ours").fragments if fragment.shape == "m16n8k16"}
     wrong = of["D"].elements.copy()
     wrong["row"] = wrong["row"][::-1]
     sizes = []
@@ -176,13 +178,13 @@ def test_no_words_from_outside_fill_a_cache_without_bound(changing):
         for some in (range(5), range(5, 10)):
             odd = [{"instruction": f"odd{number}", "shape": f"m16n8k{16 + number}"} for number in some]
             for name, held in (("one", of["D"].elements), ("other", wrong)):
-                told = [replace(of["D"], source=name, elements=held, **each) for each in odd]
+                told = [replace(of["D"], source=name, elements=held, **key) for key in odd]
                 database.add([Source(name, "import", "odd", told)])
             assert len(database.diff("one", "other").rows().records()) == 5
-            for each in odd:
-                asked = {**each, "type": of["D"].type, "role": "D", "source": "one"}
+            for key in odd:
+                asked = {**key, "type": of["D"].type, "role": "D", "source": "one"}
                 assert client.get("/api/find", params=asked).status_code == 200
-                for words in (" ".join(each.values()), f"mma.sync.{each['shape']}.f16"):
+                for words in (" ".join(key.values()), f"mma.sync.{key['shape']}.f16"):
                     client.get("/search", params={"q": words})
                     client.get("/chain", params={"first": f"D {words}", "second": f"A {words}"})
                     client.get(f"/{words.replace(' ', '/')}/f16/A")
