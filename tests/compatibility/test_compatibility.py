@@ -28,8 +28,8 @@ def described(source) -> dict:
     """What ``expected.json`` says of a source."""
     names = EXPECTED["house-ptx"]["fragments"][0]
     fragments = [
-        {name: getattr(each.citation if name in Citation._fields else each, name) for name in names}
-        for each in source.fragments
+        {name: getattr(fragment.citation if name in Citation._fields else fragment, name) for name in names}
+        for fragment in source.fragments
     ]
     return {
         "kind": source.kind,
@@ -42,21 +42,21 @@ def described(source) -> dict:
 
 def layouts(source) -> dict:
     """The layout of each fragment by its key."""
-    return {str(each.key): each.digest for each in source.fragments}
+    return {str(fragment.key): fragment.digest for fragment in source.fragments}
 
 
 def expected_layouts(name) -> dict:
     return {
-        str(Key(*(each[name] for name in Key._fields))): each["digest"]
-        for each in EXPECTED[name]["fragments"]
-        if each["digest"]
+        str(Key(*(fragment[name] for name in Key._fields))): fragment["digest"]
+        for fragment in EXPECTED[name]["fragments"]
+        if fragment["digest"]
     }
 
 
 @pytest.mark.parametrize("name", ["export.parquet", "export.csv", "export.arrow", "dataset"])
 def test_exports_are_still_read(name, built, tmp_path):
     with lanemap.open(str(shutil.copy2(built, tmp_path / "new.db"))) as database:
-        found = {each.source.name: each.source for each in database.import_layouts("table", HERE / name)}
+        found = {imported.source.name: imported.source for imported in database.import_layouts("table", HERE / name)}
     names = [*EXPORTED, *(["bench-sm_90a"] if name in ("export.parquet", "dataset") else [])]
     assert {name: layouts(source) for name, source in found.items()} == {name: expected_layouts(name) for name in names}
 

@@ -327,7 +327,7 @@ def spanned(rows):
     """The cells of each row with how many rows they reach down over, without those that are reached from above."""
     for index, row in enumerate(rows):
         above = rows[index - 1] if index else [None] * len(row)
-        below = [[each[column] for each in rows[index:]] for column in range(len(row))]
+        below = [[row[column] for row in rows[index:]] for column in range(len(row))]
         yield [
             (cell, next((n for n, other in enumerate(column) if other != cell), len(column)))
             for cell, column, upper in zip(row, below, above, strict=True)

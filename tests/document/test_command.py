@@ -105,7 +105,7 @@ def test_documents_of_two_versions_are_two_sources(run, file, page, tmp_path):
         assert run("ingest", *both, "--catalogue", tmp_path / "read", db=file).code == 0
     with lanemap.open(str(file)) as database:
         assert names <= set(database.sources()["name"])
-    assert {each.name for each in (tmp_path / "read").iterdir()} == names
+    assert {path.name for path in (tmp_path / "read").iterdir()} == names
     for documents in (both, both[:1]):
         nowhere = tmp_path / "no" / "such"
         result = run("ingest", *documents, "--catalogue", nowhere, db=file)
@@ -121,15 +121,15 @@ def test_writing_say_what_the_document_says(run, file, page, written, tmp_path, 
     assert "4 sections of x in" in result.err
     found = written(folder)
     assert len(found) == 40
-    assert all(each.digest == printed[each.key].digest for each in found)
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in found)
 
 
 def test_writing_stand_alone(run, file, page, written, tmp_path, printed):
     folder = tmp_path / "written"
     run("ingest", page(pages.markdown(pages.SPARSE)), "--name", "x", "--catalogue", folder, db=file)
     found = written(folder)
-    assert {each.role for each in found if each.digest} == set("ABCD")
-    assert all(each.digest == printed[each.key].digest for each in found)
+    assert {fragment.role for fragment in found if fragment.digest} == set("ABCD")
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in found)
 
 
 def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):

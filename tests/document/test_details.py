@@ -20,7 +20,7 @@ def test_a_line_of_types_begins_a_group_although_the_formula_before_it_was_lost(
         *(Paragraph(1, ".tf32 :"), row("tf32"), Paragraph(1, "row = %laneid >> 2 col = i")),
     ]
     groups = operands(blocks)[-1].groups
-    assert [[each.types for each in group.rows] for group in groups] == [[("f16",)], [("tf32",)]]
+    assert [[row.types for row in group.rows] for group in groups] == [[("f16",)], [("tf32",)]]
     assert [len(group.layouts) for group in groups] == [0, 1]
 
 
@@ -28,7 +28,10 @@ def test_types_of_other_registers_may_share_a_row_and_a_formula(reading):
     table = ".f32 / .f64 | Two .f64 registers. | c0, c1 |"
     text = f"7.3.1. Matrix Fragments for mma.m8n8k4\nAccumulators (C or D):\n{table}\n"
     found = reading(text + "row = %laneid >> 2 col = (%laneid % 4) * 2 + i for ci where i = {0, 1}")
-    held = {(each.role, each.type): (each.registers, each.register_bits) for each in found.source.fragments}
+    held = {
+        (fragment.role, fragment.type): (fragment.registers, fragment.register_bits)
+        for fragment in found.source.fragments
+    }
     assert held == {(role, type_): (2, bits) for role in "CD" for type_, bits in (("f32", 32), ("f64", 64))}
 
 

@@ -48,7 +48,9 @@ def test_every_form_says_where_it_has_it_from(of_form, printed):
             if same or told.also or known.also:
                 continue
             if form in pages.WITHOUT_ANCHORS:
-                first, second = ([figure.split()[0] for figure in each.figures.split(", ")] for each in (told, known))
+                first, second = (
+                    [figure.split()[0] for figure in citation.figures.split(", ")] for citation in (told, known)
+                )
                 assert first == second
             else:
                 assert (told.figures, told.anchor) == (known.figures, known.anchor)
@@ -83,7 +85,9 @@ def test_a_reference_is_resolved_against_the_catalogue_and_said_so(reading, prin
 def test_a_reference_without_a_link_is_found_by_its_title(reading):
     found = reading(pages.markdown(pages.FLOAT + pages.SPARSE, links=False))
     assert {
-        each.citation.same_as for each in found.source.fragments if each.instruction == "mma.sp" and each.role in "BCD"
+        fragment.citation.same_as
+        for fragment in found.source.fragments
+        if fragment.instruction == "mma.sp" and fragment.role in "BCD"
     } == {"7.3.2"}
 
 
@@ -92,7 +96,9 @@ def test_a_reference_may_be_a_link_alone(parts, section, reading):
     text = pages.markdown(parts + pages.SPARSE)
     text = text.replace("in [Matrix Fragments for mma.m16n8k8](#warp", "in [what is said elsewhere](#warp")
     found = reading(text).source.fragments
-    assert {each.citation.same_as for each in found if each.instruction == "mma.sp" and each.role in "BCD"} == {section}
+    assert {
+        fragment.citation.same_as for fragment in found if fragment.instruction == "mma.sp" and fragment.role in "BCD"
+    } == {section}
 
 
 FLOATING = pages.Head("7.3.4", "Matrix Fragments for `mma.m16n8k16` with floating point type", "made-up-float")
@@ -109,14 +115,16 @@ def referring(parts, kind):
 def test_of_two_sections_of_a_shape_the_one_with_the_nearest_title_is_meant(kind, number, reading):
     floating = (replace(FLOATING, number=number), *pages.FLOAT[2:])
     found = reading(referring(pages.INTEGER + floating, kind)).source.fragments
-    (same_as,) = {each.citation.same_as for each in found if each.instruction == "mma.sp" and each.role in "CD"}
+    (same_as,) = {
+        fragment.citation.same_as for fragment in found if fragment.instruction == "mma.sp" and fragment.role in "CD"
+    }
     assert same_as == {"integer": "7.3.1", "floating point": number}[kind]
 
 
 @pytest.mark.parametrize(("kind", "section"), [("integer", "9.7.14.5.9"), ("floating point", "9.7.14.5.8")])
 def test_the_nearest_title_is_meant_in_the_catalogue_too(kind, section, reading):
     found = reading(referring((), kind)).source.fragments
-    assert {each.citation.same_as for each in found if each.role in "CD"} == {f"ptx-isa-9.1 {section}"}
+    assert {fragment.citation.same_as for fragment in found if fragment.role in "CD"} == {f"ptx-isa-9.1 {section}"}
 
 
 def test_one_file_or_many_is_all_the_same(tmp_path):
@@ -126,8 +134,8 @@ def test_one_file_or_many_is_all_the_same(tmp_path):
         (tmp_path / "parts" / f"{number}.md").write_text(pages.markdown(section))
     (whole,) = read([tmp_path / "whole.md"], "x")
     (parts,) = read([tmp_path / "parts"], "x")
-    assert [(each.key, each.digest) for each in whole.source.fragments] == [
-        (each.key, each.digest) for each in parts.source.fragments
+    assert [(fragment.key, fragment.digest) for fragment in whole.source.fragments] == [
+        (fragment.key, fragment.digest) for fragment in parts.source.fragments
     ]
 
 
@@ -140,7 +148,7 @@ def test_pages_of_html_in_one_file_are_all_read(form, between):
     lines = page.count("\n") + between.count("\n")
     assert both.blocks[: len(one.blocks)] == one.blocks
     again = both.blocks[-len(one.blocks) :]
-    assert again == tuple(each._replace(line=each.line + lines) for each in one.blocks)
+    assert again == tuple(block._replace(line=block.line + lines) for block in one.blocks)
     assert len(both.blocks) == 2 * len(one.blocks) + ("<p>" in between)
 
 
@@ -159,7 +167,7 @@ def test_sections_of_one_anchor_are_two(reading):
     text = pages.markdown(pages.INTEGER)
     found = reading(text + text.replace("7.3.1", "7.3.9"))
     assert list(found.sheets) == ["mma-16816-i8-f8", "mma-16816-i8-f8-again"]
-    assert all("7.3.9" in each.citation.also for each in found.source.fragments)
+    assert all("7.3.9" in fragment.citation.also for fragment in found.source.fragments)
 
 
 def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(reading):
@@ -167,5 +175,5 @@ def test_a_table_after_a_figure_begins_another_group_where_there_is_no_formula(r
     parts = [part for part in pages.FLOAT if not (isinstance(part, pages.Words) and part.depth == 2)]
     parts = [part for part in parts if not (isinstance(part, pages.Formula) and " for b" in part.text)]
     found = reading(pages.markdown(parts)).source.fragments
-    figures = {each.type: each.citation.figures for each in found if each.role == "B"}
+    figures = {fragment.type: fragment.citation.figures for fragment in found if fragment.role == "B"}
     assert figures == dict.fromkeys(("f16", "bf16"), "74 #mma-1688-b-f16") | {"tf32": "75 #mma-1688-b-tf32"}

@@ -47,14 +47,16 @@ def content(sheets: Mapping[str, catalogue.Section]):
 def test_the_pages_say_what_the_catalogue_says(whole):
     shipped = catalogue.sheets()["ptx-isa-9.1"]
     assert content(whole.sheets) == content(
-        {name: each for name, each in shipped.items() if each["anchor"].startswith(READ)}
+        {name: fragment for name, fragment in shipped.items() if fragment["anchor"].startswith(READ)}
     )
 
 
 def test_written_out_they_are_the_catalogue(whole, written, tmp_path, sources):
     assert whole.write(tmp_path) == 21
-    shipped = [each for each in sources["ptx-isa-9.1"].fragments if each.citation.anchor.startswith(READ)]
-    assert {each.key: each.digest for each in written(tmp_path)} == {each.key: each.digest for each in shipped}
+    shipped = [fragment for fragment in sources["ptx-isa-9.1"].fragments if fragment.citation.anchor.startswith(READ)]
+    assert {fragment.key: fragment.digest for fragment in written(tmp_path)} == {
+        fragment.key: fragment.digest for fragment in shipped
+    }
 
 
 def test_all_of_it_is_read(whole):
@@ -82,7 +84,7 @@ def test_its_slips_are_found(words, section, whole):
 
 
 def test_every_excerpt_is_read_in_full(sources):
-    shipped = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
+    shipped = {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
     for path in sorted((PAGES / "excerpts").iterdir()):
         (found,) = read([path], "given")
         assert found.complete, path

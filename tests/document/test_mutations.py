@@ -25,7 +25,9 @@ def reading(text: str):
 def whole():
     """What each text says unchanged: digests by the key of the fragment, and remarks."""
     readings = [reading(text) for text in TEXTS]
-    return [({each.key: each.digest for each in found.source.fragments}, remarks(found)) for found in readings]
+    return [
+        ({fragment.key: fragment.digest for fragment in found.source.fragments}, remarks(found)) for found in readings
+    ]
 
 
 def remarks(found):
@@ -65,8 +67,8 @@ def test_a_changed_page_is_reported_or_refused(which, seed, whole):
         assert "\n" not in str(error)
         return
     digests, known = whole[which]
-    with_rows = [each for each in found.source.fragments if each.elements is not None]
-    wrong = [str(each) for each in with_rows if digests.get(each.key) != each.digest]
+    with_rows = [fragment for fragment in found.source.fragments if fragment.elements is not None]
+    wrong = [str(fragment) for fragment in with_rows if digests.get(fragment.key) != fragment.digest]
     assert not wrong or remarks(found) - known, wrong
 
 

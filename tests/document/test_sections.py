@@ -52,7 +52,9 @@ BLOCKS = st.lists(
 @given(BLOCKS)
 def test_every_block_is_in_one_section_and_in_order(blocks):
     found = sections("page", blocks)
-    said = [text for each in found for text in (each.heading.title, *(block.text for block in each.blocks)) if text]
+    said = [
+        text for section in found for text in (section.heading.title, *(block.text for block in section.blocks)) if text
+    ]
     assert [text.rstrip(": ") for text in said] == [block.text.rstrip(": ") for block in blocks]
 
 

@@ -57,10 +57,12 @@ def test_of_words_and_list_the_one_that_fills_the_matrix_is_believed(right, wron
     assert right in INTEGER
     found = reading(INTEGER.replace(right, wrong))
     assert any(said_twice in reason for reason in said(found, Kind.SLIP))
-    of_integers = [each for each in found.source.fragments if each.role == "A" and each.type in ("s8", "u8")]
+    of_integers = [
+        fragment for fragment in found.source.fragments if fragment.role == "A" and fragment.type in ("s8", "u8")
+    ]
     assert len(of_integers) == 2
-    for each in of_integers:
-        assert (each.registers, each.slots, each.digest) == (2, 4, printed[each.key].digest)
+    for fragment in of_integers:
+        assert (fragment.registers, fragment.slots, fragment.digest) == (2, 4, printed[fragment.key].digest)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +134,10 @@ def test_a_bracket_that_is_missing_is_mended_where_there_is_one_way(right, wrong
         return
     (reason,) = said(found, Kind.MENDED)
     assert reason.startswith(f"A: {mended}")
-    fragments = [each for each in found.source.fragments if each.role == "A"]
+    fragments = [fragment for fragment in found.source.fragments if fragment.role == "A"]
     assert all(
-        each.digest == printed[each.key].digest and each.citation.mended.startswith(mended) for each in fragments
+        fragment.digest == printed[fragment.key].digest and fragment.citation.mended.startswith(mended)
+        for fragment in fragments
     )
 
 
@@ -158,8 +161,8 @@ def test_every_way_to_mend_a_bracket_that_can_be_read_is_tried(broken):
 
     changed = {broken[:at] + sign + broken[at:] for sign in ")]}" for at in range(len(broken) + 1)}
     changed |= {broken[:at] + broken[at + 1 :] for at, sign in enumerate(broken) if sign in ")]}"}
-    expected = {"".join(each.split()) for each in changed if is_formula(each)}
-    assert {"".join(each.split()) for _, each in formulas._mendings(broken) if is_formula(each)} == expected
+    expected = {"".join(text.split()) for text in changed if is_formula(text)}
+    assert {"".join(text.split()) for _, text in formulas._mendings(broken) if is_formula(text)} == expected
 
 
 def test_a_layout_of_types_that_no_table_has_is_said(reading):
@@ -177,7 +180,9 @@ def test_an_operand_without_anything_is_said(reading):
 def test_an_operand_that_comes_again_belongs_to_a_section_whose_heading_is_lost(reading):
     found = reading(INTEGER + pages.markdown(pages.FLOAT[1:]))
     assert any("A for the second time" in reason for reason in said(found, Kind.UNREAD))
-    assert [each.key for each in found.source.fragments] == [each.key for each in reading(INTEGER).source.fragments]
+    assert [fragment.key for fragment in found.source.fragments] == [
+        fragment.key for fragment in reading(INTEGER).source.fragments
+    ]
 
 
 def test_one_layout_for_types_that_are_held_differently_is_a_slip(reading):
@@ -186,16 +191,16 @@ def test_one_layout_for_types_that_are_held_differently_is_a_slip(reading):
             "Two `.b32` registers, each holding four `.e4m3`", "Four `.b32` registers, each holding two `.e4m3`"
         )
     )
-    assert any("held differently: 2 registers of 4 and 4 registers of 2" in each for each in said(found, Kind.SLIP))
+    assert any("held differently: 2 registers of 4 and 4 registers of 2" in remark for remark in said(found, Kind.SLIP))
 
 
 def test_of_two_formulas_for_one_layout_the_first_counts(reading, printed):
     formula = next(part for part in pages.INTEGER if isinstance(part, pages.Formula))
-    parts = [each for part in pages.INTEGER for each in ((part, part) if part is formula else (part,))]
+    parts = [block for part in pages.INTEGER for block in ((part, part) if part is formula else (part,))]
     found = reading(pages.markdown(parts))
     assert "a second formula for A" in said(found, Kind.UNREAD)
-    assert all(each.digest == printed[each.key].digest for each in found.source.fragments)
-    assert "A" in {each.role for each in found.source.fragments}
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in found.source.fragments)
+    assert "A" in {fragment.role for fragment in found.source.fragments}
 
 
 def test_a_layout_that_is_missing_beside_its_like_is_said(reading):
@@ -212,7 +217,7 @@ def test_a_type_that_is_new_is_read_and_noted(reading):
     found = reading(INTEGER.replace("e5m2", "e6m1"))
     assert found.complete
     assert ".e6m1 is not a type that Lanemap knows" in said(found, Kind.NOTE)
-    assert ("mma", "m16n8k16", "e6m1", "A", "row", None, None) in {each.key for each in found.source.fragments}
+    assert ("mma", "m16n8k16", "e6m1", "A", "row", None, None) in {fragment.key for fragment in found.source.fragments}
 
 
 def test_rows_that_are_missing_in_b_are_a_slip(reading):

@@ -127,8 +127,11 @@ def test_a_move_whose_registers_are_not_those_of_the_instruction_is_refused():
     key = named_move("ldmatrix.sync.aligned.m8n8.x1.shared.b16")
     rows = strided(((8, 4), 128), ((128, 0), 1))
     held, given = move_fragments(key, rows, strided((32, 32), (32, 1)), "here")
-    assert all((each.row, each.col) == (each.lane // 4, each.lane % 4 * 2 + each.slot) for each in held.records())
-    assert [(each.lane, each.row) for each in given.records()] == [(row, row) for row in range(8)]
+    assert all(
+        (element.row, element.col) == (element.lane // 4, element.lane % 4 * 2 + element.slot)
+        for element in held.records()
+    )
+    assert [(element.lane, element.row) for element in given.records()] == [(row, row) for row in range(8)]
     for wrong, words in (
         (strided((32, (2, 16)), (32, (16, 1))), "does not keep the 16 bits of an element together"),
         (strided((32, 16), (32, 1)), "for 16 bits of 32 threads"),

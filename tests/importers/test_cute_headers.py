@@ -78,21 +78,23 @@ def plain(tmp_path_factory):
 
 
 def by_role(imported):
-    return {each.role: each for each in imported.source.fragments}
+    return {fragment.role: fragment for fragment in imported.source.fragments}
 
 
 def reasons(imported):
-    return {each.name: each.reason for each in imported.skipped}
+    return {part.name: part.reason for part in imported.skipped}
 
 
 def same(imported, plain):
     found = by_role(imported)
-    assert {role: each.digest for role, each in found.items()} == {role: each.digest for role, each in plain.items()}
+    assert {role: fragment.digest for role, fragment in found.items()} == {
+        role: fragment.digest for role, fragment in plain.items()
+    }
     assert imported.skipped == []
 
 
 def test_the_plainest_header_is_what_the_document_says(plain, fragments):
-    documented = {each.key: each for each in fragments}
+    documented = {fragment.key: fragment for fragment in fragments}
     assert sorted(plain) == list("ABCD")
     for fragment in plain.values():
         assert fragment.digest == documented[fragment.key].digest
@@ -132,8 +134,8 @@ A_SHAPE, A_STRIDE = "Shape<Shape<_4,_8>,Shape<_2,_2,_2>>", "Stride<Stride<_32,_1
 def test_every_way_to_say_the_same(load, plain, text):
     found = load(operation() + text)
     assert by_role(found)["A"].digest == plain["A"].digest
-    assert {role: each.digest for role, each in by_role(found).items()} == {
-        role: each.digest for role, each in plain.items()
+    assert {role: fragment.digest for role, fragment in by_role(found).items()} == {
+        role: fragment.digest for role, fragment in plain.items()
     }
     assert set(reasons(found)) <= {"Base", "Lowest", "Other", "Unused"}
 
@@ -155,7 +157,7 @@ def test_c_has_a_type_of_its_own(load, shape, exists):
     assert [known.key(role).type for role in "ABCD"] == ["f16", "f16", "f16", "f32"]
     if not exists:
         found = load(operation(mnemonic=mnemonic) + traits())
-        assert {each.role: each.type for each in found.source.fragments} == {
+        assert {fragment.role: fragment.type for fragment in found.source.fragments} == {
             "A": "f16",
             "B": "f16",
             "C": "f16",
@@ -171,8 +173,8 @@ def test_one_pattern_is_for_many_operations(load):
         for type_ in ("f16", "bf16")
     )
     found = load(many + "template <class T, int V> struct MMA_Traits<Gen<T, V>> {" + MEMBERS + "};")
-    assert sorted(each.type for each in found.source.fragments if each.role == "A") == ["bf16", "f16"]
-    assert len([each for each in found.source.fragments if each.role in "CD"]) == 2
+    assert sorted(fragment.type for fragment in found.source.fragments if fragment.role == "A") == ["bf16", "f16"]
+    assert len([fragment for fragment in found.source.fragments if fragment.role in "CD"]) == 2
 
 
 def test_a_specialisation_goes_before_a_pattern(load, plain):
@@ -192,7 +194,7 @@ def test_two_that_agree_are_one_and_one_that_disagrees_is_compared_by_itself(tmp
     assert [first.source.name, second.source.name] == ["cute", "cute:OpOther"]
     assert by_role(first)["B"].digest == plain["B"].digest
     assert by_role(second)["B"].digest != plain["B"].digest
-    assert [len(each.source.fragments) for each in (first, second)] == [4, 4]
+    assert [len(imported.source.fragments) for imported in (first, second)] == [4, 4]
     assert first.skipped == []
 
 
@@ -201,7 +203,7 @@ def test_an_atom_that_disagrees_is_not_compared_with_the_operands_of_others(tmp_
     only_a = operation("Other", CRegisters="none", BRegisters="none", DRegisters="none")
     (tmp_path / "one.hpp").write_text(operation() + traits() + only_a + alone)
     first, second = cute.load(tmp_path / "one.hpp")
-    assert [sorted(by_role(each)) for each in (first, second)] == [["A", "B", "C", "D"], ["A"]]
+    assert [sorted(by_role(imported)) for imported in (first, second)] == [["A", "B", "C", "D"], ["A"]]
 
 
 def test_an_alias_may_be_a_template_with_a_quotient(load, plain):
@@ -220,8 +222,8 @@ def test_an_operation_may_be_a_template(load, plain):
     named = "template <Major a, class T> using Name = Gen<a, T>;"
     of_all = "template <Major a, class T> struct MMA_Traits<Name<a, T>> {" + MEMBERS + "};"
     found = load(made + named + of_all)
-    assert {role: each.digest for role, each in by_role(found).items()} == {
-        role: each.digest for role, each in plain.items()
+    assert {role: fragment.digest for role, fragment in by_role(found).items()} == {
+        role: fragment.digest for role, fragment in plain.items()
     }
     assert by_role(found)["A"].citation.origin.endswith(".hpp:18 Gen<a, T>")
 
@@ -453,8 +455,8 @@ def test_a_tree_is_read_by_architecture_and_its_includes_followed(tmp_path, plai
         found = cute.load(path)[0]
         assert found.source.name == "cute-9.8.7"
         assert list(reasons(found)) == ["cute/atom/mma_traits_sm90.hpp"]
-        assert {role: each.digest for role, each in by_role(found).items()} == {
-            role: each.digest for role, each in plain.items()
+        assert {role: fragment.digest for role, fragment in by_role(found).items()} == {
+            role: fragment.digest for role, fragment in plain.items()
         }
         assert list(found.source.provenance["files"]) == [
             "cute/atom/mma_traits_sm80.hpp",

@@ -47,7 +47,7 @@ def test_cute_comes_in_with_what_it_leaves_out(run, file, cutlass):
     )
     counts = [int(count) for count in re.findall(r"^ +(\d+)  ", result.out, re.MULTILINE)]
     assert sum(counts) == left_out
-    assert len(counts) == len({each.reason for each in release.skipped}) > 1
+    assert len(counts) == len({part.reason for part in release.skipped}) > 1
     assert result.out.count(", ...\n") == sum(count > 1 for count in counts) > 0
     assert names(file)[release.source.name] == "import"
 
@@ -56,7 +56,7 @@ def test_other_formats_name_every_atom(run, file, cutlass, release, monkeypatch)
     monkeypatch.setattr(cute, "load", lambda _: [release])
     result = run("import", "cute", cutlass, "--format", "csv", db=file)
     rows = list(csv.DictReader(io.StringIO(result.out)))
-    assert [(row["name"], row["reason"]) for row in rows] == [(each.name, each.reason) for each in release.skipped]
+    assert [(row["name"], row["reason"]) for row in rows] == [(part.name, part.reason) for part in release.skipped]
     assert result.err.startswith(f"{release.source.name}: ")
 
 

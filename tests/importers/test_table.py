@@ -30,8 +30,8 @@ ROW = "m16n8k16,f16,A,5,1,0,9,2"
 def read_table(path):
     """The sources of a table, of which nothing is left out."""
     found = load(path)
-    assert not any(each.skipped or each.findings for each in found)
-    return [each.source for each in found]
+    assert not any(imported.skipped or imported.findings for imported in found)
+    return [imported.source for imported in found]
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def exported(built):
 
 def digests(sources, query=None):
     return [
-        (source.name, *each.key, each.registers, each.slots, each.first_bit, each.digest)
+        (source.name, *fragment.key, fragment.registers, fragment.slots, fragment.first_bit, fragment.digest)
         for source in sources
-        for each in source.fragments
-        if each.elements is not None
-        and (query is None or (each.instruction == query.instruction and query.shape in (None, each.shape)))
+        for fragment in source.fragments
+        if fragment.elements is not None
+        and (query is None or (fragment.instruction == query.instruction and query.shape in (None, fragment.shape)))
     ]
 
 
@@ -73,8 +73,8 @@ def digests(sources, query=None):
 @pytest.mark.parametrize(
     "query",
     [
-        *(Query(instruction=each) for each in ("ldmatrix", "stmatrix", "movmatrix")),
-        *(Query(each, instruction="mma") for each in ("m8n8k4", "m16n8k32")),
+        *(Query(instruction=name) for name in ("ldmatrix", "stmatrix", "movmatrix")),
+        *(Query(shape, instruction="mma") for shape in ("m8n8k4", "m16n8k32")),
         Query("m16n8k32", instruction="mma.sp"),
         Query("m16n16k16", instruction="wmma"),
         Query("m64n24k16", instruction="wgmma"),
@@ -96,7 +96,7 @@ def test_an_export_comes_back_unchanged(built, everything, query, form, tmp_path
 @pytest.fixture(scope="module")
 def dataset(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset") / "layouts"
-    queries = [Query(instruction=each, source="all") for each in ("mma", "mma.sp", "movmatrix")]
+    queries = [Query(instruction=name, source="all") for name in ("mma", "mma.sp", "movmatrix")]
     with lanemap.open(built) as database:
         database.export(folder, format="dataset", query=queries)
     return folder
@@ -107,12 +107,16 @@ def test_a_dataset_comes_back_unchanged(dataset, everything):
     written = ("mma", "mma.sp", "movmatrix")
 
     def layouts(fragments):
-        return {each.key: (each.digest, each.first_bit) for each in fragments if each.instruction in written}
+        return {
+            fragment.key: (fragment.digest, fragment.first_bit)
+            for fragment in fragments
+            if fragment.instruction in written
+        }
 
     expected = {source.name: layouts(source.with_rows) for source in everything}
     kept = {name: layouts(source.fragments) for name, source in found.items()}
     assert kept == {name: there for name, there in expected.items() if there}
-    assert {each.title for each in found.values()} == {"dataset layouts"}
+    assert {source.title for source in found.values()} == {"dataset layouts"}
 
 
 def test_one_source_of_a_dataset_is_compared_without_importing_it(built, dataset, tmp_path):
@@ -174,7 +178,7 @@ def test_rows_and_columns_in_any_order_and_case(exported, everything, tmp_path):
 
 @pytest.mark.parametrize("write", ["to_csv", "to_parquet", "to_feather"])
 def test_what_pandas_writes_is_read(fragments, tmp_path, write):
-    fragment = next(each for each in fragments if each.shape == "m16n8k16" and each.type == "f16")
+    fragment = next(fragment for fragment in fragments if fragment.shape == "m16n8k16" and fragment.type == "f16")
     frame = pd.DataFrame(fragment.elements).assign(shape="m16n8k16", type="f16", role=fragment.role)
     frame["selector"] = np.nan
     getattr(frame, write)(tmp_path / "frame", **({"index": False} if write == "to_csv" else {}))
@@ -200,9 +204,9 @@ def test_the_eight_columns_are_enough(fragments, tmp_path):
 
 def mma_fragment(fragments, role, type_="f16", shape="m16n8k16"):
     return next(
-        each
-        for each in fragments
-        if (each.instruction, *each.key[1:4]) == ("mma", shape, type_, role) and each.has_rows
+        fragment
+        for fragment in fragments
+        if (fragment.instruction, *fragment.key[1:4]) == ("mma", shape, type_, role) and fragment.has_rows
     )
 
 
@@ -300,17 +304,20 @@ UNKNOWN = HEADER + ",instruction"
 def test_an_instruction_that_lanemap_has_never_heard_of_has_types_of_its_own(table):
     row = "m32n32k4,xf32,A,63,0,0,31,3,v_mfma_f32_32x32x4_xf32"
     (source,) = table(UNKNOWN + ",bits", row + ",32", row.replace("xf32,A", "i8,B").replace("31,3", "3,31") + ",8")
-    assert [(each.type, each.registers, each.slots) for each in source.fragments] == [("xf32", 1, 1), ("i8", 1, 4)]
-    assert {each.threads for each in source.fragments} == {64}
-    assert not any("outside" in words for each in source.fragments for words in check(each))
+    assert [(fragment.type, fragment.registers, fragment.slots) for fragment in source.fragments] == [
+        ("xf32", 1, 1),
+        ("i8", 1, 4),
+    ]
+    assert {fragment.threads for fragment in source.fragments} == {64}
+    assert not any("outside" in words for fragment in source.fragments for words in check(fragment))
 
 
 def test_a_type_keeps_its_name_and_width_where_the_instruction_is_unknown(table):
     for name, slots in (("i8", 4), ("half", 2), ("f16", 2), ("s4", 8)):
         (source,) = table(UNKNOWN, ROW.replace("f16", name) + ",somebodys")
-        assert [(each.type, each.slots) for each in source.fragments] == [(name, slots)]
+        assert [(fragment.type, fragment.slots) for fragment in source.fragments] == [(name, slots)]
     both = table(UNKNOWN, ROW.replace("f16", "half") + ",somebodys", ROW.replace("f16", "half") + ",mma")
-    assert [each.type for each in both[0].fragments] == ["half", "f16"]
+    assert [fragment.type for fragment in both[0].fragments] == ["half", "f16"]
 
 
 @pytest.mark.parametrize(
@@ -349,10 +356,10 @@ def test_what_an_instruction_does_not_have_is_refused_with_what_there_is(table, 
 def test_a_sparse_operand_without_windows_is_said_aloud(tmp_path):
     row = "m16n8k32,f16,{},{},0,0,0,2,mma.sp,{}"
     header = UNKNOWN + ",col_last\n"
-    rows = [row.format(*each) for each in (("A", 0, ""), ("A", 1, 3), ("E", 0, ""), ("B", 0, ""))]
+    rows = [row.format(*key) for key in (("A", 0, ""), ("A", 1, 3), ("E", 0, ""), ("B", 0, ""))]
     (tmp_path / "mine.csv").write_text(header + "\n".join(rows) + "\n")
     (found,) = load(tmp_path / "mine.csv")
-    assert [(each.name, each.reason) for each in found.findings] == [
+    assert [(finding.name, finding.reason) for finding in found.findings] == [
         (
             f"{role} of mma.sp m16n8k32 f16",
             f"1 of {count} rows have no col_last: each claims one exact column, not a window",
@@ -366,7 +373,7 @@ def test_selectors_tell_fragments_apart(table):
     (source,) = table(
         HEADER + ",col_last,instruction,selector", row + ",3,mma.sp,1", row + ",3,mma.sp,0.0", ROW + ",,,"
     )
-    assert [each.selector for each in source.fragments] == [1, 0, None]
+    assert [fragment.selector for fragment in source.fragments] == [1, 0, None]
 
 
 def test_byte_order_mark_windows_ends_and_quotes(table):
@@ -462,7 +469,7 @@ def test_a_damaged_file_is_refused_or_says_the_same(exported, form, tmp_path, se
     WRITERS[form](sealed(exported.slice(0, 500).replace_schema_metadata({})), whole)
     (tmp_path / "damaged").write_bytes(whole.getvalue())
     expected = digests(read_table(tmp_path / "damaged"))
-    assert all("unsealed" not in each.title for each in read_table(tmp_path / "damaged"))
+    assert all("unsealed" not in source.title for source in read_table(tmp_path / "damaged"))
     chance, refused = random.Random(seed), 0
     for _ in range(5000 if "LANEMAP_LONG" in os.environ else 250):
         damaged = bytearray(whole.getvalue())
@@ -475,7 +482,7 @@ def test_a_damaged_file_is_refused_or_says_the_same(exported, form, tmp_path, se
             refused += 1
             assert "\n" not in str(error)
         else:
-            whole_ones = [each for each in found if "unsealed" not in each.title]
+            whole_ones = [source for source in found if "unsealed" not in source.title]
             assert not whole_ones or digests(found) == expected
     assert refused > 50
 
@@ -497,41 +504,41 @@ def test_a_changed_value_is_noticed(exported, form, tmp_path, column, value):
                 with pa.ipc.new_file(stream, table.schema) as writer:
                     writer.write_table(table)
         if fine:
-            assert all("unsealed" not in each.title for each in read_table(tmp_path / "file"))
+            assert all("unsealed" not in source.title for source in read_table(tmp_path / "file"))
         else:
             with pytest.raises(LanemapError, match="file was damaged or changed"):
                 read_table(tmp_path / "file")
 
 
 def test_a_type_may_have_another_name_but_not_in_what_lanemap_wrote(exported, table, tmp_path):
-    assert [each.type for each in table(HEADER, ROW.replace("f16", "half"))[0].fragments] == ["f16"]
+    assert [fragment.type for fragment in table(HEADER, ROW.replace("f16", "half"))[0].fragments] == ["f16"]
     for name in ("half", "f17"):
         part = exported.slice(0, 2)
         index = part.column_names.index("type")
         new = sealed(part.set_column(index, "type", pa.array([name] * 2).dictionary_encode()))
         pq.write_table(new, tmp_path / "odd")
-        assert [each.type for each in read_table(tmp_path / "odd")[0].fragments] == [name]
+        assert [fragment.type for fragment in read_table(tmp_path / "odd")[0].fragments] == [name]
 
 
 def test_a_file_without_a_digest_is_called_unsealed(exported, table, tmp_path):
     assert table(HEADER, ROW)[0].title == "table mine.csv, unsealed"
     pq.write_table(exported.replace_schema_metadata({}), tmp_path / "plain")
-    assert {each.title for each in read_table(tmp_path / "plain")} == {"table plain, unsealed"}
+    assert {source.title for source in read_table(tmp_path / "plain")} == {"table plain, unsealed"}
 
 
 @pytest.mark.parametrize("name", ["lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"])
 def test_a_missing_number_is_a_gap_and_no_number_is_one(tmp_path, name):
     """Gaps in required columns are refused; the least number that a column can hold is out of range, not a gap."""
     rows = {"shape": ["m16n8k16"] * 2, "type": ["f16"] * 2, "role": ["A"] * 2, "lane": [0, 1], "computation": [1, 1]}
-    rows |= {each: [0, 0] for each in ("reg", "slot", "row", "col", "col_last", "selector")}
+    rows |= {name: [0, 0] for name in ("reg", "slot", "row", "col", "col_last", "selector")}
     for value in (None, -(1 << 31), -(1 << 15), -1):
         pq.write_table(pa.table(rows | {name: pa.array([0 if name != "computation" else 1, value])}), tmp_path / "file")
         if value is None and name in columns.REQUIRED:
             with pytest.raises(LanemapError, match=f"row 2 has no {name}"):
                 read_table(tmp_path / "file")
         elif value is None:
-            found = [each for source in read_table(tmp_path / "file") for each in source.fragments]
-            assert [each.selector for each in found] == ([0, None] if name == "selector" else [0])
+            found = [fragment for source in read_table(tmp_path / "file") for fragment in source.fragments]
+            assert [fragment.selector for fragment in found] == ([0, None] if name == "selector" else [0])
         else:
             with pytest.raises(LanemapError, match=f"{name} {value} is outside"):
                 read_table(tmp_path / "file")

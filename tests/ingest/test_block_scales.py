@@ -21,7 +21,7 @@ THREADS = {"SFA": (0, 1), "SFB": (0, 1, 2, 3)}
 def scales(sources):
     """The block scales by key, as printed and as corrected: nothing is."""
     printed, corrected = ({e.key: e for e in s.fragments if e.role in THREADS} for s in sources.values())
-    assert all(corrected[key].same_layout(each) for key, each in printed.items())
+    assert all(corrected[key].same_layout(fragment) for key, fragment in printed.items())
     return corrected
 
 
@@ -43,24 +43,24 @@ def test_every_selector_of_the_tables_is_there_and_no_other(scales):
 
 def test_each_row_of_a_has_its_scales_in_one_lane_of_its_quad(scales):
     """Backwards from the matrix: the lane and the byte that a scale must be in."""
-    for key, each in scales.items():
+    for key, scale in scales.items():
         count, byte, thread = chosen(key)
-        found = {(e.row, e.col): (e.lane, e.reg, e.slot) for e in each.records()}
+        found = {(e.row, e.col): (e.lane, e.reg, e.slot) for e in scale.records()}
         if key.role == "SFA":
             lanes = {row: 4 * (row % 8) + 2 * thread + row // 8 for row in range(16)}
             wanted = {(row, n): (lanes[row], 0, byte + n) for row in range(16) for n in range(count)}
         else:
             wanted = {(n, col): (4 * col + thread, 0, byte + n) for col in range(8) for n in range(count)}
-        assert found == wanted, each
-        assert len(each.records()) == len(wanted)
-        assert check(each) == []
+        assert found == wanted, scale
+        assert len(scale.records()) == len(wanted)
+        assert check(scale) == []
 
 
 def test_registers_are_four_bytes(scales):
-    for key, each in scales.items():
-        assert (each.registers, each.slots, each.slot_bits, each.status) == (1, 4, 8, "documented")
+    for key, scale in scales.items():
+        assert (scale.registers, scale.slots, scale.slot_bits, scale.status) == (1, 4, 8, "documented")
         count, _, _ = chosen(key)
-        assert each.dimensions == ((16, count) if key.role == "SFA" else (count, 8))
+        assert scale.dimensions == ((16, count) if key.role == "SFA" else (count, 8))
 
 
 def test_scaled_products_do_not_see_other_bytes(scales):
@@ -70,14 +70,14 @@ def test_scaled_products_do_not_see_other_bytes(scales):
         if (key_a[:3], key_a.role, key_b.role) != (key_b[:3], "SFA", "SFB") or chosen(key_a)[0] != chosen(key_b)[0]:
             continue
         count = chosen(key_a)[0]
-        want = [random.integers(1, 9, each.dimensions) for each in (a, b)]
+        want = [random.integers(1, 9, fragment.dimensions) for fragment in (a, b)]
         held = [random.integers(1, 9, (32, 4)) for _ in want]
-        for registers, matrix, each in zip(held, want, (a, b), strict=True):
-            for e in each.records():
+        for registers, matrix, fragment in zip(held, want, (a, b), strict=True):
+            for e in fragment.records():
                 registers[e.lane, e.slot] = matrix[e.row, e.col]
         blocks = random.integers(-4, 5, (16, count, 8))
         by_rows = np.zeros((16, 8), np.int64)
-        of_a, of_b = ({(e.row, e.col): (e.lane, e.slot) for e in each.records()} for each in (a, b))
+        of_a, of_b = ({(e.row, e.col): (e.lane, e.slot) for e in fragment.records()} for fragment in (a, b))
         for row, n, col in product(range(16), range(count), range(8)):
             by_rows[row, col] += blocks[row, n, col] * held[0][of_a[row, n]] * held[1][of_b[n, col]]
         assert (by_rows == np.einsum("rnc,rn,nc->rc", blocks, *want)).all()
@@ -85,17 +85,17 @@ def test_scaled_products_do_not_see_other_bytes(scales):
 
 def test_each_element_of_a_and_b_has_a_scale(scales, sources):
     """K falls into as many equal blocks as there are scales, and these have the rows of A and the columns of B."""
-    operands = {each.key[:4]: each for each in list(sources.values())[1].fragments}
-    for key, each in scales.items():
+    operands = {fragment.key[:4]: fragment for fragment in list(sources.values())[1].fragments}
+    for key, scale in scales.items():
         count, _, _ = chosen(key)
         matrix = operands[(*key[:2], "e2m1", key.role[-1])].dimensions
         k, other = matrix[::-1] if key.role == "SFA" else matrix
         assert k % count == 0
-        assert other in each.dimensions
+        assert other in scale.dimensions
         assert k // count == {1: 32, 2: 32, 4: 16}[count] * (1 + key.instruction.endswith("sp"))
 
 
 def test_where_they_stand(scales):
-    for key, each in scales.items():
-        assert (each.citation.section, each.citation.anchor) == ("9.7.14.3", "warp-level-block-scaling")
-        assert re.findall(r"(\d+) #", each.citation.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]
+    for key, scale in scales.items():
+        assert (scale.citation.section, scale.citation.anchor) == ("9.7.14.3", "warp-level-block-scaling")
+        assert re.findall(r"(\d+) #", scale.citation.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]

@@ -54,20 +54,22 @@ def sources(sources):
     """The documents with mma and mma.sp alone, without block scales, which another section has."""
 
     def part(source):
-        products = [each for each in source.fragments if each.instruction in ("mma", "mma.sp")]
-        return replace(source, fragments=[each for each in products if each.role in "ABCDE"])
+        products = [fragment for fragment in source.fragments if fragment.instruction in ("mma", "mma.sp")]
+        return replace(source, fragments=[product for product in products if product.role in "ABCDE"])
 
     return {name: part(source) for name, source in sources.items()}
 
 
 @pytest.fixture(scope="module")
 def fragments(sources):
-    return [each for each in sources[lanemap.DEFAULT_SOURCE].fragments if each.elements is not None]
+    return [fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is not None]
 
 
 @pytest.mark.parametrize("name", ["ptx-isa-9.1", "ptx-isa-9.1+errata"])
 def test_every_operand_of_every_type_is_there(sources, name):
-    there = Counter((each.instruction, each.shape, each.type, each.role) for each in sources[name].fragments)
+    there = Counter(
+        (fragment.instruction, fragment.shape, fragment.type, fragment.role) for fragment in sources[name].fragments
+    )
     expected = Counter()
     for instruction, table in (("mma", DENSE), ("mma.sp", SPARSE)):
         for shape, (multiplicands, accumulators) in table.items():
@@ -82,64 +84,68 @@ def test_every_operand_of_every_type_is_there(sources, name):
 
 def test_registers_hold_just_the_matrix(sources):
     for source in sources.values():
-        for each in source.fragments:
-            if each.role == "E":
-                assert (each.registers, each.slot_bits) == (1, 4 if each.type == "tf32" else 2)
+        for fragment in source.fragments:
+            if fragment.role == "E":
+                assert (fragment.registers, fragment.slot_bits) == (1, 4 if fragment.type == "tf32" else 2)
                 continue
-            rows, cols = each.dimensions
-            kept = 2 if each.instruction == "mma.sp" and each.role == "A" else 1
-            computations = 4 if each.shape == "m8n8k4" and each.type != "f64" else 1
-            assert 32 * each.registers * each.slots == rows * cols * computations // kept, each
+            rows, cols = fragment.dimensions
+            kept = 2 if fragment.instruction == "mma.sp" and fragment.role == "A" else 1
+            computations = 4 if fragment.shape == "m8n8k4" and fragment.type != "f64" else 1
+            assert 32 * fragment.registers * fragment.slots == rows * cols * computations // kept, fragment
 
 
 def test_slots_are_as_wide_as_the_type_or_its_container(sources):
-    for each in sources["ptx-isa-9.1"].fragments:
-        if each.role != "E":
+    for fragment in sources["ptx-isa-9.1"].fragments:
+        if fragment.role != "E":
             packed = {("mma", "m16n8k64"), ("mma.sp", "m16n8k128")}
-            e2m1 = 4 if (each.instruction, each.shape) in packed else 8
-            assert each.slot_bits == (e2m1 if each.type == "e2m1" else WIDTH.get(each.type, 8)), each
+            e2m1 = 4 if (fragment.instruction, fragment.shape) in packed else 8
+            assert fragment.slot_bits == (e2m1 if fragment.type == "e2m1" else WIDTH.get(fragment.type, 8)), fragment
 
 
 def test_each_section_has_its_number_anchor_and_figures(sources):
     fragments = sources["ptx-isa-9.1"].fragments
-    numbers = {each.citation.section for each in fragments}
+    numbers = {fragment.citation.section for fragment in fragments}
     assert numbers == {f"9.7.14.5.{n}" for n in range(1, 14)} | {f"9.7.14.6.2.{n}" for n in range(1, 9)}
-    for each in fragments:
-        assert re.fullmatch(r"warp-level-matrix-fragment-(sparse-)?mma-\d+[a-z0-9-]*", each.citation.anchor)
-        assert re.fullmatch(r"\d+ #[a-z0-9-]+(, \d+ #[a-z0-9-]+)*", each.citation.figures)
-        assert (each.citation.formula is None) == (each.elements is None) == (each.status == "figure-only")
+    for fragment in fragments:
+        assert re.fullmatch(r"warp-level-matrix-fragment-(sparse-)?mma-\d+[a-z0-9-]*", fragment.citation.anchor)
+        assert re.fullmatch(r"\d+ #[a-z0-9-]+(, \d+ #[a-z0-9-]+)*", fragment.citation.figures)
+        assert (fragment.citation.formula is None) == (fragment.elements is None) == (fragment.status == "figure-only")
 
 
 def test_figures_run_through_without_a_gap(sources):
     numbers = {
-        int(n) for each in sources["ptx-isa-9.1"].fragments for n in re.findall(r"(\d+) #", each.citation.figures)
+        int(n)
+        for fragment in sources["ptx-isa-9.1"].fragments
+        for n in re.findall(r"(\d+) #", fragment.citation.figures)
     }
     assert numbers == set(range(46, 104)) | set(range(118, 148))
 
 
 def test_only_what_is_drawn_has_no_rows(sources):
-    for each in sources["ptx-isa-9.1"].fragments:
+    for fragment in sources["ptx-isa-9.1"].fragments:
         drawn = {("m16n8k32", "f16"), ("m16n8k32", "bf16"), ("m16n8k16", "tf32")}
         drawn |= {("m16n8k64", type_) for type_ in "s8 u8 e4m3 e5m2 e3m2 e2m3 e2m1".split()}
         drawn |= {("m16n8k128", type_) for type_ in "s4 u4 e2m1".split()}
-        only_drawn = each.instruction == "mma.sp" and each.role == "B" and (each.shape, each.type) in drawn
-        assert (each.elements is None) == (only_drawn or each.role == "E"), each
+        only_drawn = (
+            fragment.instruction == "mma.sp" and fragment.role == "B" and (fragment.shape, fragment.type) in drawn
+        )
+        assert (fragment.elements is None) == (only_drawn or fragment.role == "E"), fragment
 
 
 def test_references_bring_the_layout_they_name(sources):
-    by_key = {each.key: each for each in sources["ptx-isa-9.1"].fragments}
-    for each in by_key.values():
-        if each.citation.same_as and each.role == "B":
-            dense = by_key["mma", *each.key[1:]]
-            assert (each.digest, each.citation.formula) == (dense.digest, dense.citation.formula)
-            assert each.citation.same_as == dense.citation.section
+    by_key = {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
+    for fragment in by_key.values():
+        if fragment.citation.same_as and fragment.role == "B":
+            dense = by_key["mma", *fragment.key[1:]]
+            assert (fragment.digest, fragment.citation.formula) == (dense.digest, dense.citation.formula)
+            assert fragment.citation.same_as == dense.citation.section
 
 
 def test_structural_findings_are_just_the_errata(sources):
     printed, corrected = sources["ptx-isa-9.1"], sources["ptx-isa-9.1+errata"]
-    assert [each for each in corrected.fragments if check(each)] == []
-    wrong = {each.key for each in printed.fragments if check(each)}
-    assert wrong == {each.key for each in corrected.fragments if each.citation.erratum}
+    assert [fragment for fragment in corrected.fragments if check(fragment)] == []
+    wrong = {fragment.key for fragment in printed.fragments if check(fragment)}
+    assert wrong == {fragment.key for fragment in corrected.fragments if fragment.citation.erratum}
     assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}
 
 
@@ -153,12 +159,15 @@ def test_an_erratum_changes_only_its_own_fragment(sources):
 
 
 def test_cells_forward_and_back(fragments):
-    for each in fragments:
-        rows, cols = each.dimensions
-        table = each.elements
+    for fragment in fragments:
+        rows, cols = fragment.dimensions
+        table = fragment.elements
         slots = {(e["lane"], e["reg"], e["slot"]) for e in table}
         assert slots == {
-            (lane, reg, slot) for lane in range(32) for reg in range(each.registers) for slot in range(each.slots)
+            (lane, reg, slot)
+            for lane in range(32)
+            for reg in range(fragment.registers)
+            for slot in range(fragment.slots)
         }
         held = Counter((e["computation"], e["row"], col) for e in table for col in range(e["col"], e["col_last"] + 1))
         width = int(table["col_last"][0] - table["col"][0] + 1)
@@ -168,16 +177,16 @@ def test_cells_forward_and_back(fragments):
 
 
 def test_the_four_computations_are_quads(fragments):
-    for each in fragments:
-        quads = each.shape == "m8n8k4" and each.type != "f64"
-        expected = each.elements["lane"] % 16 // 4 + 1 if quads else 1
-        assert (each.elements["computation"] == expected).all()
+    for fragment in fragments:
+        quads = fragment.shape == "m8n8k4" and fragment.type != "f64"
+        expected = fragment.elements["lane"] % 16 // 4 + 1 if quads else 1
+        assert (fragment.elements["computation"] == expected).all()
 
 
 def products(fragments):
     """Every combination of A, B and C that one instruction takes and that has rows, as pytest parameters."""
     accumulator = {"f64": ["f64"], "b1": ["s32"], "s8": ["s32"], "u8": ["s32"], "s4": ["s32"], "u4": ["s32"]}
-    by_role = {role: [each for each in fragments if each.role == role] for role in "ABD"}
+    by_role = {role: [fragment for fragment in fragments if fragment.role == role] for role in "ABD"}
     for a in by_role["A"]:
         for b in by_role["B"]:
             if a.key[:3] != b.key[:3]:
@@ -200,7 +209,7 @@ def test_matrices_multiply_through_the_fragments(fragments):
                 multiply(a, b, d, computation, random)
     dense = {("mma", shape, type_) for shape, (types, _) in DENSE.items() for type_ in types.split()}
     assert seen >= dense
-    assert {each for each in seen if each[0] == "mma.sp"} == {
+    assert {key for key in seen if key[0] == "mma.sp"} == {
         *(("mma.sp", "m16n8k16", type_) for type_ in ("f16", "bf16")),
         *(("mma.sp", "m16n8k32", type_) for type_ in ("s8", "u8")),
         *(("mma.sp", "m16n8k64", type_) for type_ in ("s4", "u4")),

@@ -25,14 +25,14 @@ ELSEWHERE = {
 def documented(sources):
     """The fragments of these instructions by key: as printed, and as corrected."""
     return [
-        {each.key: each for each in source.fragments if each.instruction in (*WARPGROUP, *MOVES)}
+        {fragment.key: fragment for fragment in source.fragments if fragment.instruction in (*WARPGROUP, *MOVES)}
         for source in sources.values()
     ]
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return {each.key: each for each in recorded().fragments if each.instruction in (*WARPGROUP, *MOVES)}
+    return {fragment.key: fragment for fragment in recorded().fragments if fragment.instruction in (*WARPGROUP, *MOVES)}
 
 
 def test_the_document_names_what_an_h200_has_and_what_is_newer(documented, measured):
@@ -43,18 +43,22 @@ def test_the_document_names_what_an_h200_has_and_what_is_newer(documented, measu
 
 
 def test_registers_and_slots_are_those_measured(documented, measured):
-    for key, each in measured.items():
-        assert (documented[0][key].registers, documented[0][key].slots) == (each.registers, each.slots), each
+    for key, fragment in measured.items():
+        assert (documented[0][key].registers, documented[0][key].slots) == (fragment.registers, fragment.slots), (
+            fragment
+        )
 
 
 def test_each_width_has_the_registers_of_the_documents_tables(documented):
     every, integer = set(range(8, 257, 8)), {8, 16, 24, 32, *range(48, 257, 16)}
     widths = defaultdict(set)
-    for each in documented[0].values():
-        if each.instruction in WARPGROUP:
-            n = int(re.search(r"n(\d+)", each.shape)[1])
-            widths[each.instruction, each.type, each.role].add(n)
-            assert each.registers == {"A": 4, "D": n // 4 if each.type == "f16" else n // 2, "E": 1}[each.role]
+    for fragment in documented[0].values():
+        if fragment.instruction in WARPGROUP:
+            n = int(re.search(r"n(\d+)", fragment.shape)[1])
+            widths[fragment.instruction, fragment.type, fragment.role].add(n)
+            assert (
+                fragment.registers == {"A": 4, "D": n // 4 if fragment.type == "f16" else n // 2, "E": 1}[fragment.role]
+            )
     for (_, type_, _), found in widths.items():
         assert found == (integer if type_ in ("s8", "u8", "b1", "s32") else every)
 
@@ -62,20 +66,22 @@ def test_each_width_has_the_registers_of_the_documents_tables(documented):
 def test_only_what_is_drawn_has_no_rows(documented):
     drawn = {("ldmatrix", "m16n16"), ("stmatrix", "m16n8")}
     for source in documented:
-        for each in source.values():
-            only_drawn = each.instruction in WARPGROUP or (each.instruction, each.shape) in drawn
-            assert each.has_rows != only_drawn
-            assert each.status == ("figure-only" if only_drawn else "documented")
-            assert each.citation.figures or each.role == "p"
+        for fragment in source.values():
+            only_drawn = fragment.instruction in WARPGROUP or (fragment.instruction, fragment.shape) in drawn
+            assert fragment.has_rows != only_drawn
+            assert fragment.status == ("figure-only" if only_drawn else "documented")
+            assert fragment.citation.figures or fragment.role == "p"
 
 
 def test_wmma_is_opaque(sources):
-    assert not [each for source in sources.values() for each in source.fragments if each.instruction == "wmma"]
+    assert not [
+        fragment for source in sources.values() for fragment in source.fragments if fragment.instruction == "wmma"
+    ]
 
 
 def test_rows_are_those_measured_but_for_the_erratum(documented, measured):
     printed, corrected = documented
-    several = {key for key, each in corrected.items() if each.has_rows and key in measured}
+    several = {key for key, fragment in corrected.items() if fragment.has_rows and key in measured}
     assert Counter(key.instruction for key in several) == {"ldmatrix": 12, "stmatrix": 12, "movmatrix": 2}
     assert all(corrected[key].same_layout(measured[key]) for key in several)
     wrong = {key for key in several if not printed[key].same_layout(measured[key])}
@@ -84,13 +90,13 @@ def test_rows_are_those_measured_but_for_the_erratum(documented, measured):
 
 
 def test_rows_are_sound(documented):
-    assert [check(each) for source in documented for each in source.values() if check(each)] == []
+    assert [check(fragment) for source in documented for fragment in source.values() if check(fragment)] == []
 
 
 def test_movmatrix_as_printed_moves_nothing(documented):
     """A number in each slot of the source, transposed: the printed layout of the result has it where it was."""
     for source, moves in zip(documented, (0, 56), strict=True):
-        by_role = {key.role: each for key, each in source.items() if key.instruction == "movmatrix"}
+        by_role = {key.role: fragment for key, fragment in source.items() if key.instruction == "movmatrix"}
         cells = {(e.row, e.col): (e.lane, e.slot) for e in by_role["A"].records()}
         after = {(e.lane, e.slot): cells[e.col, e.row] for e in by_role["D"].records()}
         assert sum(place != came for place, came in after.items()) == moves
@@ -98,28 +104,28 @@ def test_movmatrix_as_printed_moves_nothing(documented):
 
 def test_each_matrix_has_eight_addresses_and_its_own_registers(documented):
     for source in documented:
-        for key, each in source.items():
-            if key.instruction == "movmatrix" or not each.has_rows:
+        for key, fragment in source.items():
+            if key.instruction == "movmatrix" or not fragment.has_rows:
                 continue
             matrices = int(key.qualifiers[1])
             if key.role == "p":
-                given = {(e.lane, e.row, e.computation) for e in each.records()}
+                given = {(e.lane, e.row, e.computation) for e in fragment.records()}
                 assert given == {(8 * n + row, row, n + 1) for n in range(matrices) for row in range(8)}
-                assert {e.col for e in each.records()} == {0}
+                assert {e.col for e in fragment.records()} == {0}
             else:
-                assert {(e.reg, e.computation) for e in each.records()} == {(n, n + 1) for n in range(matrices)}
+                assert {(e.reg, e.computation) for e in fragment.records()} == {(n, n + 1) for n in range(matrices)}
 
 
 def test_four_threads_hold_a_row_of_memory_in_order(documented):
     """A column of memory where the move transposes."""
-    for key, each in documented[0].items():
-        if key.role != "r" or not each.has_rows:
+    for key, fragment in documented[0].items():
+        if key.role != "r" or not fragment.has_rows:
             continue
         lines = defaultdict(list)
-        for e in each.records():
+        for e in fragment.records():
             line, place = (e.col, e.row) if key.qualifiers.endswith("trans") else (e.row, e.col)
             lines[e.computation, line].append((e.lane, e.slot, place))
-        width = each.dimensions[1]
+        width = fragment.dimensions[1]
         for (_, line), held in lines.items():
             assert [place for *_, place in held] == list(range(width))
             assert {lane for lane, *_ in held} == set(range(4 * line, 4 * line + 4))
@@ -127,15 +133,15 @@ def test_four_threads_hold_a_row_of_memory_in_order(documented):
 
 def test_sections_and_figures(documented):
     sections = defaultdict(set)
-    for each in documented[0].values():
-        assert re.fullmatch(r"[a-z0-9-]+", each.citation.anchor)
-        numbers = {int(number) for number in re.findall(r"(\d+) #", each.citation.figures or "")}
-        if each.citation.same_as:
-            assert (each.instruction, each.role) == ("wgmma.sp", "D")
-            k = int(each.shape.partition("k")[2])
-            assert each.citation.same_as == {32: "9.7.15.5.1.1.1", 16: "9.7.15.5.1.1.2", 64: "9.7.15.5.1.1.3"}[k]
+    for fragment in documented[0].values():
+        assert re.fullmatch(r"[a-z0-9-]+", fragment.citation.anchor)
+        numbers = {int(number) for number in re.findall(r"(\d+) #", fragment.citation.figures or "")}
+        if fragment.citation.same_as:
+            assert (fragment.instruction, fragment.role) == ("wgmma.sp", "D")
+            k = int(fragment.shape.partition("k")[2])
+            assert fragment.citation.same_as == {32: "9.7.15.5.1.1.1", 16: "9.7.15.5.1.1.2", 64: "9.7.15.5.1.1.3"}[k]
         else:
-            sections[each.citation.section] |= numbers
+            sections[fragment.citation.section] |= numbers
     assert sections == {
         "9.7.14.5.15": {104, 105, 106},
         "9.7.14.5.16": {107, 108},

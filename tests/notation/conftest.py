@@ -16,7 +16,7 @@ from lanemap.db.lookup import Query, read_fragments
 def every_width(built) -> list[Fragment]:
     """Every fragment with rows of every source."""
     with lanemap.open(str(built)) as database:
-        return [each for each in read_fragments(database.reader, Query()) if each.elements is not None]
+        return [fragment for fragment in read_fragments(database.reader, Query()) if fragment.elements is not None]
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +24,16 @@ def everything(every_width) -> list[tuple[str, Fragment]]:
     """The same with the name of its source, but of wgmma only those of a few widths."""
     few = re.compile("m64n(8|24|256)k")
     return [
-        (each.source, each) for each in every_width if not each.instruction.startswith("wgmma") or few.match(each.shape)
+        (fragment.source, fragment)
+        for fragment in every_width
+        if not fragment.instruction.startswith("wgmma") or few.match(fragment.shape)
     ]
 
 
 @pytest.fixture(scope="session")
 def corrected(everything) -> dict[str, Fragment]:
     """Those of the corrected document by name."""
-    return {each.key.identifier: each for source, each in everything if source == lanemap.DEFAULT_SOURCE}
+    return {fragment.key.identifier: fragment for source, fragment in everything if source == lanemap.DEFAULT_SOURCE}
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +41,7 @@ def one_per_width(corrected) -> dict[str, Fragment]:
     """One fragment of each width of a slot, 1 to 64 bits, and one of four products in a warp."""
     names = ("m8n8k128_b1_b", "m8n8k32_s4_a", "m16n8k32_e4m3_b", "m16n8k16_f16_a", "m16n8k8_tf32_a", "m8n8k4_f64_c")
     found = {f"mma_{name}": corrected[f"mma_{name}"] for name in (*names, "m8n8k4_f16_a_col")}
-    assert {each.slot_bits for each in found.values()} == {1, 4, 8, 16, 32, 64}
+    assert {fragment.slot_bits for fragment in found.values()} == {1, 4, 8, 16, 32, 64}
     return found
 
 

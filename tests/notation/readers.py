@@ -22,7 +22,7 @@ _BASES = re.compile(r"(register|lane|warp) = \[(.*?)\](?=, \w+ =)")
 def rows_of(fragment, cells, lanes=None):
     """The elements of computation, from 0, if there are several, row and col over (lane, element)."""
     shape = (fragment.threads if lanes is None else len(lanes), fragment.registers * fragment.slots)
-    *computation, row, col = (np.broadcast_to(each, shape) for each in cells)
+    *computation, row, col = (np.broadcast_to(cell, shape) for cell in cells)
     rows = by_rule(fragment.slots, row, col, None, computation[0] + 1 if computation else 1)
     if lanes is not None:
         rows["lane"] = np.asarray(lanes)[rows["lane"]]
@@ -37,7 +37,7 @@ def python(text, fragment):
     """Python itself runs both functions, on arrays."""
     defined = {}
     exec(text, defined)
-    forward, backward = [each for name, each in defined.items() if name.endswith("_layout")]
+    forward, backward = [function for name, function in defined.items() if name.endswith("_layout")]
     lane, value = indices(fragment)
     cells = backward(lane, value)
     for said, place in zip(forward(*cells), (lane, value), strict=True):
@@ -53,7 +53,7 @@ def affine(text, fragment):
 
     (_, results), *nested = _MAP.findall(text)
     lane, place = indices(fragment)
-    cells = [np.broadcast_to(value(each, {"lane": lane, "value": place}), lane.shape) for each in results.split(", ")]
+    cells = [np.broadcast_to(value(term, {"lane": lane, "value": place}), lane.shape) for term in results.split(", ")]
     for names, at in nested:
         tiles = [[int(n) for n in numbers.split(", ")] for _, numbers in _TILE.findall(text)]
         outer, thread, element, stride = tiles
@@ -77,8 +77,8 @@ def linear(text, fragment):
 
     def spread(vectors):
         found = np.zeros((1, dimensions), int)
-        for each in vectors:
-            found = np.concatenate([found, found ^ each])
+        for vector in vectors:
+            found = np.concatenate([found, found ^ vector])
         return found
 
     lanes = spread(np.concatenate([bases["lane"], bases["warp"]]))
@@ -91,11 +91,11 @@ def cute(text, fragment):
 
     def layout(shape, stride):
         parts = (
-            re.sub(r"(?:Shape |Stride)<", "[", each).replace(">", "]").replace("_", "") for each in (shape, stride)
+            re.sub(r"(?:Shape |Stride)<", "[", part).replace(">", "]").replace("_", "") for part in (shape, stride)
         )
-        return pycute.Layout(*(_as_tuple(json.loads(each)) for each in parts))
+        return pycute.Layout(*(_as_tuple(json.loads(part)) for part in parts))
 
-    *threads, whole = (layout(*each) for each in _ALIAS.findall(text))
+    *threads, whole = (layout(*entry) for entry in _ALIAS.findall(text))
     starts, of_thread = (pycute.complement(threads[0], fragment.threads), threads[0]) if threads else (None, None)
     products = fragment.threads // pycute.size(threads[0]) if threads else 1
     rows, cols = fragment.dimensions

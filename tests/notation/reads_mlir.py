@@ -29,9 +29,9 @@ def parsed():
 
 def at(attribute, *point):
     """The value of a map, as MLIR simplifies it."""
-    constants = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(each) for each in point])
+    constants = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(number) for number in point])
     results = ir.AffineMapAttr(attribute).value.results
-    return [ir.AffineConstantExpr(each.compose(constants)).value for each in results]
+    return [ir.AffineConstantExpr(result.compose(constants)).value for result in results]
 
 
 def test_mlir_parses_every_map_and_iree_every_nested_layout(exported, corrected, parsed):
@@ -58,5 +58,5 @@ def test_mlir_places_every_element_of_every_layout_as_the_rows_do(everything, pa
         if "layout_nested" in attributes:
             tiles = re.findall(r"(?:outer|element)_tile = \[([\d, ]+)\]", text)
             every = product(*(range(int(count)) for tile in tiles for count in tile.split(", ")))
-            values = sorted(at(attributes["layout_nested_value"], *each)[0] for each in every)
+            values = sorted(at(attributes["layout_nested_value"], *place)[0] for place in every)
             assert values == [*range(fragment.registers * fragment.slots)]

@@ -38,7 +38,7 @@ def read_places(read):
     layout = libtriton.linear_layout.LinearLayout.from_bases(list(bases.items()), dimensions, read.shape, True)
     said = (
         layout.apply(dict(zip(bases, place, strict=True)))
-        for place in product(*(range(1 << len(each)) for each in bases.values()))
+        for place in product(*(range(1 << len(basis)) for basis in bases.values()))
     )
     return [[cell[name] for name in dimensions] for cell in said]
 
@@ -46,8 +46,8 @@ def read_places(read):
 def parsed(text, fragments, context, file):
     """Triton's own linear layout of each alias in a text, from a tensor that has it."""
     constants = "".join(
-        f"    %{name} = arith.constant dense<0> : tensor<{'x'.join(map(str, shape_of(each)))}xi8, #{name}>\n"
-        for name, each in fragments.items()
+        f"    %{name} = arith.constant dense<0> : tensor<{'x'.join(map(str, shape_of(fragment)))}xi8, #{name}>\n"
+        for name, fragment in fragments.items()
     )
     warps = next(iter(fragments.values())).threads // 32
     attributes = f'"ttg.num-warps" = {warps} : i32, "ttg.num-ctas" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
@@ -60,8 +60,8 @@ def parsed(text, fragments, context, file):
     module.walk(lambda operation: found.append(operation) if operation.get_name() == "arith.constant" else None)
     layouts = [builder.get_gluon_layout_from_tensor(operation.get_result(0)) for operation in found]
     return {
-        name: builder.to_linear_layout(layout._to_ir(builder), shape_of(each))
-        for (name, each), layout in zip(fragments.items(), layouts, strict=True)
+        name: builder.to_linear_layout(layout._to_ir(builder), shape_of(fragment))
+        for (name, fragment), layout in zip(fragments.items(), layouts, strict=True)
     }
 
 
@@ -72,9 +72,9 @@ def test_triton_parses_every_layout_and_places_every_element_as_the_rows_do(ever
         with suppress(RefusedError):
             distinct[express(form, fragment, "x"), fragment.digest, *shape_of(fragment)] = fragment
     assert len(distinct) > 60
-    for threads in {each.threads for each in distinct.values()}:
-        some = {f"n{n}": each for n, each in enumerate(distinct.values()) if each.threads == threads}
-        text = "".join(express(form, each, name) for name, each in some.items())
+    for threads in {fragment.threads for fragment in distinct.values()}:
+        some = {f"n{n}": fragment for n, fragment in enumerate(distinct.values()) if fragment.threads == threads}
+        text = "".join(express(form, fragment, name) for name, fragment in some.items())
         for name, layout in parsed(text, some, context, tmp_path / f"{threads}.ttgir").items():
             assert read_places(layout) == cells(some[name])
 
@@ -110,7 +110,7 @@ def test_an_encoding_is_found_just_where_triton_has_an_equal_one(context, cells)
     builder = libtriton.gluon_ir.GluonOpBuilder(context)
     parents = [gluon.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[1, 1], instr_shape=[m, 8]) for m in (8, 16)]
     encodings = [gluon.DotOperandLayout(0, parent, 1 << width) for parent in parents for width in range(6)]
-    theirs = [read_places(builder.to_linear_layout(each._to_ir(builder), [16, 16])) for each in encodings]
+    theirs = [read_places(builder.to_linear_layout(encoding._to_ir(builder), [16, 16])) for encoding in encodings]
     found = Counter()
     for width in (1, 2, 4):
         lanes = [(0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0)]
@@ -150,7 +150,7 @@ def test_a_warpgroup_has_warps(context, tmp_path, cells, form):
     threads = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0), (16, 0), (32, 0)]
     elements = [(0, 1), (8, 0), (0, 8)]
     fragments = {role: made(role, threads, elements, 2, "m64n16k16", "wgmma") for role in "AD"}
-    text = "".join(express(form, each, role) for role, each in fragments.items())
+    text = "".join(express(form, fragment, role) for role, fragment in fragments.items())
     for role, layout in parsed(text, fragments, context, tmp_path / "layouts.ttgir").items():
         assert [len(bases) for bases in (layout.lane_bases, layout.warp_bases)] == [5, 2]
         assert read_places(layout) == cells(fragments[role])

@@ -23,9 +23,9 @@ def test_tvm_maps_every_element_as_the_rows_do_and_inverts_as_the_other_function
         extents = [products, *fragment.dimensions] if products > 1 else list(fragment.dimensions)
         inverse = forward.inverse(extents)
         for cell, place in zip(cells(fragment), places(fragment), strict=True):
-            assert [int(each) for each in forward.map_indices(cell)] == place
-            assert [int(each) for each in backward.map_indices(place)] == cell
-            assert [int(each) for each in inverse.map_indices(place)] == cell
+            assert [int(number) for number in forward.map_indices(cell)] == place
+            assert [int(number) for number in backward.map_indices(place)] == cell
+            assert [int(number) for number in inverse.map_indices(place)] == cell
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_tvm_has_the_same_functions_of_its_own(corrected, index_map, theirs, our
     folder = Path(importlib.util.find_spec("tvm").origin).parent
     if not (file := folder / "s_tir" / "tensor_intrin" / "cuda.py").is_file():
         pytest.skip("this TVM keeps its intrinsics elsewhere")
-    written = [each for each in ast.parse(file.read_text()).body if getattr(each, "name", "") == theirs]
+    written = [node for node in ast.parse(file.read_text()).body if getattr(node, "name", "") == theirs]
     defined = {}
     exec(compile(ast.Module(written, []), file, "exec"), defined)
     forward, _ = functions(corrected[ours])

@@ -139,17 +139,17 @@ extern "C" __global__ void find_{name}(int* out, int row, int col, int computati
 def distinct(every_width):
     """Every layout of every source once: its text and fragment under a name of its own."""
     found = {}
-    for each in every_width:
-        found.setdefault((each.digest, each.registers, each.slots, each.dimensions), each)
-    return {f"layout{n}": (CPP.compose(each, f"layout{n}"), each) for n, each in enumerate(found.values())}
+    for fragment in every_width:
+        found.setdefault((fragment.digest, fragment.registers, fragment.slots, fragment.dimensions), fragment)
+    return {f"layout{n}": (CPP.compose(fragment, f"layout{n}"), fragment) for n, fragment in enumerate(found.values())}
 
 
 @pytest.fixture(scope="module")
 def by_hand(everything):
     """The layouts by hand, likewise."""
     first = {}
-    for _, each in everything:
-        first.setdefault(str(each), each)
+    for _, fragment in everything:
+        first.setdefault(str(fragment), fragment)
     return {f"hand{n}": (hand(f"hand{n}", *BY_HAND[name]), first[name]) for n, name in enumerate(BY_HAND)}
 
 
@@ -198,7 +198,7 @@ def assertions(name, text, fragment):
         listed = "".join(map(str, held.ravel().tolist()))
         yield f'static_assert(held("{listed}", {", ".join(map(str, sizes))}, {holds}));'
     if called := arguments(text):
-        unused = "".join(f"(void){each}; " for each in ("computation", "nth"))
+        unused = "".join(f"(void){name}; " for name in ("computation", "nth"))
         find = f"[](int row, int col, int computation, int nth) {{ {unused}return lanemap::{name}::find({called}); }}"
         yield f"static_assert(places({name}_rows, {count}, {find}));"
 
@@ -216,9 +216,9 @@ def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions
 ):
     """In the long mode of all widths of wgmma; else of the greatest width D of f32 alone."""
     assert len(distinct) > 170
-    assert [str(each) for text, each in distinct.values() if not arguments(text)] == ["A of mma m16n8k256 b1"]
+    assert [str(fragment) for text, fragment in distinct.values() if not arguments(text)] == ["A of mma m16n8k256 b1"]
     large = "D of wgmma m64n256k16 f32"
-    checked = {each.digest for _, each in everything if len(each.elements) < 8192 or str(each) == large}
+    checked = {fragment.digest for _, fragment in everything if len(fragment.elements) < 8192 or str(fragment) == large}
     every = {name: named for name, named in distinct.items() if LONG or named[1].digest in checked}
     every |= {name: named for name, named in by_hand.items() if LONG or len(named[1].elements) < 8192}
     equal_to_their_rows(every, tmp_path / "every.cpp", *compiler.split())
@@ -226,15 +226,15 @@ def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions
 
 def test_gxx_finds_one_layout_of_each_kind_equal_to_its_rows(distinct, tmp_path):
     def kind(name):
-        each = distinct[name][1]
-        return each.instruction, each.role, each.slots, each.windowed
+        fragment = distinct[name][1]
+        return fragment.instruction, fragment.role, fragment.slots, fragment.windowed
 
     names = one_of_each(kind, distinct, lambda name: len(distinct[name][1].elements))
     equal_to_their_rows({name: distinct[name] for name in names}, tmp_path / "few.cpp", "g++")
 
 
 def equal_to_their_rows(layouts, file, compiler, *more):
-    lines = [line for name, (text, each) in layouts.items() for line in assertions(name, text, each)]
+    lines = [line for name, (text, layout) in layouts.items() for line in assertions(name, text, layout)]
     file.write_text("\n".join([header(text for text, _ in layouts.values()), CHECKS, *lines]) + "\n")
     done = compiled(compiler, file, *more)
     assert done.returncode == 0, done.stderr[:2000]
@@ -252,9 +252,9 @@ def test_gxx_sees_a_wrong_element_and_one_that_is_not_there(distinct, tmp_path):
 
 
 def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_path):
-    fragments = [(name, each) for name, (_, each) in distinct.items()]
+    fragments = [(name, fragment) for name, (_, fragment) in distinct.items()]
     for file, part in {"one.hpp": fragments[:2], "two.hpp": fragments[1:3], "all.hpp": fragments[:3]}.items():
-        (tmp_path / file).write_text(header(CPP.compose(replace(each), name) for name, each in part))
+        (tmp_path / file).write_text(header(CPP.compose(replace(fragment), name) for name, fragment in part))
     file = tmp_path / "together.cpp"
     file.write_text("".join(f'#include "{name}.hpp"\n' for name in ("one", "two", "all", "one")))
     done = compiled("g++", file)
@@ -268,7 +268,7 @@ def test_gxx_finds_layouts_with_mistakes_and_with_holes_as_their_rows_say(fragme
     for n, fragment in enumerate([matrices(), warpgroup(), *unheard_of(), *fragments]):
         with suppress(RefusedError):
             every[f"layout{n}"] = (CPP.compose(fragment, f"layout{n}"), fragment)
-    lines = [line for name, (text, each) in every.items() for line in assertions(name, text, each)]
+    lines = [line for name, (text, fragment) in every.items() for line in assertions(name, text, fragment)]
     file = tmp_path_factory.mktemp("made") / "made.cpp"
     file.write_text("\n".join([header(text for text, _ in every.values()), CHECKS, *lines]) + "\n")
     done = compiled("g++", file)
@@ -277,7 +277,7 @@ def test_gxx_finds_layouts_with_mistakes_and_with_holes_as_their_rows_say(fragme
 
 def shuffled(seed):
     """A layout without rule, of lanes that no bits of their numbers tell from the rest."""
-    lane, reg, slot = (each.ravel() for each in np.indices((30, 2, 2)))
+    lane, reg, slot = (axis.ravel() for axis in np.indices((30, 2, 2)))
     cell = np.random.default_rng(seed).permutation(128)[: lane.size]
     columns = {"lane": lane, "reg": reg, "slot": slot, "row": cell // 8, "col": cell % 8, "col_last": cell % 8}
     return Fragment("mma", "m16n8k8", "f16", "A", 2, 2, elements(columns | {"computation": np.ones_like(lane)}))
@@ -307,7 +307,7 @@ def test_a_layout_without_rule_becomes_constants_that_fold_where_arguments_are_k
 
 
 def test_where_two_sources_differ_a_name_that_could_mean_either_is_an_error(everything, tmp_path):
-    both = [CPP.compose(each, "a") for source, each in everything if str(each) == "A of mma m16n8k256 b1"]
+    both = [CPP.compose(fragment, "a") for source, fragment in everything if str(fragment) == "A of mma m16n8k256 b1"]
     file = tmp_path / "both.cpp"
     one = "static_assert(lanemap::from_{}::a::at(0, 1, 0).col == {});\n"
     said = one.format("ptx_isa_9_1", 32) + one.format("ptx_isa_9_1_errata", 0)
@@ -320,13 +320,13 @@ def test_where_two_sources_differ_a_name_that_could_mean_either_is_an_error(ever
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"] if LONG else ["sm_90a"])
 def test_device_code_takes_no_memory_and_two_registers_more_than_by_hand(distinct, by_hand, nvcc, tmp_path, target):
-    kinds = dict.fromkeys(least(each) for _, each in [*distinct.values(), *by_hand.values()])
+    kinds = dict.fromkeys(least(fragment) for _, fragment in [*distinct.values(), *by_hand.values()])
     leasts = {texts: f"least{n}" for n, texts in enumerate(kinds)}
     every = {name: text for name, (text, _) in [*distinct.items(), *by_hand.items()]}
     every |= {name: hand(name, *texts) for texts, name in leasts.items()}
     called = {name: arguments(text) for name, text in every.items()}
     parts = [header(every.values()), *(KERNELS.format(name=name) for name in every)]
-    parts += [KERNELS_BACK.format(name=name, arguments=each) for name, each in called.items() if each]
+    parts += [KERNELS_BACK.format(name=name, arguments=given) for name, given in called.items() if given]
     file = tmp_path / "kernels.cu"
     file.write_text("\n".join(parts))
     to = [f"-arch={target}", "-cubin", "--keep", f"--keep-dir={tmp_path}"]
@@ -340,23 +340,25 @@ def test_device_code_takes_no_memory_and_two_registers_more_than_by_hand(distinc
     assert len(registers) == len(every) + sum(map(bool, called.values()))
     for function in ("at", "find"):
         known = {}
-        for name, (_, each) in by_hand.items():
-            known[each.digest] = registers[f"{function}_{name}"]
-            assert known[each.digest] >= registers[f"{function}_{leasts[least(each)]}"]
-        for name, (_, each) in distinct.items():
-            limit = known.get(each.digest, registers[f"{function}_{leasts[least(each)]}"]) + 2
-            assert registers.get(f"{function}_{name}", 0) <= limit, f"{function} of {each}"
+        for name, (_, fragment) in by_hand.items():
+            known[fragment.digest] = registers[f"{function}_{name}"]
+            assert known[fragment.digest] >= registers[f"{function}_{leasts[least(fragment)]}"]
+        for name, (_, fragment) in distinct.items():
+            limit = known.get(fragment.digest, registers[f"{function}_{leasts[least(fragment)]}"]) + 2
+            assert registers.get(f"{function}_{name}", 0) <= limit, f"{function} of {fragment}"
 
 
 def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_path):
     """It says of each choice what the rows do; the old names stand for it; of a part there are the old names alone."""
-    fragments = [each for source, each in everything if source == DEFAULT_SOURCE and each.role.startswith("SF")]
+    fragments = [
+        fragment for source, fragment in everything if source == DEFAULT_SOURCE and fragment.role.startswith("SF")
+    ]
     text = export(fragments, "cpp", "VERSION").text
-    kinds = {re.sub(r"_id::\d", "", str(each)) for each in fragments}
+    kinds = {re.sub(r"_id::\d", "", str(fragment)) for fragment in fragments}
     assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10
     lines, types = [CHECKS], re.findall(r"using (\w+) \[\[deprecated.*?\]\] = (\w+<.*?>);", text)
-    assert len(types) == len(fragments) == len({each.key for each in fragments})
-    in_order = sorted(fragments, key=lambda each: each.key.identifier)
+    assert len(types) == len(fragments) == len({fragment.key for fragment in fragments})
+    in_order = sorted(fragments, key=lambda fragment: fragment.key.identifier)
     for (old, new), fragment in zip(sorted(types), in_order, strict=True):
         body = text[text.index(f"struct {new.partition('<')[0]} {{") :].partition("\n};")[0]
         lines += assertions(old, body, fragment)
@@ -370,7 +372,7 @@ def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_
     for part in (fragments[:1], fragments[:3]):
         text = export(part, "cpp", "VERSION").text
         assert "template <" not in text
-        assert all(f"struct {each.key.identifier} {{" in text for each in part)
+        assert all(f"struct {fragment.key.identifier} {{" in text for fragment in part)
 
 
 ANY = """
@@ -436,7 +438,7 @@ template <class Fragment> __device__ void load(const short* matrix, int width, s
 def test_a_load_that_takes_any_fragment_needs_the_registers_of_one_by_hand(everything, nvcc, tmp_path):
     """Of 32 and of 128 threads, each in a header of its own."""
     for name in ("A of mma m16n8k16 f16", "C of mma m16n8k16 f32", "D of wgmma m64n256k16 f16"):
-        fragment = next(each for _, each in everything if str(each) == name and each.has_rows)
+        fragment = next(fragment for _, fragment in everything if str(fragment) == name and fragment.has_rows)
         count = fragment.registers * fragment.slots
         sizes = f"static constexpr int registers = {fragment.registers}, slots = {fragment.slots};"
         at = f"static LANEMAP_FUNCTION lanemap::cell at(int lane, int reg, int slot) {{ {BY_HAND[name][0]} }}"

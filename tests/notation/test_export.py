@@ -22,7 +22,9 @@ def test_operands_of_several_types_make_the_traits_of_their_instruction(operands
         "struct mma_m16n8k16_row_col_f32_bf16_bf16_f32 {\n" in text
     )
     for missing in operands:
-        assert "struct" not in export([each for each in operands if each is not missing], "cute", "VERSION").text
+        assert (
+            "struct" not in export([operand for operand in operands if operand is not missing], "cute", "VERSION").text
+        )
 
 
 def test_only_a_notation_of_instructions_says_anything_of_them(operands):
@@ -49,7 +51,7 @@ def test_traits_that_cute_cannot_hold_are_refused(operands):
 
 
 def test_the_same_fragment_of_two_sources_is_too_many(operands, everything):
-    both = [each for _, each in everything if each.key == operands[0].key]
+    both = [fragment for _, fragment in everything if fragment.key == operands[0].key]
     with pytest.raises(LanemapError, match=r"is in ptx-isa-9.1 and ptx-isa-9.1\+errata: export one source"):
         export(both, "cpp", "VERSION")
 

@@ -13,7 +13,7 @@ from lanemap.db.render.notation.table import RefusedError
 
 
 def formula(everything, source, *key):
-    found = [each for name, each in everything if name == source and str(each) == " ".join(key)]
+    found = [fragment for name, fragment in everything if name == source and str(fragment) == " ".join(key)]
     return express("ptx-formula", found[0]).splitlines()
 
 
@@ -77,7 +77,7 @@ def made(registers, slots, row, col):
     lane, element = np.indices((32, registers * slots))
     places = {"lane": lane, "reg": element // slots, "slot": element % slots}
     cells = {"row": row(lane, element), "col": col(lane, element), "col_last": col(lane, element)}
-    columns = {name: np.broadcast_to(each, lane.shape).ravel() for name, each in (places | cells).items()}
+    columns = {name: np.broadcast_to(column, lane.shape).ravel() for name, column in (places | cells).items()}
     columns["computation"] = np.ones(lane.size, np.int64)
     return Fragment("mma", "m16n8k64", "s8", "A", registers, slots, elements(columns))
 

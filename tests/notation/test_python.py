@@ -10,7 +10,7 @@ def functions(fragment):
     """The two functions of a fragment, from cell to place and back, as Python defines them."""
     defined = {}
     exec(express("python", fragment), defined)
-    return [each for name, each in defined.items() if name.endswith("_layout")]
+    return [function for name, function in defined.items() if name.endswith("_layout")]
 
 
 @SOME_AND_ALL

@@ -45,7 +45,10 @@ def slip(fragment):
 def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_say(everything, form):
     """Of fragments of one layout, one of each role and instruction is enough."""
     refused = Counter()
-    one = {(each.instruction, each.role, each.dimensions, each.slots, each.digest): each for _, each in everything}
+    one = {
+        (fragment.instruction, fragment.role, fragment.dimensions, fragment.slots, fragment.digest): fragment
+        for _, fragment in everything
+    }
     for fragment in one.values():
         try:
             assert said_as_it_is(form, fragment), fragment
@@ -71,26 +74,28 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
 )
 def test_what_the_document_prints_wrong_is_refused_at_its_first_element(everything, form, words):
     printed = next(
-        each for source, each in everything if source == "ptx-isa-9.1" and str(each) == "A of mma m16n8k256 b1"
+        fragment
+        for source, fragment in everything
+        if source == "ptx-isa-9.1" and str(fragment) == "A of mma m16n8k256 b1"
     )
     with pytest.raises(RefusedError, match=f"^A of mma m16n8k256 b1: {words}$"):
         express(form, printed)
 
 
 def test_a_window_is_refused_at_its_first_element(everything):
-    sparse = next(each for _, each in everything if each.instruction == "mma.sp" and each.role == "A")
+    sparse = next(fragment for _, fragment in everything if fragment.instruction == "mma.sp" and fragment.role == "A")
     for form in ("cute", "linear", "affine", "python"):
         with pytest.raises(RefusedError, match="lane 0 reg 0 slot 0 can stand for any column from 0 to 3"):
             express(form, sparse)
 
 
 def test_names_are_unique_within_a_source(everything):
-    named = Counter((source, each.key.identifier) for source, each in everything)
+    named = Counter((source, fragment.key.identifier) for source, fragment in everything)
     assert set(named.values()) == {1}
 
 
 def test_a_fragment_without_rows_is_refused(sources):
-    drawn = next(each for each in sources[lanemap.DEFAULT_SOURCE].fragments if each.elements is None)
+    drawn = next(fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is None)
     with pytest.raises(RefusedError, match=f"{drawn} has no rows: it is figure-only"):
         express("cute", drawn)
 
@@ -148,4 +153,4 @@ def test_a_corrupted_fragment_is_expressed_or_refused_in_one_line(form, fragment
 def test_the_guide_lists_every_notation():
     guide = (Path(lanemap.__file__).parent / "cli" / "web" / "guide" / "export.md").read_text("utf-8")
     listed = re.findall(r"^\| `(\w[\w-]*)` \| .+ \| (.+) \|$", guide.partition("## Notations")[2], re.MULTILINE)
-    assert listed == [(name, each.audience) for name, each in NOTATIONS.items()]
+    assert listed == [(name, notation.audience) for name, notation in NOTATIONS.items()]

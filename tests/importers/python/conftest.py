@@ -204,7 +204,7 @@ def imported(library):
 @pytest.fixture(scope="session")
 def documented():
     """The corrected document's fragments by key."""
-    return {each.key: each for each in list(documents())[1].fragments}
+    return {fragment.key: fragment for fragment in list(documents())[1].fragments}
 
 
 @pytest.fixture(scope="session")

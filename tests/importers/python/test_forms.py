@@ -21,7 +21,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_documents_a(imported, right, form):
     entry, claim = FORMS[form]
-    ((found,),) = [each.source.fragments for each in imported(f"{entry}\nclaims = [{claim}]")]
+    ((found,),) = [found.source.fragments for found in imported(f"{entry}\nclaims = [{claim}]")]
     assert right(found)
     assert check(found) == []
 
@@ -31,9 +31,11 @@ def test_axes_turn_the_pair(imported, right, form):
     """The same numbers as (k, m) are not A; a function that gives (k, m) is."""
     entry, claim = FORMS[form]
     turned = claim.replace(" }", ', axes = "km" }')
-    ((found,),) = [each.source.fragments for each in imported(f"{entry}\nclaims = [{turned}]")]
+    ((found,),) = [found.source.fragments for found in imported(f"{entry}\nclaims = [{turned}]")]
     assert not right(found)
-    ((found,),) = [each.source.fragments for each in imported(f'name = "turned"\nform = "place"\nclaims = [{turned}]')]
+    ((found,),) = [
+        found.source.fragments for found in imported(f'name = "turned"\nform = "place"\nclaims = [{turned}]')
+    ]
     assert right(found)
 
 
@@ -43,7 +45,7 @@ def test_one_claim_for_several_types_and_roles(imported, right):
         'name = "c_place"\nform = "place"\nclaims = [{ shape = "m16n8k16", types = "f32 f16", role = "C" }, '
         '{ shape = "m16n8k8", types = "f32", role = "D" }]',
     )
-    assert [(each.type, each.role) for each in found.source.fragments] == [
+    assert [(fragment.type, fragment.role) for fragment in found.source.fragments] == [
         ("f16", "A"),
         ("bf16", "A"),
         ("f32", "C"),
@@ -142,7 +144,9 @@ def test_sixteen_bytes_are_as_many_elements_as_the_type_has(library, imported, r
 def test_an_address_between_16_bytes_is_a_finding(imported):
     claim = A.replace(" }", ', move = "ldmatrix.x4" }')
     (found,) = imported(f'name = "askew"\nform = "address"\nclaims = [{claim}]')
-    assert [each.reason for each in found.findings] == ["lane 3 passes an address that is not a multiple of 16 bytes"]
+    assert [finding.reason for finding in found.findings] == [
+        "lane 3 passes an address that is not a multiple of 16 bytes"
+    ]
 
 
 @pytest.mark.parametrize("shape_type", ["m16n8k16 f16", "m16n8k8 tf32", "m16n8k32 s8", "m16n8k64 s4"])
@@ -150,9 +154,9 @@ def test_stored_columns_of_a_sparse_a_become_windows(library, imported, document
     """The k-th stored column stands for the chunk that it is chosen from: inside the window that PTX names."""
     shape, type_ = shape_type.split()
     said = next(
-        each
-        for each in documented.values()
-        if (each.instruction, each.shape, each.type, each.role) == ("mma.sp", shape, type_, "A")
+        fragment
+        for fragment in documented.values()
+        if (fragment.instruction, fragment.shape, fragment.type, fragment.role) == ("mma.sp", shape, type_, "A")
     )
     table = said.elements.reshape(32, -1)
     order = np.lexsort((np.arange(table.size), table["col"].ravel(), table["row"].ravel()))

@@ -28,5 +28,5 @@ def test_every_mapping_that_ships_is_named():
     from lanemap.ingest.python import shipped
 
     sentence = " ".join(TEXT.partition("import python --list")[2].partition(".")[0].split())
-    assert [each.library for each in shipped() if each.library.split()[0] not in sentence] == []
+    assert [mapping.library for mapping in shipped() if mapping.library.split()[0] not in sentence] == []
     assert "`python tests/wild/run.py`" in TEXT

@@ -14,7 +14,7 @@ from lanemap.capture.recording import read
 from lanemap.db.layout.structure import check
 from lanemap.ingest import python as mappings
 
-NAMES = [each.path.stem for each in mappings.shipped()]
+NAMES = [mapping.path.stem for mapping in mappings.shipped()]
 
 #: By source: the operands that are not what the document says.
 WRONG = {
@@ -68,8 +68,8 @@ def replayed(replay):
 def known(documented):
     """Every operand by key: as the corrected document has it, and where that only draws it, as an H200 has it."""
     recording = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
-    measured = {each.key: each for each in read(recording).fragments}
-    return measured | {key: each for key, each in documented.items() if each.elements is not None}
+    measured = {fragment.key: fragment for fragment in read(recording).fragments}
+    return measured | {key: fragment for key, fragment in documented.items() if fragment.elements is not None}
 
 
 def agrees(mine, said):
@@ -89,10 +89,10 @@ def agrees(mine, said):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_is_true_but_for_these(replayed, known, name):
     wrong = {
-        each.source.name: {
-            str(made) for made in each.source.fragments if made.key in known and not agrees(made, known[made.key])
+        imported.source.name: {
+            str(made) for made in imported.source.fragments if made.key in known and not agrees(made, known[made.key])
         }
-        for each in replayed[name]
+        for imported in replayed[name]
     }
     assert {source: found for source, found in wrong.items() if found} == {
         source: found for source, found in WRONG.items() if source.startswith(f"{name}-")
@@ -101,24 +101,24 @@ def test_every_claim_is_true_but_for_these(replayed, known, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_missing_is_found_and_where_it_is_from_is_known(replayed, known, name):
-    for each in replayed[name]:
-        unsound = {str(fragment) for fragment in each.source.fragments if check(fragment)}
-        assert unsound <= WRONG.get(each.source.name, set())
-        assert {finding.name.split(",")[0] for finding in each.findings} == {
+    for imported in replayed[name]:
+        unsound = {str(fragment) for fragment in imported.source.fragments if check(fragment)}
+        assert unsound <= WRONG.get(imported.source.name, set())
+        assert {finding.name.split(",")[0] for finding in imported.findings} == {
             str(made)
-            for made in each.source.fragments
+            for made in imported.source.fragments
             if made.key in known and len(made.elements) < len(known[made.key].elements)
         }
-        assert all(fragment.citation.origin for fragment in each.source.fragments)
+        assert all(fragment.citation.origin for fragment in imported.source.fragments)
 
 
 @pytest.mark.parametrize("name", ["jax", "tilelang", "triton"])
 def test_a_warp_of_a_warpgroup_has_16_rows(replayed, name):
     """D in tiles of 8 columns, A in tiles of four registers' width: what section 9.7.15.5 draws."""
-    found = [made for each in replayed[name] for made in each.source.fragments if made.instruction == "wgmma"]
+    found = [made for imported in replayed[name] for made in imported.source.fragments if made.instruction == "wgmma"]
     assert {made.role for made in found} == {"A", "D"}
     for made in found:
-        lane, row, col, reg, slot = (made.elements[each].astype(int) for each in ("lane", "row", "col", "reg", "slot"))
+        lane, row, col, reg, slot = (made.elements[name].astype(int) for name in ("lane", "row", "col", "reg", "slot"))
         i, width = reg * made.slots + slot, made.slots if made.role == "A" else 2
         assert (row == lane // 32 * 16 + lane % 32 // 4 + i // width % 2 * 8).all(), made
         assert (col == i // width // 2 * width * 4 + lane % 4 * width + i % width).all(), made
@@ -127,9 +127,12 @@ def test_a_warp_of_a_warpgroup_has_16_rows(replayed, name):
 @pytest.mark.parametrize(("name", "count"), [("triton", 16), ("jax", 4)])
 def test_tensor_memory_is_as_cute_has_it(replayed, release, name, count):
     """The document only draws it, and two who wrote it down by themselves agree."""
-    theirs = {each.key: each for each in release.source.fragments}
+    theirs = {fragment.key: fragment for fragment in release.source.fragments}
     found = [
-        made for each in replayed[name] for made in each.source.fragments if made.instruction.startswith("tcgen05")
+        made
+        for imported in replayed[name]
+        for made in imported.source.fragments
+        if made.instruction.startswith("tcgen05")
     ]
     assert len(found) == count
     assert all(made.same_layout(theirs[made.key]) for made in found)
@@ -138,13 +141,13 @@ def test_tensor_memory_is_as_cute_has_it(replayed, release, name, count):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_left_out(replayed, name):
     left_out = Counter(
-        (each.name.split(", ")[1].split(" ")[1], each.name.split(",")[0]) for each in replayed[name][0].skipped
+        (part.name.split(", ")[1].split(" ")[1], part.name.split(",")[0]) for part in replayed[name][0].skipped
     )
     assert left_out == LEFT_OUT.get(name, {})
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mapping_says_which_version_it_was_seen_with(replayed, name):
-    mapping = next(each for each in mappings.shipped() if each.path.stem == name)
+    mapping = next(mapping for mapping in mappings.shipped() if mapping.path.stem == name)
     assert mapping.refused == ()
     assert replayed[name][0].source.provenance["version"] in mapping.seen

@@ -88,7 +88,7 @@ def test_each_entry_says_why_and_the_others_go_on(imported, right):
 
 def test_several_that_die_are_each_named(imported, right):
     (found,) = imported(entry("dies"), GOOD, entry("dies"), entry("leaves_the_process"))
-    assert [each.name for each in found.skipped] == ["dies", "dies", "leaves_the_process"]
+    assert [part.name for part in found.skipped] == ["dies", "dies", "leaves_the_process"]
     assert right(found.source.fragments[0])
 
 
@@ -132,7 +132,7 @@ def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right,
     (found,) = imported(entry(deed), GOOD)
     assert time.monotonic() - started < 60
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
-    assert [right(each) for each in found.source.fragments] == [True]
+    assert [right(fragment) for fragment in found.source.fragments] == [True]
     assert len(found.skipped) == bool(DEEDS[deed])
     for skipped in found.skipped:
         assert re.fullmatch(DEEDS[deed], skipped.reason)
@@ -180,7 +180,7 @@ def test_an_object_that_would_become_large_is_refused(imported, right, name, for
     (found,) = imported(entry(name, form), GOOD)
     (skipped,) = found.skipped
     assert skipped.reason.startswith(f"its result does not have the form {form!r}: ")
-    assert [right(each) for each in found.source.fragments] == [True]
+    assert [right(fragment) for fragment in found.source.fragments] == [True]
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_all_entries_together_have_a_limit_of_time(imported, limits):
         imported(*[entry("hangs")] * 20)
     limits(message_seconds=5, seconds=2.5)
     (found,) = imported(GOOD, entry("hangs"), entry("holes"))
-    assert [each.reason for each in found.skipped] == [
+    assert [part.reason for part in found.skipped] == [
         "its process was ended after 2.5 s in all",
         "not evaluated: all entries together may take 2.5 s",
     ]
@@ -201,7 +201,7 @@ def test_a_module_of_the_current_folder_is_not_taken_for_pythons(imported, libra
         (library / f"{name}.py").write_text("raise SystemExit('this is not the one')\n")
     (library / "mylib.py").write_text("import copy, json, numbers\n" + (library / "mylib.py").read_text())
     (found,) = imported(GOOD)
-    assert [right(each) for each in found.source.fragments] == [True]
+    assert [right(fragment) for fragment in found.source.fragments] == [True]
 
 
 PARTIAL = {
@@ -225,7 +225,7 @@ def test_what_is_not_defined_or_outside_is_a_finding_and_the_rest_is_compared(im
     assert len(fragment.elements) == len(said) - lost
     if form == "place":
         assert set(fragment.elements.tolist()) < set(said.tolist())
-    assert any(re.search("slots? holds? nothing", each) for each in check(fragment))
+    assert any(re.search("slots? holds? nothing", finding) for finding in check(fragment))
 
 
 def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
@@ -238,7 +238,7 @@ def test_each_claim_set_is_a_source_and_says_where_it_is_from(imported):
 def test_a_name_of_its_own_is_the_first_part_of_those_of_claim_sets(imported):
     imported(GOOD, entry("turned", more='set = "stores"'))
     found = importing.read("python", "mine.toml", "kernels")
-    assert [each.source.name for each in found] == ["kernels", "kernels:stores"]
+    assert [imported.source.name for imported in found] == ["kernels", "kernels:stores"]
 
 
 def test_a_source_is_named_after_its_library_and_the_version_that_is_installed(imported):
@@ -255,9 +255,9 @@ def test_a_source_is_named_after_its_library_and_the_version_that_is_installed(i
 def test_what_contradicts_its_set_is_compared_by_itself_with_the_rest_of_it(imported, right):
     c = entry("c_place", claim='{ shape = "m16n8k16", types = "f32", role = "C" }')
     first, second = imported(GOOD, entry("turned"), c, GOOD)
-    assert [each.source.name for each in (first, second)] == ["mine", "mine:turned"]
-    assert [right(each) for each in first.source.fragments] == [True, True]
-    assert {each.role: right(each) for each in second.source.fragments} == {"A": False, "C": True}
+    assert [imported.source.name for imported in (first, second)] == ["mine", "mine:turned"]
+    assert [right(fragment) for fragment in first.source.fragments] == [True, True]
+    assert {fragment.role: right(fragment) for fragment in second.source.fragments} == {"A": False, "C": True}
 
 
 def test_the_first_of_several_modules_that_has_it(imported, right):
@@ -288,7 +288,7 @@ def test_modules_are_found_beside_the_mapping_too(library, right, monkeypatch):
     (library / "elsewhere").mkdir()
     monkeypatch.chdir(library / "elsewhere")
     (found,) = mappings.load("../string.toml")
-    assert [right(each) for each in found.source.fragments] == [True]
+    assert [right(fragment) for fragment in found.source.fragments] == [True]
 
 
 def test_an_adapter_is_beside_the_mapping(imported, library, right):
@@ -379,7 +379,7 @@ def test_the_command(run, file, library):
 def test_what_ones_own_mapping_claims_and_nothing_comes_of_is_a_failure(run, file, library, trouble, form):
     """Else a check of every pull request would go on without a function that was renamed."""
     text, words = TROUBLES[trouble]
-    entries = "".join(f'[[entry]]\nmodule = "mylib"\n{each}\n' for each in (text, GOOD))
+    entries = "".join(f'[[entry]]\nmodule = "mylib"\n{written}\n' for written in (text, GOOD))
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{entries}')
     result = run("import", "python", "mine.toml", "--format", form, db=file)
     assert result.code == 1
@@ -408,7 +408,7 @@ def test_check_groups_findings_by_library_and_claim_set(run, file, library):
     """What is wrong alike in several types is said once."""
     claim = A.replace('"f16"', '"f16 bf16"')
     entries = [entry("holes", claim=claim, more='set = "loads"'), entry("leaves", more='set = "stores"')]
-    tables = "".join(f'[[entry]]\nmodule = "mylib"\n{each}\n' for each in [*entries, GOOD])
+    tables = "".join(f'[[entry]]\nmodule = "mylib"\n{written}\n' for written in [*entries, GOOD])
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{tables}')
     run("import", "python", "mine.toml", db=file)
     lines = run("check", "--against", "ptx-isa-9.1", db=file).out.splitlines()
