@@ -144,7 +144,7 @@ def built(request, tmp_path_factory):
         return request.getfixturevalue("whole")
     left_out = re.compile("m64n(?!(8|24|64|128|256)k)")
     some = [
-        replace(source, fragments=[each for each in source.fragments if not left_out.match(each.shape)])
+        replace(source, fragments=[fragment for fragment in source.fragments if not left_out.match(fragment.shape)])
         for source in everything()
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -155,7 +155,7 @@ def built(request, tmp_path_factory):
 @pytest.fixture
 def few(monkeypatch):
     """What ships is a few fragments of each source, where it matters how a database is built and not what is in it."""
-    sources = [replace(each, fragments=each.fragments[:3]) for each in everything()]
+    sources = [replace(source, fragments=source.fragments[:3]) for source in everything()]
     monkeypatch.setattr(lanemap, "_shipped", lambda: sources)
 
 

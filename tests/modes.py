@@ -27,4 +27,4 @@ def examples(many: int) -> settings:
 def one_of_each(kind: Callable[[T], Any], cases: Iterable[T], size: Callable[[T], int]) -> list[T]:
     """Every case in the long mode, and the smallest one of each kind otherwise."""
     ordered = sorted(cases, key=size, reverse=True)
-    return ordered if LONG else [*{kind(each): each for each in ordered}.values()]
+    return ordered if LONG else [*{kind(case): case for case in ordered}.values()]

@@ -13,7 +13,7 @@ SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "cutlass-4.2.0", "h200-sm_90a"]
 def everything() -> list[Source]:
     """All of them."""
     found = list(lanemap._shipped())
-    assert [each.name for each in found] == SHIPPED
+    assert [source.name for source in found] == SHIPPED
     return found
 
 
@@ -30,7 +30,7 @@ def printed() -> list[Fragment]:
 @cache
 def corrected() -> list[Fragment]:
     """Every fragment of the corrected document that has elements."""
-    return [each for each in documents()[lanemap.DEFAULT_SOURCE].fragments if each.elements is not None]
+    return [fragment for fragment in documents()[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is not None]
 
 
 def recorded() -> Source:

@@ -178,5 +178,5 @@ def test_the_action_takes_what_its_steps_use_and_the_guide_says():
     guide = (ROOT / "cli" / "web" / "guide" / "check.md").read_text()
     assert f"/{ACTION.parent}@" in guide
     (given,) = re.findall(r"with: \{ (.*) \}", guide)
-    assert {each.split(":")[0] for each in given.split(", ")} <= inputs
+    assert {argument.split(":")[0] for argument in given.split(", ")} <= inputs
     assert all(f"`{name}" in guide or name in given for name in inputs)

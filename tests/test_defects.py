@@ -50,13 +50,16 @@ def report(sources, release, transcribed, replay):
         sources["ptx-isa-9.1"],
         release.source,
         transcribed.source,
-        *(each.source for name in ("tvm", "tilelang", "hidet") for each in replay(name)),
+        *(imported.source for name in ("tvm", "tilelang", "hidet") for imported in replay(name)),
     ]
-    everything = [*sources.values(), recorded(), *asked[1:], *(each for file in PAST for each in past(file))]
+    everything = [*sources.values(), recorded(), *asked[1:], *(source for file in PAST for source in past(file))]
     findings = [
-        Finding(source.name, each.key, words) for source in asked for each in source.fragments for words in check(each)
+        Finding(source.name, fragment.key, words)
+        for source in asked
+        for fragment in source.fragments
+        for words in check(fragment)
     ]
-    names = dict.fromkeys(each.name.partition(":")[0] for each in asked)
+    names = dict.fromkeys(request.name.partition(":")[0] for request in asked)
     made = {"Sources": ", ".join(names), "Made by": f"lanemap report, version {lanemap.__version__}"}
     return Report(defects(asked, everything, findings), made, facts().library)
 
@@ -68,22 +71,22 @@ def test_the_page_is_the_report(report, request):
 
 
 def test_every_defect_of_a_layout_is_shown_by_an_element(report):
-    for each in report.defects:
-        said = dict(each.facts)
-        if each.result.verdict == "different":
+    for defect in report.defects:
+        said = dict(defect.facts)
+        if defect.result.verdict == "different":
             assert said["example"]
             assert "not a renumbering" in said or "agreement" in said
-            assert ("effect" in said) == (each.evidence.reach in ("", "wrong product"))
-            assert corrected(each)
+            assert ("effect" in said) == (defect.evidence.reach in ("", "wrong product"))
+            assert corrected(defect)
         else:  # what is wrong is elsewhere in its tile
             assert not {"example", "not a renumbering", "effect"} & said.keys()
-        assert each.first.agreeing or each.result.right is None
+        assert defect.first.agreeing or defect.result.right is None
 
 
 def test_the_command_reports_the_same(run, file, replay, report):
     """Through a database, of one library."""
     with lanemap.open(str(file)) as database:
-        database.add([each.source for each in replay("tvm")])
+        database.add([imported.source for imported in replay("tvm")])
     out = run("report", "tvm-0.27.0.post1", db=file).out
     for section in [part for part in report.report().split("\n## ")[1:] if part.startswith("TVM")]:
         assert section.strip() in out
@@ -96,5 +99,5 @@ def test_a_recording_of_the_past_says_how_it_was_made(file):
 
 def test_each_fact_is_shown_by_an_operand_of_the_report(report):
     """A fact that nothing shows is of a release that nobody has looked at, or has words that match nothing."""
-    assert {each.evidence.name for each in report.defects} - {""} == {each.name for each in facts().defect}
-    assert all(each.evidence.name for each in report.defects)
+    assert {defect.evidence.name for defect in report.defects} - {""} == {evidence.name for evidence in facts().defect}
+    assert all(defect.evidence.name for defect in report.defects)

@@ -37,11 +37,11 @@ def test_names_are_case_insensitive(database):
 def test_find_goes_both_ways(database):
     """For every element of a fragment: from its slot to its cell, and from its cell to its slot."""
     frame = database.layout("m16n8k8", "f16", "B")
-    for each in frame.itertuples():
-        by_slot = database.find("m16n8k8", "f16", "B", lane=each.lane, reg=each.reg, slot=each.slot)
-        by_cell = database.find("m16n8k8", "f16", "B", row=each.row, col=each.col)
-        assert by_slot[["row", "col"]].to_numpy().tolist() == [[each.row, each.col]]
-        assert by_cell[["lane", "reg", "slot"]].to_numpy().tolist() == [[each.lane, each.reg, each.slot]]
+    for element in frame.itertuples():
+        by_slot = database.find("m16n8k8", "f16", "B", lane=element.lane, reg=element.reg, slot=element.slot)
+        by_cell = database.find("m16n8k8", "f16", "B", row=element.row, col=element.col)
+        assert by_slot[["row", "col"]].to_numpy().tolist() == [[element.row, element.col]]
+        assert by_cell[["lane", "reg", "slot"]].to_numpy().tolist() == [[element.lane, element.reg, element.slot]]
 
 
 def test_find_knows_the_computations(database):
@@ -59,8 +59,8 @@ def test_words_of_an_instruction_mean_the_same_in_parts(database):
 
 
 def test_numbers_out_of_a_frame_are_numbers(database):
-    each = database.layout("m16n8k8", "f16", "A").iloc[7]
-    assert len(database.find("m16n8k8", "f16", "A", row=each.row, col=each.col)) == 1
+    element = database.layout("m16n8k8", "f16", "A").iloc[7]
+    assert len(database.find("m16n8k8", "f16", "A", row=element.row, col=element.col)) == 1
 
 
 def test_find_knows_windows(database):
@@ -341,7 +341,7 @@ def test_an_export_shows_what_it_refuses(database):
     found = database.export(format="triton", query=[lanemap.Query("m16n8k8", "tf32"), lanemap.Query("m8n8k4", "f64")])
     assert found.text
     assert found.refused
-    assert all(f"cannot express {each}" in str(found) for each in found.refused)
+    assert all(f"cannot express {fragment}" in str(found) for fragment in found.refused)
 
 
 def test_what_is_public_is_there_and_typed():
@@ -349,10 +349,10 @@ def test_what_is_public_is_there_and_typed():
     tree = ast.parse(Path(lanemap.__file__).read_text("utf-8"))
     (told,) = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     typed = {
-        each.asname or each.name: (node.module, each.name)
+        name.asname or name.name: (node.module, name.name)
         for node in told.body
         if isinstance(node, ast.ImportFrom) and node.level
-        for each in node.names
+        for name in node.names
     }
     lazy = {name: (place.removeprefix("."), name) for name, place in lanemap._places().items()}
     assert lazy == typed
@@ -385,7 +385,7 @@ def test_the_command_line_knows_the_root_alone():
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.level >= depth or str(node.module).startswith("lanemap")):
                 assert node.module in (None, "lanemap"), f"{file} imports from {node.module}, which is below the root"
-                taken |= {name.name for name in node.names}
+                taken |= {alias.name for alias in node.names}
     assert taken - {*lanemap.__all__} == set().union(*NOT_PUBLIC.values())
 
 
@@ -403,7 +403,7 @@ def test_every_package_is_installed():
     root = Path(lanemap.__file__).parent
     told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {file.parent for name in PACKAGES for file in (root / name).rglob("__init__.py")}
-    assert set(told) == {"lanemap", *(".".join(("lanemap", *each.relative_to(root).parts)) for each in folders)}
+    assert set(told) == {"lanemap", *(".".join(("lanemap", *folder.relative_to(root).parts)) for folder in folders)}
 
 
 def test_what_cannot_be_listed_is_refused(database):

@@ -17,9 +17,9 @@ README = (ROOT / "README.md").read_text()
 TEXT = "\n".join([README, *(page.read_text() for page in sorted(GUIDE.glob("*.md")))])
 
 
-METHODS = {name: each for name, each in vars(lanemap.Database).items() if callable(each) and name[0] != "_"}
+METHODS = {name: method for name, method in vars(lanemap.Database).items() if callable(method) and name[0] != "_"}
 #: What the docstrings of ``Database`` show, one after the other.
-EXAMPLES = "\n\n".join(inspect.getdoc(each) for each in (lanemap.Database, *METHODS.values()))
+EXAMPLES = "\n\n".join(inspect.getdoc(owner) for owner in (lanemap.Database, *METHODS.values()))
 
 
 def blocks(language, text=TEXT):

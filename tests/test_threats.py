@@ -85,11 +85,11 @@ NOT_DEFENDED = (
 
 def test_every_sentence_is_proved_or_says_what_is_not_defended():
     page = (ROOT / "cli" / "web" / "guide" / "threats.md").read_text("utf-8")
-    paragraphs = [" ".join(each.split()) for each in page.split("\n\n") if not each.startswith("#")]
-    sentences = [each for part in paragraphs for each in re.split(r"(?<=\.) (?=[A-Z`])", part)]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in page.split("\n\n") if not paragraph.startswith("#")]
+    sentences = [sentence for part in paragraphs for sentence in re.split(r"(?<=\.) (?=[A-Z`])", part)]
     known = [*PROMISES, *NOT_DEFENDED]
-    assert [each for each in sentences if sum(each.startswith(begin) for begin in known) != 1] == []
-    assert [begin for begin in known if not any(each.startswith(begin) for each in sentences)] == []
+    assert [sentence for sentence in sentences if sum(sentence.startswith(begin) for begin in known) != 1] == []
+    assert [begin for begin in known if not any(sentence.startswith(begin) for sentence in sentences)] == []
     for test in {test for tests in PROMISES.values() for test in tests.split()}:
         file, _, name = test.partition("::")
         assert f"\ndef {name}(" in (TESTS / file).read_text("utf-8"), test
@@ -103,7 +103,7 @@ def test_only_sending_a_capture_connects_to_anything():
         if inside.startswith(("tests/", ".venv/", "build/")):
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             found |= {(inside, name) for name in names if re.match(_NETWORK, name)}
     assert found == {

@@ -16,7 +16,7 @@ from pathlib import Path
 MEASURE = """
 import sys, lanemap
 source = lanemap.measure(processes=int(sys.argv[1]))
-told = [each["status"] for each in source.provenance["instructions"]]
+told = [outcome["status"] for outcome in source.provenance["instructions"]]
 seconds = (f"{name} {source.provenance[name]:.2f}" for name in ("seconds", "load_seconds", "gpu_seconds"))
 print(told.count("captured"), "captured,", told.count("failed"), "failed,", *seconds)
 """
@@ -39,4 +39,6 @@ for number in [*(sys.argv[1:] or ("0", "3", "7", "11", "15")), "command"]:
             if number == "command":
                 command = ["-m", "lanemap", "capture", "--output", str(Path(folder, "all.parquet"))]
             found = [seconds(Path(folder, "cache"), threads, *command) for _ in range(3)]
-        print(f"{number:>7} {threads or 'all':>4}", *(f"{each:6.2f}" for each, _ in found), found[-1][1], flush=True)
+        print(
+            f"{number:>7} {threads or 'all':>4}", *(f"{result:6.2f}" for result, _ in found), found[-1][1], flush=True
+        )

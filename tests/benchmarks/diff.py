@@ -43,17 +43,17 @@ def many(changed: bool) -> list[Fragment]:
 
     In a changed copy every tenth fragment has one element of its own off, so that nothing can be shared.
     """
-    documented = [each for each in catalogue.load()[1].fragments if each.elements is not None]
+    documented = [fragment for fragment in catalogue.load()[1].fragments if fragment.elements is not None]
     fragments: list[Fragment] = []
     rows = copy = 0
     while rows < ROWS:
-        for number, each in enumerate(documented):
-            assert each.elements is not None
-            table = each.elements
+        for number, fragment in enumerate(documented):
+            assert fragment.elements is not None
+            table = fragment.elements
             if changed and number % 10 == 0:
                 table = table.copy()
                 table["col"][copy % len(table)] ^= 1
-            fragments.append(replace(each, type=f"{each.type}x{copy}", elements=table))
+            fragments.append(replace(fragment, type=f"{fragment.type}x{copy}", elements=table))
             rows += len(table)
         copy += 1
     return fragments
@@ -63,7 +63,8 @@ folder = Path(tempfile.mkdtemp())
 location = Location(folder / "diff.db")
 sides = [Source("left", "import", "left", many(False)), Source("right", "import", "right", many(True))]
 ship(location, lambda: sides, "benchmark")
-print(f"{sum(len(each.elements) for each in sides[0].fragments if each.elements is not None)} rows on each side")
+count = sum(len(fragment.elements) for fragment in sides[0].fragments if fragment.elements is not None)
+print(f"{count} rows on each side")
 
 
 def ours() -> None:

@@ -41,7 +41,7 @@ def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
     notation._definitions.cache_clear()
     catalogue._elements.cache_clear()
-    load(locate(str(used)), [each.source for each in read([given], "benchmark")])
+    load(locate(str(used)), [imported.source for imported in read([given], "benchmark")])
 
 
 def parsers() -> None:

@@ -13,14 +13,14 @@ from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.notation.table import RefusedError
 
 with lanemap.open(str(Path(tempfile.mkdtemp()) / "layouts.db")) as database:
-    found = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
-print(f"{len(found)} fragments, {sum(len(each.elements) for each in found)} elements")
+    found = [fragment for fragment in read_fragments(database.reader, Query()) if fragment.has_rows]
+print(f"{len(found)} fragments, {sum(len(fragment.elements) for fragment in found)} elements")
 for name in NOTATIONS:
     refused = 0
     start = time.process_time()
-    for each in found:
+    for fragment in found:
         try:
-            express(name, each)
+            express(name, fragment)
         except RefusedError:
             refused += 1
     seconds = time.process_time() - start

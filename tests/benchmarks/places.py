@@ -22,11 +22,11 @@ for name, (shape, type_, role, *instruction) in OPERANDS.items():
     fragment = database.fragment(shape, type_, role, instruction=instruction[0] if instruction else None)
     for call, fields in ((fragment.find, ("row", "col")), (fragment.at, ("lane", "reg", "slot"))):
         ranges = [fragment.ranges[field] for field in fields]
-        asked = [random.integers(0, each.stop, COUNT) for each in ranges]
-        known = [np.array(each) for each in call(*np.meshgrid(*ranges, indexing="ij"))]
+        asked = [random.integers(0, valid.stop, COUNT) for valid in ranges]
+        known = [np.array(column) for column in call(*np.meshgrid(*ranges, indexing="ij"))]
 
         def by_hand(known: list[np.ndarray] = known, asked: tuple[np.ndarray, ...] = tuple(asked)) -> None:
-            _ = [each[asked] for each in known]
+            _ = [element[asked] for element in known]
 
         call(*asked)
         start = processor()

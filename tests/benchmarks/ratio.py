@@ -28,4 +28,4 @@ def compare(
 def processor() -> float:
     """Seconds of processor time that this process and those that it has waited for have taken."""
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)

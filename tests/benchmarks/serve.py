@@ -45,7 +45,7 @@ def cells(file: Path) -> list[str]:
         ]
         for one in found.itertuples()
     ]
-    return [each for every in itertools.zip_longest(*operands) for each in every if each]
+    return [element for every in itertools.zip_longest(*operands) for element in every if element]
 
 
 async def ask(port: int, addresses: Sequence[str]) -> float:
@@ -94,8 +94,8 @@ def compare(name: str, ours: tuple[int, list[str]], theirs: int, limit: float) -
         other.append(asyncio.run(ask(theirs, ["/"] * AT_ONCE)))
         mine.append(asyncio.run(ask(port, addresses[start : start + AT_ONCE])))
     ratio = statistics.median(mine) / statistics.median(other)
-    each = AT_ONCE / statistics.median(mine)
-    print(f"{name}: {ratio:.2f} times (limit {limit}), {each:.0f} requests a second, {len(addresses)} without an error")
+    rate = AT_ONCE / statistics.median(mine)
+    print(f"{name}: {ratio:.2f} times (limit {limit}), {rate:.0f} requests a second, {len(addresses)} without an error")
 
 
 folder = Path(tempfile.mkdtemp())

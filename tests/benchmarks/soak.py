@@ -79,14 +79,14 @@ class Server:
 
     def workers(self) -> list[int]:
         file = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(each) for each in file.read_text().split()]
+        return [int(number) for number in file.read_text().split()]
 
     def use(self) -> tuple[int, int, int]:
         """Megabytes of memory and open files of the server itself, and megabytes of its largest worker."""
         workers = [0]
-        for each in self.workers():
+        for worker in self.workers():
             with suppress(OSError):  # it has just ended
-                workers.append(_megabytes(each))
+                workers.append(_megabytes(worker))
         return _megabytes(self.process.pid), len([*Path(f"/proc/{self.process.pid}/fd").iterdir()]), max(workers)
 
 
@@ -112,9 +112,13 @@ class Soak:
         self.pages = (*PAGES, *re.findall(r'href="(/[^"]+/[^"]+)"', home))
         with lanemap.open(servers[0].database) as database:
             captured = database.source("h200-sm_90a")
-            some = [replace(each, elements=each.elements) for each in captured.fragments if each.type == "b1"]
+            some = [
+                replace(fragment, elements=fragment.elements)
+                for fragment in captured.fragments
+                if fragment.type == "b1"
+            ]
         self.captured = replace(captured, fragments=some)
-        self.digests = sorted(str(each.digest) for each in some)
+        self.digests = sorted(str(fragment.digest) for fragment in some)
 
     def forever(self, work: object, seed: int) -> None:
         chance = random.Random(seed)
@@ -160,10 +164,10 @@ class Soak:
             self.there[place].add(name)
             self.answers["import"] += 1
             time.sleep(chance.random() * REST)
-            for each in chance.sample(sorted(self.there[place]), k=max(0, len(self.there[place]) - SOURCES)):
-                self.there[place].discard(each)
-                database.remove(each)
-                self.gone[place].add(each)
+            for word in chance.sample(sorted(self.there[place]), k=max(0, len(self.there[place]) - SOURCES)):
+                self.there[place].discard(word)
+                database.remove(word)
+                self.gone[place].add(word)
                 self.answers["removal"] += 1
 
     def kill(self, chance: random.Random) -> None:
@@ -186,22 +190,22 @@ class Soak:
 
     def run(self) -> None:
         works = [self.read] * 3 + [self.upload, self.load] + [self.kill, self.look]
-        threads = [threading.Thread(target=self.forever, args=each) for each in zip(works, range(99), strict=False)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        threads = [threading.Thread(target=self.forever, args=target) for target in zip(works, range(99), strict=False)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def check(self) -> None:
         """Whether all databases hold what they answered for."""
-        for place in dict.fromkeys(each.database for each in self.servers):
+        for place in dict.fromkeys(server.database for server in self.servers):
             with lanemap.open(place) as database:
                 database.sql("SELECT COUNT(*) FROM element")  # verifies all of it
                 names = {*database.sources().name}
-                self.wrong += [f"{each} is lost" for each in self.there[place] - names]
-                self.wrong += [f"{each} is back" for each in self.gone[place] & names]
+                self.wrong += [f"{name} is lost" for name in self.there[place] - names]
+                self.wrong += [f"{name} is back" for name in self.gone[place] & names]
                 for name in names - lanemap.shipped_names():
-                    if sorted(str(each.digest) for each in database.source(name).fragments) != self.digests:
+                    if sorted(str(fragment.digest) for fragment in database.source(name).fragments) != self.digests:
                         self.wrong.append(f"{name} is torn")
 
     def say(self) -> None:
@@ -211,7 +215,7 @@ class Soak:
             print(f"server {number} ({kind}): MB, open files, MB of its largest worker")
             for part in MOMENTS:
                 near = [use for at, its, use in self.used if its is server and abs(at / self.seconds - part) < 1 / 60]
-                said = ", ".join(f"{statistics.median(each):.0f}" for each in zip(*near, strict=True))
+                said = ", ".join(f"{statistics.median(figures):.0f}" for figures in zip(*near, strict=True))
                 print(f"  after {part * self.seconds:.0f} s: {said}")
             thirds = [
                 [use[0] for at, its, use in self.used if its is server and at * 3 // self.seconds == n] for n in (1, 2)
@@ -226,8 +230,8 @@ class Soak:
             server.errors.seek(0)
             if "Traceback" in (errors := server.errors.read()):
                 self.wrong.append(f"server {number} has a traceback: {errors[errors.index('Traceback') :][:6000]}")
-        for each in self.wrong:
-            print("WRONG", each)
+        for mistake in self.wrong:
+            print("WRONG", mistake)
 
 
 def main() -> int:
@@ -251,8 +255,8 @@ def main() -> int:
         try:
             soak.run()
         finally:
-            for each in servers:
-                each.end(signal.SIGTERM)
+            for server in servers:
+                server.end(signal.SIGTERM)
         soak.check()
         soak.say()
     return bool(soak.wrong)

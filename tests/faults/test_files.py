@@ -57,7 +57,7 @@ def test_a_file_is_the_old_or_the_new_one(tmp_path, fault, old):
         assert (path.read_text() if path.exists() else None) in (old, "new")
         write(path, "next")
         assert path.read_text() == "next"
-        assert {each.name for each in tmp_path.iterdir()} == {path.name}
+        assert {entry.name for entry in tmp_path.iterdir()} == {path.name}
 
     assert each_fault(fault, prepare, lambda: write(path, "new"), check) > 10
 
@@ -78,7 +78,7 @@ def test_a_folder_is_the_old_or_the_new_one(tmp_path, fault, old):
     def held(folder):
         if not folder.exists():
             return None
-        names = {each.name for each in folder.iterdir()} - {"inner", MANIFEST}
+        names = {path.name for path in folder.iterdir()} - {"inner", MANIFEST}
         assert names == {(folder / "inner" / "file").read_text()}
         return names.pop()
 
@@ -94,7 +94,7 @@ def test_a_folder_is_the_old_or_the_new_one(tmp_path, fault, old):
             aside.rename(path)
         fill(path, "next")
         assert held(path) == "next"
-        assert {each.name for each in tmp_path.iterdir()} == {"folder"}
+        assert {path.name for path in tmp_path.iterdir()} == {"folder"}
 
     assert each_fault(fault, prepare, lambda: fill(path, "new"), check) > 30
     assert said == ({old} if old else set())
@@ -107,7 +107,7 @@ def test_a_file_that_another_command_writes_is_left_alone(tmp_path):
         write(tmp_path / "other", "theirs")
         assert (tmp_path / "file").read_text() == "theirs"
     assert (tmp_path / "file").read_text() == "mine"
-    assert {each.name for each in tmp_path.iterdir()} == {"file", "other"}
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "other"}
 
 
 def test_a_workspace_goes_with_its_process_and_no_sooner(tmp_path, monkeypatch):
@@ -143,7 +143,7 @@ def test_two_commands_do_not_write_the_same_folder(tmp_path):
         (made / "file").write_text("mine")
         with pytest.raises(LanemapError, match="another command is writing it; if not, one was killed: then remove"):
             fill(tmp_path / "one", "theirs")
-    assert {each.name for each in tmp_path.iterdir()} == {"one"}
+    assert {path.name for path in tmp_path.iterdir()} == {"one"}
     assert (tmp_path / "one" / "file").read_text() == "mine"
 
 
@@ -154,4 +154,4 @@ def test_no_folder_takes_the_place_of_a_part_of_a_database(tmp_path, end, how):
         connection.execute("CREATE TABLE mine (x)")
     with pytest.raises(LanemapError, match="it is a database, or part of one"):
         how(tmp_path / f"layouts.db{end}")
-    assert [each.name for each in tmp_path.iterdir()] == ["layouts.db"]
+    assert [path.name for path in tmp_path.iterdir()] == ["layouts.db"]

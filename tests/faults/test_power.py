@@ -85,13 +85,13 @@ class Trace:
                 self._call(*found.groups())
 
     def _take(self, place, folder):
-        for each in sorted(place.iterdir()):
-            number = self.first.folders[folder][each.name] = next(self.numbers)
-            if each.is_dir():
+        for path in sorted(place.iterdir()):
+            number = self.first.folders[folder][path.name] = next(self.numbers)
+            if path.is_dir():
                 self.first.folders[number] = {}
-                self._take(each, number)
+                self._take(path, number)
             else:
-                self.first.files[number] = bytearray(each.read_bytes())
+                self.first.files[number] = bytearray(path.read_bytes())
 
     def _number(self, path):
         """The number of a path in the folder; None where it is elsewhere or not there."""
@@ -110,10 +110,10 @@ class Trace:
             self.disk.do(change)
 
     def _call(self, call, arguments, result):
-        texts = [bytes.fromhex(each.replace("\\x", "")) for each in re.findall(_TEXT, arguments)]
+        texts = [bytes.fromhex(text.replace("\\x", "")) for text in re.findall(_TEXT, arguments)]
         opened = [
-            bytes.fromhex(each.replace("\\x", "")).decode()
-            for each in re.findall(r"<((?:\\x[0-9a-f]{2})+)>", arguments)
+            bytes.fromhex(text.replace("\\x", "")).decode()
+            for text in re.findall(r"<((?:\\x[0-9a-f]{2})+)>", arguments)
         ]
         if call in ("write", "pwrite64", "lseek", "ftruncate", "fsync", "fdatasync", "close"):
             descriptor, path = int(arguments.split("<")[0]), Path(opened[0] if opened else "/nowhere")
@@ -133,8 +133,8 @@ class Trace:
                 self._change(number, "write", number, offset, texts[0][: int(result)])
             return
         paths = [Path(*(opened[:1] if "at" in call else []), text.decode()) for text in texts]
-        paths = [Path(os.path.normpath(each if each.is_absolute() else Path.cwd() / each)) for each in paths]
-        parents = [self._number(each.parent) for each in paths]
+        paths = [Path(os.path.normpath(path if path.is_absolute() else Path.cwd() / path)) for path in paths]
+        parents = [self._number(path.parent) for path in paths]
         if None in parents or not paths:
             return
         if call in ("openat", "open", "creat"):

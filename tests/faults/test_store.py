@@ -27,10 +27,10 @@ from .conftest import Fault, each_fault, in_child
 def version(fragments, number):
     """A source of two fragments that say which version of it they are of."""
     changed = []
-    for each in fragments[:2]:
-        table = each.elements.copy()
-        table["row"] = (table["row"] + number) % each.dimensions[0]
-        changed.append(replace(each, elements=table))
+    for fragment in fragments[:2]:
+        table = fragment.elements.copy()
+        table["row"] = (table["row"] + number) % fragment.dimensions[0]
+        changed.append(replace(fragment, elements=table))
     return Source("mine", "import", f"version {number}", changed)
 
 
@@ -47,7 +47,7 @@ def read(place, fragments):
             assert reader.packed([mapping])[mapping] == expected.elements.tobytes()
         ((rows,),) = reader.select("SELECT COUNT(*) FROM layout", {}).rows
         ((known,),) = reader.select("SELECT COUNT(*) FROM mapping", {}).rows
-    assert (rows, known) == (sum(len(each.elements) for each in fragments[:2]), 2)
+    assert (rows, known) == (sum(len(fragment.elements) for fragment in fragments[:2]), 2)
     return number
 
 
@@ -87,8 +87,8 @@ def test_sqlite_holds_the_old_state_or_the_new_one(tmp_path, fragments, fault, i
     build(first, fragments)
 
     def prepare():
-        for each in tmp_path.glob("layouts.db*"):
-            each.unlink()
+        for path in tmp_path.glob("layouts.db*"):
+            path.unlink()
         if imports:
             shutil.copy(first, place)
 
@@ -97,7 +97,7 @@ def test_sqlite_holds_the_old_state_or_the_new_one(tmp_path, fragments, fault, i
         build(place, fragments)
         load(place, fragments)
         assert read(place, fragments) == 2
-        assert {each.name for each in tmp_path.iterdir()} == {"layouts.db", "first"}
+        assert {path.name for path in tmp_path.iterdir()} == {"layouts.db", "first"}
 
     work = load if imports else build
     assert each_fault(fault, prepare, lambda: work(place, fragments), check, every=5 if imports else 25) > 6

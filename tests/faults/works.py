@@ -38,7 +38,7 @@ def read(place: Path) -> int:
     finally:
         reader.close()
     number = int(title.split()[1])
-    assert digests == [each.digest for each in version(number).fragments]
+    assert digests == [fragment.digest for fragment in version(number).fragments]
     return number
 
 
@@ -69,5 +69,5 @@ def fill(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    {each.__name__: each for each in (build, load, write, fill)}[sys.argv[1]](Path(sys.argv[2]))
+    {work.__name__: work for work in (build, load, write, fill)}[sys.argv[1]](Path(sys.argv[2]))
     Path(sys.argv[2]).with_name("done").touch()

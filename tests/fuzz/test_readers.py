@@ -28,7 +28,11 @@ FILES = sorted(file for file in CORPUS.rglob("*.*") if file.is_file())
 def printed(sources):
     """A few fragments: dense, sparse, and with four computations."""
     chosen = {("m16n8k16", "f16"), ("m16n8k16", "bf16"), ("m8n8k4", "f16")}
-    held = [each for each in sources["ptx-isa-9.1"].fragments if (each.shape, each.type) in chosen and each.digest]
+    held = [
+        fragment
+        for fragment in sources["ptx-isa-9.1"].fragments
+        if (fragment.shape, fragment.type) in chosen and fragment.digest
+    ]
     return Source("printed", "document", "a document", held)
 
 
@@ -60,9 +64,9 @@ def survives(reader, data, place, folder):
             return str(error)
         finally:
             there = set(database.sources().name)
-            for each in found:
-                if each.name in there and each.name != "printed":
-                    database.remove(each.name)
+            for source in found:
+                if source.name in there and source.name != "printed":
+                    database.remove(source.name)
     return None
 
 
@@ -75,7 +79,7 @@ def shipped_once(monkeypatch):
 @pytest.mark.parametrize("reader", READERS)
 def test_sound_inputs_are_read(reader, place, tmp_path):
     sound = SOUND[reader].read_bytes()
-    assert all(each.fragments for each in READERS[reader](sound, tmp_path))
+    assert all(source.fragments for source in READERS[reader](sound, tmp_path))
     # A page is a document, and so is what the database holds: neither judges the other.
     said = survives(reader, sound, place, tmp_path)
     assert said is None or (reader == "page" and said.startswith("nothing to compare"))

@@ -70,8 +70,10 @@ def words(fragment, matrix):
         np.zeros((fragment.registers, fragment.threads), np.uint32),
         bits(matrix, fragment.type).astype(np.uint32),
     )
-    for each in fragment.records():
-        found[each.reg, each.lane] |= cells[each.row, each.col] << np.uint32(each.slot * fragment.slot_bits)
+    for element in fragment.records():
+        found[element.reg, element.lane] |= cells[element.row, element.col] << np.uint32(
+            element.slot * fragment.slot_bits
+        )
     return found
 
 
@@ -118,8 +120,8 @@ class Kernel:
         """Registers of D, to which the product is added if there are some."""
         from lanemap.db.isa.forms import every
 
-        known = (each for each in every() if hasattr(each, "a") and (each.name, each.shape) == (self.name, shape))
-        form = next(each for each in known if (each.a, each.b, each.c, each.d) == (type_, type_, result, result))
+        known = (form for form in every() if hasattr(form, "a") and (form.name, form.shape) == (self.name, shape))
+        form = next(form for form in known if (form.a, form.b, form.c, form.d) == (type_, type_, result, result))
         d = c or self.registers(self.fragment(shape, result, "D").registers)
         if self.name == "mma":
             self.lines += [] if c else [f"mov.u32 {name}, 0;" for name in d]
@@ -154,7 +156,7 @@ class Kernel:
         taken = {}
         for place, origins in by_register(told).items():
             taken.setdefault(place[:2], []).extend(name := self.registers(1))
-            sources = [given[each[:2]][each[2]] for each in origins]
+            sources = [given[origin[:2]][origin[2]] for origin in origins]
             if told.first.slot_bits == told.second.slot_bits:
                 assert len(set(sources)) == 1
                 self.lines.append(f"mov.b32 {name[0]}, {sources[0]};")

@@ -46,14 +46,16 @@ def packages():
     nvidia, cutlass = (importlib.util.find_spec(name) for name in ("nvidia", "cutlass_library"))
     if not nvidia or not cutlass:
         return [], None
-    folders = [each for place in nvidia.submodule_search_locations for each in sorted(Path(place).iterdir())]
+    folders = [path for place in nvidia.submodule_search_locations for path in sorted(Path(place).iterdir())]
     return folders, Path(cutlass.origin).parent / "source" / "include"
 
 
 def claimed_product(database, release, form, a, b):
     """The product where each slot of B is loaded from the cell that CuTe claims."""
     key = {"shape": form[0], "type": form[1], "role": "B"}
-    (claim,) = (each for each in release.fragments if (each.shape, each.type, each.role) == (*form, "B"))
+    (claim,) = (
+        fragment for fragment in release.fragments if (fragment.shape, fragment.type, fragment.role) == (*form, "B")
+    )
     true = database.fragment(**key).elements
     loaded = np.empty_like(b)
     loaded[true["row"], true["col"]] = b[claim.elements["row"], claim.elements["col"]]
@@ -67,20 +69,20 @@ def build(folder, file=None):
 
     folder.mkdir(parents=True, exist_ok=True)
     folders, headers = packages()
-    program = next(found for each in folders for found in each.glob("bin/nvcc"))
-    (release,) = (each.source for each in cute.load(headers))
+    program = next(found for folder in folders for found in folder.glob("bin/nvcc"))
+    (release,) = (imported.source for imported in cute.load(headers))
     random, kept = np.random.default_rng(0), {}
     with lanemap.open(file or folder / "layouts.db") as database:
         for name, (_, depth) in ATOMS.items():
             a, b = random.integers(-8, 8, (16, depth)), random.integers(-8, 8, (depth, 8))
             claimed = claimed_product(database, release, (f"m16n8k{depth}", "s4"), a, b)
-            packed = [each[:, ::2] & 15 | (each[:, 1::2] & 15) << 4 for each in (a, b.T)]
+            packed = [matrix[:, ::2] & 15 | (matrix[:, 1::2] & 15) << 4 for matrix in (a, b.T)]
             kept |= {f"{name}-a": packed[0].astype(np.uint8), f"{name}-b": packed[1].astype(np.uint8)}
             kept |= {f"{name}-right": a @ b, f"{name}-claimed": claimed}
     np.savez(folder / "atoms.npz", **kept)
     kernels = (KERNEL.format(name=name, atom=atom, depth=depth) for name, (atom, depth) in ATOMS.items())
     (folder / "atoms.cu").write_text(SOURCE + "".join(kernels))
-    includes = [f"-I{each}" for each in (headers, *(each / "include" for each in folders))]
+    includes = [f"-I{folder}" for folder in (headers, *(folder / "include" for folder in folders))]
     options = ["-std=c++17", "-arch=sm_90a", "-cubin", "--expt-relaxed-constexpr", "-w"]
     subprocess.run([program, *options, *includes, folder / "atoms.cu", "-o", folder / "atoms.cubin"], check=True)
 

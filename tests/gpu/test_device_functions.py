@@ -52,10 +52,15 @@ def build(folder):
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, lanemap.open(Path(place) / "layouts.db") as database:
-        found = [each for each in read_fragments(database.reader, Query()) if each.has_rows]
-        distinct = list({(each.digest, each.registers, each.slots, each.dimensions): each for each in found}.values())
-        rows = {f"layout{n}": each.elements for n, each in enumerate(distinct)}
-    texts = [CPP.compose(each, f"layout{n}") for n, each in enumerate(distinct)]
+        found = [fragment for fragment in read_fragments(database.reader, Query()) if fragment.has_rows]
+        distinct = list(
+            {
+                (fragment.digest, fragment.registers, fragment.slots, fragment.dimensions): fragment
+                for fragment in found
+            }.values()
+        )
+        rows = {f"layout{n}": fragment.elements for n, fragment in enumerate(distinct)}
+    texts = [CPP.compose(fragment, f"layout{n}") for n, fragment in enumerate(distinct)]
     parts = [CPP.before, *texts, CPP.after]
     for n, text in enumerate(texts):
         parameters = re.search(r"place find\((.*)\)", text)
@@ -103,8 +108,8 @@ def run(folder):
         slots += len(rows)
         for offset in range(int((row["col_last"] - row["col"]).max()) + 1 if kept else 0):
             col = np.minimum(row["col"] + offset, row["col_last"])
-            each = (row["row"][:, None], col[:, None], row["computation"][:, None], np.arange(kept))
-            said = evaluate(f"find{n}", each).reshape(len(rows), kept, 4)
+            asked = (row["row"][:, None], col[:, None], row["computation"][:, None], np.arange(kept))
+            said = evaluate(f"find{n}", asked).reshape(len(rows), kept, 4)
             assert said[..., 3].all(), f"holds of layout{n}"
             same = [said[..., place] == row[name][:, None] for place, name in enumerate(("lane", "reg", "slot"))]
             assert (np.logical_and.reduce(same).sum(axis=1) == 1).all(), f"find of layout{n}"

@@ -71,7 +71,7 @@ def moves(made, registers, start, table):
     from lanemap.db.flow.recipe import mnemonic
 
     for step, used in enumerate(made.moves):
-        regs = sorted({each.reg for each in made.addresses if each.step == step})
+        regs = sorted({address.reg for address in made.addresses if address.step == step})
         vector = "{" + ", ".join(f"%{registers}{reg}" for reg in regs) + "}"
         yield f"ld.global.b32 %p, [%in+{table + 128 * step}];"
         yield f"add.u32 %p, %p, %base; add.u32 %p, %p, {start};"
@@ -81,7 +81,7 @@ def moves(made, registers, start, table):
 
 def offsets(made):
     """What each lane passes to each move: the offset in the tile, whose lines follow each other."""
-    return np.array([each.line * made.tile[1] + each.byte for each in made.addresses], np.uint32)
+    return np.array([address.line * made.tile[1] + address.byte for address in made.addresses], np.uint32)
 
 
 def kernel(n, case, database):
@@ -96,14 +96,14 @@ def kernel(n, case, database):
         if form.majors == own and (form.b, form.c, form.d) == (type_, "f32", "f32")
     )
     loaded = [
-        database.recipe("ldmatrix m8n8 b16 r", f"{name} {shape} {type_} {role}", major=major, count=each)
-        for role, major, each in zip("AB", majors, (1, count), strict=False)
+        database.recipe("ldmatrix m8n8 b16 r", f"{name} {shape} {type_} {role}", major=major, count=number)
+        for role, major, number in zip("AB", majors, (1, count), strict=False)
     ]
     stored = database.recipe("stmatrix m8n8 b16 r", f"{name} {shape} f32 D", major=majors[2], count=count)
     random = np.random.default_rng(n)
     (rows, depth), (_, columns) = (made.operand.dimensions for made in loaded)
     a, b = random.integers(-2, 3, (rows, depth)), random.integers(-2, 3, (depth, count * columns))
-    tiles = [tile(encoded(each, type_), major).tobytes() for each, major in zip((a, b), majors, strict=False)]
+    tiles = [tile(encoded(operand, type_), major).tobytes() for operand, major in zip((a, b), majors, strict=False)]
     tables = [offsets(made).tobytes() for made in (*loaded, stored)]
     right = tile((a @ b).astype(np.float16), majors[2])
     assert np.unique(right).size > 10, "many wrong addresses would give the same"

@@ -22,15 +22,15 @@ def _kept(source, page):
     provenance = {name: value for name, value in source.provenance.items() if name != "files"}
     fragments = [
         (
-            each.key,
-            {"registers": each.registers, "slots": each.slots, "origin": each.citation.origin},
-            each.elements.tolist(),
+            fragment.key,
+            {"registers": fragment.registers, "slots": fragment.slots, "origin": fragment.citation.origin},
+            fragment.elements.tolist(),
         )
-        for each in source.fragments
-        if f"{each.role} of {each.instruction} {each.shape} " in page
+        for fragment in source.fragments
+        if f"{fragment.role} of {fragment.instruction} {fragment.shape} " in page
     ]
     provenance["wrong"] = [
-        each for each in provenance.get("wrong", []) if "{3} of {0} {1} ".format(*each["operand"]) in page
+        wrong for wrong in provenance.get("wrong", []) if "{3} of {0} {1} ".format(*wrong["operand"]) in page
     ]
     return {**{name: getattr(source, name) for name in ("name", "kind", "title")}, "provenance": provenance} | {
         "fragments": fragments
@@ -41,11 +41,11 @@ def main():
     kind, *path = sys.argv[1:]
     page = (ROOT / "DEFECTS.md").read_text()
     options = {"python": path[1]} if kind == "python" else {}
-    found = [each.source for each in read(kind, *path[:1], **options)]
-    sets = [each for each in found if f"({each.provenance.get('set')}, " in page or kind != "python"]
+    found = [imported.source for imported in read(kind, *path[:1], **options)]
+    sets = [source for source in found if f"({source.provenance.get('set')}, " in page or kind != "python"]
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / f"{found[0].name.partition(':')[0]}.json.gz"
-    said = {"made": " ".join(["python tests/wild/past.py", kind]), "sources": [_kept(each, page) for each in sets]}
+    said = {"made": " ".join(["python tests/wild/past.py", kind]), "sources": [_kept(source, page) for source in sets]}
     file.write_bytes(gzip.compress(json.dumps(said, sort_keys=True, separators=(",", ":")).encode(), mtime=0))
 
 

@@ -54,7 +54,9 @@ def answered(name: str) -> tuple[dict, float]:
 
 def main() -> int:
     record = "--record" in sys.argv
-    names = [name for name in sys.argv[1:] if name != "--record"] or [each.path.stem for each in mappings.shipped()]
+    names = [name for name in sys.argv[1:] if name != "--record"] or [
+        mapping.path.stem for mapping in mappings.shipped()
+    ]
     different = 0
     for name in names:
         file = RECORDINGS / f"{name}.json.gz"
