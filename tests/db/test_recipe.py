@@ -330,6 +330,18 @@ def test_movmatrix_does_not_join_halves_of_two_registers(database):
     assert through_movmatrix(replace(chain(first, joined), movmatrix=moved)) is None
 
 
+def test_movmatrix_transposes_in_each_warp_of_a_warpgroup(database):
+    moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
+    first = database.fragment("m64n8k16", "f16", "D")
+    block = replace(first, shape="m64n8k8", role="A")
+    turned = rearranged(
+        block, lambda of: {"row": of["row"] // 8 * 8 + of["col"], "col": of["row"] % 8, "col_last": of["row"] % 8}
+    )
+    assert len(through_movmatrix(replace(chain(first, turned), movmatrix=moved))) == first.registers
+    swapped = rearranged(turned, lambda of: {"lane": of["lane"] ^ 32})
+    assert through_movmatrix(replace(chain(first, swapped), movmatrix=moved)) is None
+
+
 def test_packing_keeps_the_order_of_elements(operands):
     for operand in operands:
         half = as_half_pairs(operand)

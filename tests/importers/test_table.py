@@ -353,6 +353,12 @@ def test_what_an_instruction_does_not_have_is_refused_with_what_there_is(table, 
     assert words in str(error.value)
 
 
+def test_all_operands_of_an_instruction_have_the_lanes_of_the_widest(table):
+    rows = [f"m8n8k8,f16,{role},{lane},0,0,{lane % 8},{lane // 8},mine" for role, lane in (("A", 63), ("B", 0))]
+    (source,) = table(HEADER + ",instruction", *rows)
+    assert [fragment.threads for fragment in source.fragments] == [64, 64]
+
+
 def test_a_sparse_operand_without_windows_is_said_aloud(tmp_path):
     row = "m16n8k32,f16,{},{},0,0,0,2,mma.sp,{}"
     header = UNKNOWN + ",col_last\n"
