@@ -47,7 +47,7 @@ ODD = [
 def header(data, folder):
     file = folder / "header.hpp"
     file.write_bytes(data)
-    return [each.source for each in cute.load(file)]
+    return [imported.source for imported in cute.load(file)]
 
 
 def capture(data, folder):
@@ -59,13 +59,13 @@ def capture(data, folder):
 def table(data, folder):
     file = folder / "a table"
     file.write_bytes(data)
-    return [each.source for each in load(file)]
+    return [imported.source for imported in load(file)]
 
 
 def page(data, folder):
     file = folder / "a page"
     file.write_bytes(data)
-    return [each.source for each in document.read([file], "page")]
+    return [imported.source for imported in document.read([file], "page")]
 
 
 def right(lane, value):
@@ -87,7 +87,7 @@ def mapping(data, folder, answers=answered):
     file.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(python, "answers", answers)
-        return [each.source for each in python.load(str(file))]
+        return [imported.source for imported in python.load(str(file))]
 
 
 def answers(data, folder):

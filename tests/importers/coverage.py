@@ -27,7 +27,7 @@ def others():
     """The keys of every fragment that the document or the H200 has rows of."""
     recorded = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
     known = [*catalogue.load()[1].fragments, *recording.read(recorded).fragments]
-    return {each.key for each in known if each.has_rows}
+    return {fragment.key for fragment in known if fragment.has_rows}
 
 
 def of_cutlass(path: Path) -> Iterator[tuple[str, str, object, list[Fragment], str]]:
@@ -48,16 +48,20 @@ def of_cutlass(path: Path) -> Iterator[tuple[str, str, object, list[Fragment], s
 
 def found(made: list[Fragment | Skipped], roles: tuple[str, ...]) -> tuple[list[Fragment], str]:
     """What an importer made of an operand, and its reason where that is nothing."""
-    fragments = [each for each in made if isinstance(each, Fragment) and each.role in roles]
-    reasons = [each for each in made if isinstance(each, Skipped)]
-    own = [each.reason for each in reasons if {*each.name.replace(",", "").split()[1:]} & {*roles} or each.name == "op"]
+    fragments = [fragment for fragment in made if isinstance(fragment, Fragment) and fragment.role in roles]
+    reasons = [part for part in made if isinstance(part, Skipped)]
+    own = [
+        reason.reason
+        for reason in reasons
+        if {*reason.name.replace(",", "").split()[1:]} & {*roles} or reason.name == "op"
+    ]
     return fragments, "" if fragments else next(iter(own), "")
 
 
 def outcome(fragments: list[Fragment], reason: str, known: set) -> str:
     """``compared``, ``read``, the reason, or nothing."""
     if fragments:
-        return "compared" if any(each.key in known for each in fragments) else "read: no other source has rows"
+        return "compared" if any(fragment.key in known for fragment in fragments) else "read: no other source has rows"
     return reason
 
 

@@ -35,11 +35,11 @@ OVERLAPPING = {("m16n8k32", "s4"), ("m16n8k32", "u4")}
 @pytest.fixture(scope="session")
 def documented(fragments):
     """The document's fragments by key."""
-    return {each.key: each for each in fragments}
+    return {fragment.key: fragment for fragment in fragments}
 
 
 def keyed(imported):
-    return {each.key: each for each in imported.source.fragments}
+    return {fragment.key: fragment for fragment in imported.source.fragments}
 
 
 def wrong(fragment):
@@ -50,17 +50,21 @@ def test_every_atom_of_a_warp_is_read_or_named(cutlass, release):
     """Counted without the importer: the MMA_Traits, and the operations, that a search of the text finds."""
     headers = [path for path in sorted((cutlass / "cute" / "atom").glob("mma_traits*.hpp")) if "gmma" not in path.name]
     patterns = Counter(re.findall(r"struct MMA_Traits<\s*(?:\w+::)*(\w+)", "".join(map(Path.read_text, headers))))
-    told = {re.split(r"[< ]", each.name)[0] for each in release.skipped}
+    told = {re.split(r"[< ]", part.name)[0] for part in release.skipped}
     untold = set(patterns) - told
-    warp = "".join((cutlass / "cute/arch" / f"mma_{each}.hpp").read_text() for each in WARP_LEVEL)
+    warp = "".join((cutlass / "cute/arch" / f"mma_{name}.hpp").read_text() for name in WARP_LEVEL)
     assert {name for name in untold if not re.search(rf"struct {name}\b", warp)} == {
         "SM90_16x8x4_F64F64F64F64_TN",
         "SM90_16x8x8_F64F64F64F64_TN",
         "SM90_16x8x16_F64F64F64F64_TN",
     }
     mnemonics = set(re.findall(r'"(mma\.[^"]*?)\s*"', warp))
-    assert {(each.instruction, each.shape) for each in release.source.fragments if each.instruction in PRODUCTS} == {
-        ("mma.sp" if ".sp::" in each else "mma", re.search(r"m\d+n\d+k\d+", each)[0]) for each in mnemonics
+    assert {
+        (fragment.instruction, fragment.shape)
+        for fragment in release.source.fragments
+        if fragment.instruction in PRODUCTS
+    } == {
+        ("mma.sp" if ".sp::" in mnemonic else "mma", re.search(r"m\d+n\d+k\d+", mnemonic)[0]) for mnemonic in mnemonics
     }
 
 
@@ -82,7 +86,7 @@ def operands(struct, text):
 
 def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
     """Each type at its place in each mnemonic is a fragment, but for the layouts that are none."""
-    found = {each.key[:5] for each in release.source.fragments}
+    found = {fragment.key[:5] for fragment in release.source.fragments}
     wanted = Counter(
         key
         for path in sorted((cutlass / "cute" / "arch").glob("*.hpp"))
@@ -96,11 +100,13 @@ def test_every_operand_of_every_mnemonic_is_there(cutlass, release):
 
 def test_bytes_are_stored_as_they_are_in_the_registers_of_d(release, sources):
     """An address of stmatrix.m16n8 is that of a column: it stores a D of 16 x 8 in bytes, four to a register."""
-    stored = next(each for each in release.source.fragments if each.key[:3] == ("stmatrix", "m16n8", "b8"))
-    d = next(each for each in sources["ptx-isa-9.1"].fragments if each.key[:4] == ("mma", "m16n8k16", "f32", "D"))
+    stored = next(fragment for fragment in release.source.fragments if fragment.key[:3] == ("stmatrix", "m16n8", "b8"))
+    d = next(
+        fragment for fragment in sources["ptx-isa-9.1"].fragments if fragment.key[:4] == ("mma", "m16n8k16", "f32", "D")
+    )
     assert stored.qualifiers == "x1.trans"
-    assert [(each.lane, each.slot, each.row, each.col) for each in stored.records()] == [
-        (each.lane, each.reg, each.row, each.col) for each in d.records()
+    assert [(element.lane, element.slot, element.row, element.col) for element in stored.records()] == [
+        (element.lane, element.reg, element.row, element.col) for element in d.records()
     ]
 
 
@@ -140,12 +146,12 @@ def test_at_least_95_in_100_operands_are_compared_or_named(arrays):
 
 
 def test_what_is_read_and_not_compared_is_only_drawn_in_the_document(arrays, sources):
-    status = {each.key: each.status for each in sources["ptx-isa-9.1"].fragments}
+    status = {fragment.key: fragment.status for fragment in sources["ptx-isa-9.1"].fragments}
     known = coverage.others()
     alone = {
-        each.key
+        fragment.key
         for *_, made, reason in arrays
-        for each in made
+        for fragment in made
         if coverage.outcome(made, reason, known).startswith("read")
     }
     addresses = {key for key in alone if key.role == "p"}
@@ -156,20 +162,20 @@ def test_what_is_read_and_not_compared_is_only_drawn_in_the_document(arrays, sou
 
 def test_what_ships_of_cutlass_is_what_the_headers_of_its_release_say(release):
     """Element by element, of every load and store that is new with SM100; and the headers are those that it names."""
-    (shipped,) = (each for each in everything() if each.kind == "import")
-    moves = {each.key: each for each in release.source.fragments if instruction(each.instruction).moves}
+    (shipped,) = (source for source in everything() if source.kind == "import")
+    moves = {fragment.key: fragment for fragment in release.source.fragments if instruction(fragment.instruction).moves}
     theirs = {
-        key: each
-        for key, each in moves.items()
+        key: move
+        for key, move in moves.items()
         if key.instruction.startswith("tcgen05.") or (key.type == "b8" and key.shape != "m8n8")
     }
     assert len(theirs) == 148 + 7
-    assert {each.key for each in shipped.fragments} == theirs.keys()
-    for each in shipped.fragments:
-        real = theirs[each.key]
-        assert (each.registers, each.slots, each.status) == (real.registers, real.slots, real.status)
-        assert np.array_equal(each.elements, real.elements), each
-        assert real.citation.origin.startswith(f"{each.citation.origin}:")
+    assert {fragment.key for fragment in shipped.fragments} == theirs.keys()
+    for fragment in shipped.fragments:
+        real = theirs[fragment.key]
+        assert (fragment.registers, fragment.slots, fragment.status) == (real.registers, real.slots, real.status)
+        assert np.array_equal(fragment.elements, real.elements), fragment
+        assert real.citation.origin.startswith(f"{fragment.citation.origin}:")
     said, known = shipped.provenance, release.source.provenance
     assert (shipped.name, said["version"]) == (f"cutlass-{known['version']}", known["version"])
     assert said["files"].items() <= known["files"].items()
@@ -177,10 +183,10 @@ def test_what_ships_of_cutlass_is_what_the_headers_of_its_release_say(release):
 
 def test_every_atom_of_tensor_layouts_is_claimed(transcribed):
     """But for those that are no matrix instruction of a warp or a warpgroup, or not one instruction."""
-    (mapping,) = (each for each in shipped() if each.path.stem == "tensor-layouts")
-    claimed = {each.make["atom"] if each.adapter else each.name.partition(".")[0] for each in mapping.entries}
+    (mapping,) = (one for one in shipped() if one.path.stem == "tensor-layouts")
+    claimed = {entry.make["atom"] if entry.adapter else entry.name.partition(".")[0] for entry in mapping.entries}
     atoms = {
-        name: each for name, each in vars(import_module("tensor_layouts.atoms_nv")).items() if hasattr(each, "ptx")
+        name: atom for name, atom in vars(import_module("tensor_layouts.atoms_nv")).items() if hasattr(atom, "ptx")
     }
     assert claimed <= atoms.keys()
     others = r"dp[24]a|tcgen05[.]mma|shfl[.]sync|cp[.]async|.*[(]complex[)]"
@@ -217,17 +223,17 @@ def test_each_warp_of_a_warpgroup_has_16_rows_as_a_warp_has_them(kind, request):
 
 def test_metadata_of_a_warpgroup_goes_with_its_a(release):
     """Each chunk of A has two indices in E, or one where a chunk is two columns, in the warp that has the rows."""
-    found = [each for each in release.source.fragments if each.instruction == "wgmma.sp"]
+    found = [fragment for fragment in release.source.fragments if fragment.instruction == "wgmma.sp"]
     windows = {
-        (each.shape, each.type): set(zip(*(place(each)[n].tolist() for n in (1, 2)), strict=True))
-        for each in found
-        if each.role == "A"
+        (fragment.shape, fragment.type): set(zip(*(place(fragment)[n].tolist() for n in (1, 2)), strict=True))
+        for fragment in found
+        if fragment.role == "A"
     }
-    for each in (each for each in found if each.role == "E"):
-        lane, row, col, _ = place(each)
+    for fragment in (fragment for fragment in found if fragment.role == "E"):
+        lane, row, col, _ = place(fragment)
         held = Counter(zip(row.tolist(), col.tolist(), strict=True))
-        assert set(held) == windows[each.shape, each.type]
-        assert set(held.values()) == {1 if each.type == "tf32" else 2}
+        assert set(held) == windows[fragment.shape, fragment.type]
+        assert set(held.values()) == {1 if fragment.type == "tf32" else 2}
         assert (lane // 32 == row // 16).all()
 
 
@@ -255,8 +261,12 @@ def test_moves_of_8x8_matrices(kind, request):
 def test_moves_of_bytes(release):
     """ldmatrix as the document's words have it (9.7.14.5.15): a lane has four of a line of 16, in two lines; stmatrix
     as D of a product holds 16 x 8."""
-    found = [each for each in release.source.fragments if each.shape in ("m16n16", "m16n8") and each.type == "b8"]
-    assert sorted((each.instruction, each.role, each.qualifiers) for each in found) == [
+    found = [
+        fragment
+        for fragment in release.source.fragments
+        if fragment.shape in ("m16n16", "m16n8") and fragment.type == "b8"
+    ]
+    assert sorted((fragment.instruction, fragment.role, fragment.qualifiers) for fragment in found) == [
         *(("ldmatrix", role, f"x{count}.trans") for role in "pr" for count in (1, 2)),
         *(("stmatrix", "r", f"x{count}.trans") for count in (1, 2, 4)),
     ]
@@ -276,7 +286,9 @@ def test_moves_of_bytes(release):
 
 def test_movmatrix_is_said_to_move_nothing(release):
     """CUTLASS has the same layout before and after, where D is A transposed: D is not where it says."""
-    sides = {each.role: place(each) for each in release.source.fragments if each.instruction == "movmatrix"}
+    sides = {
+        fragment.role: place(fragment) for fragment in release.source.fragments if fragment.instruction == "movmatrix"
+    }
     lane, row, col, i = sides["A"]
     assert (row == lane // 4).all()
     assert (col == lane % 4 * 2 + i % 2).all()
@@ -297,21 +309,23 @@ TENSOR_MEMORY = {
 
 def test_tensor_memory(release, sources):
     """Every load and store, whole and packed; what is packed takes two columns where another takes one."""
-    found = [each for each in release.source.fragments if each.instruction.startswith("tcgen05.")]
-    assert {each.key for each in found} == {
-        each.key for each in next(iter(sources.values())).fragments if each.instruction.startswith("tcgen05.")
+    found = [fragment for fragment in release.source.fragments if fragment.instruction.startswith("tcgen05.")]
+    assert {fragment.key for fragment in found} == {
+        fragment.key
+        for fragment in next(iter(sources.values())).fragments
+        if fragment.instruction.startswith("tcgen05.")
     }
-    for each in found:
-        for e in each.records():
-            row, col, computation = TENSOR_MEMORY[each.shape](e.lane, e.reg)
-            assert (e.row, e.col, e.computation) == (row, col * each.slots + e.slot, computation), each
-        assert check(each) == []
+    for fragment in found:
+        for e in fragment.records():
+            row, col, computation = TENSOR_MEMORY[fragment.shape](e.lane, e.reg)
+            assert (e.row, e.col, e.computation) == (row, col * fragment.slots + e.slot, computation), fragment
+        assert check(fragment) == []
 
 
 def test_block_scales_are_those_of_the_document(release, documented):
     """Every atom of SM120 takes the lowest bytes of the first lanes."""
-    found = [each for each in release.source.fragments if each.role in ("SFA", "SFB")]
-    assert {(*each.key[:3], each.qualifiers.partition(".")[0]) for each in found} == {
+    found = [fragment for fragment in release.source.fragments if fragment.role in ("SFA", "SFB")]
+    assert {(*fragment.key[:3], fragment.qualifiers.partition(".")[0]) for fragment in found} == {
         ("mma", "m16n8k32", "ue8m0", "scale_vec::1X"),
         ("mma", "m16n8k64", "ue8m0", "scale_vec::2X"),
         ("mma", "m16n8k64", "ue4m3", "scale_vec::4X"),
@@ -320,12 +334,12 @@ def test_block_scales_are_those_of_the_document(release, documented):
         ("mma.sp", "m16n8k128", "ue4m3", "scale_vec::4X"),
     }
     assert len(found) == 12
-    assert all(each.same_layout(documented[each.key]) for each in found)
+    assert all(fragment.same_layout(documented[fragment.key]) for fragment in found)
 
 
 def test_what_the_release_leaves_out(release):
     """By reason; a new release that leaves out something else shows here."""
-    reasons = Counter(re.sub(r"\d+", "N", each.reason) for each in release.skipped)
+    reasons = Counter(re.sub(r"\d+", "N", part.reason) for part in release.skipped)
     assert set(reasons) == {
         "it is in shared memory, and no thread holds any of it",
         "tcgenN.mma is not covered: it keeps its operands in Tensor Memory and has no registers",
@@ -339,9 +353,9 @@ def test_what_the_release_leaves_out(release):
         "its operation, a struct of this name, is missing or has other traits",
         "shape ((N,N),(N,N)) and stride ((N,N),((N,N))) are not nested alike: no layout",
     }
-    malformed = [each.name for each in release.skipped if "nested" in each.reason]
+    malformed = [part.name for part in release.skipped if "nested" in part.reason]
     assert malformed == ["SM80_16x8x128_S32U1U1S32_TN_XORPOPC A", "SM80_16x8x128_S32U1U1S32_TN_ANDPOPC A"]
-    elsewhere = [each.name for each in release.skipped if each.reason.startswith("its operation")]
+    elsewhere = [part.name for part in release.skipped if part.reason.startswith("its operation")]
     assert all(re.search("TMA|BULK|PREFETCH|Auto", name) for name in elsewhere)
 
 
@@ -370,14 +384,18 @@ def test_structure(kind, request):
 
 @pytest.mark.parametrize("kind", ["release", "transcribed"])
 def test_every_dense_product_comes_out(kind, request):
-    found = [each for each in request.getfixturevalue(kind).source.fragments if each.instruction == "mma"]
+    found = [fragment for fragment in request.getfixturevalue(kind).source.fragments if fragment.instruction == "mma"]
     done = Counter()
-    for shape in sorted({each.shape for each in found}):
-        a, b, c = ([each for each in found if each.shape == shape and each.role == role] for role in "ABC")
+    for shape in sorted({fragment.shape for fragment in found}):
+        a, b, c = (
+            [fragment for fragment in found if fragment.shape == shape and fragment.role == role] for role in "ABC"
+        )
         for left, right in product(a, b):
             # PTX mixes signed with unsigned, and the 8-bit and narrower floats; any other pair is one type's.
             alike = left.type == right.type or left.slots == right.slots >= 4
-            for accumulator in [each for each in c if alike and (each.type == "f64") == (left.type == "f64")]:
+            for accumulator in [
+                fragment for fragment in c if alike and (fragment.type == "f64") == (left.type == "f64")
+            ]:
                 assert multiplies(left, right, accumulator) is not wrong(right), (left, right, accumulator)
                 done[shape] += 1
     assert sum(done.values()) > 60
@@ -385,8 +403,10 @@ def test_every_dense_product_comes_out(kind, request):
 
 def test_a_sparse_window_is_inside_the_documents(release, documented):
     """CUTLASS's chunk is narrower than the window that PTX names, and never reaches out of it."""
-    sparse = [each for each in release.source.fragments if each.instruction == "mma.sp" and each.role == "A"]
-    assert {(each.shape, each.type) for each in sparse} == {
+    sparse = [
+        fragment for fragment in release.source.fragments if fragment.instruction == "mma.sp" and fragment.role == "A"
+    ]
+    assert {(fragment.shape, fragment.type) for fragment in sparse} == {
         ("m16n8k64", type_) for type_ in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
     } | {("m16n8k128", "e2m1")}
     for fragment in sparse:
@@ -420,9 +440,9 @@ def test_provenance(release, cutlass):
 
 def test_tensor_layouts_names_operands_that_ptx_does_not_have(transcribed, sources):
     """Dense e4m3 with K = 64, and sparse with K = 128: PTX has these shapes for 4-bit types only."""
-    known = {each.key for source in sources.values() for each in source.fragments}
-    found = [each for each in transcribed.source.fragments if each.instruction in PRODUCTS]
-    unknown = {str(each) for each in found if each.key not in known}
+    known = {fragment.key for source in sources.values() for fragment in source.fragments}
+    found = [fragment for fragment in transcribed.source.fragments if fragment.instruction in PRODUCTS]
+    unknown = {str(fragment) for fragment in found if fragment.key not in known}
     assert unknown == {
         "A of mma m16n8k64 e4m3",
         "B of mma m16n8k64 e4m3",
@@ -443,8 +463,10 @@ def multiplies(a: Fragment, b: Fragment, c: Fragment) -> bool:
     n = b.dimensions[1]
     for computation in np.unique(c.elements["computation"]).tolist():
         want = [RNG.integers(-9, 10, size) for size in ((m, k), (k, n), (m, n))]
-        registers = [scatter(each, matrix, computation) for each, matrix in zip((a, b, c), want, strict=True)]
-        left, right, add = (gather(each, held, computation) for each, held in zip((a, b, c), registers, strict=True))
+        registers = [scatter(fragment, matrix, computation) for fragment, matrix in zip((a, b, c), want, strict=True)]
+        left, right, add = (
+            gather(fragment, held, computation) for fragment, held in zip((a, b, c), registers, strict=True)
+        )
         if not np.array_equal(left @ right + add, want[0] @ want[1] + want[2]):
             return False
     return True
@@ -469,6 +491,6 @@ def gather(fragment: Fragment, held, computation: int):
 def test_it_is_known_which_fragments_only_cutlass_has(database, release):
     """Of those that no document and no capture has rows of, just those that the importer reads."""
     found = lookup.fragments(database.reader, Query())
-    missing = {each.key for each in found} - {each.key for each in found if each.has_rows}
+    missing = {fragment.key for fragment in found} - {fragment.key for fragment in found if fragment.has_rows}
     assert missing
     assert {key for key in missing if adding(key)} == missing & keyed(release).keys()
