@@ -972,19 +972,12 @@ def _recordings() -> list[Path]:
 @cache
 def program_digest() -> str:
     """A digest of every file of the package: what it ships, and the code that evaluates, stores and shows it."""
-
-    def files(folder: str) -> Iterator[str]:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    if entry.name in _PARTS or folder != str(_FOLDER):
-                        yield from files(entry.path) if entry.name != "__pycache__" else ()
-                elif folder != str(_FOLDER) or entry.name.endswith(".py"):
-                    yield entry.path
-
-    digest = sha256(__version__.encode())
-    for path in sorted(files(str(_FOLDER))):
-        digest.update(f"\0{path.removeprefix(str(_FOLDER))}\0".encode() + Path(path).read_bytes())
+    digest, root = sha256(__version__.encode()), str(_FOLDER)
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted({*folders} & {*_PARTS} if folder == root else {*folders} - {"__pycache__"})
+        for name in sorted(name for name in files if folder != root or name.endswith(".py")):
+            path = f"{folder}/{name}"
+            digest.update(f"\0{path.removeprefix(root)}\0".encode() + Path(path).read_bytes())
     return digest.hexdigest()
 
 

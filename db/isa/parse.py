@@ -13,11 +13,6 @@ from .forms import Form
 from .spelling import Words, cased, kind_of
 from .types import TYPES, is_shape, known_type, shape_name, type_name
 
-#: Words that may stand in the place of a type by mistake.
-_NO_TYPES = (
-    *("sp", "sp::ordered_metadata", "sync", "aligned", "shared", "shared::cta", "global", "satfinite"),
-    *("rn", "rz", "rm", "rp", "load", "store", "mma", "trans", "block_scale"),
-)
 _LAST_ID = 3
 
 _HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|tcgen05)(?![\w:])")
@@ -137,7 +132,7 @@ def _of_mnemonic(words: list[str]) -> Words:
         if kind:
             kinds.append((shape_name(word) if kind == "shape" else word, kind))
             continue
-        type_, more = known_type(word, _NO_TYPES)
+        type_, more = known_type(word, spelling.KINDS)
         if type_ != word and "sync" in rest:  # other names of types are for people, and not for the assembler
             raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
         kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]

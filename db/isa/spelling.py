@@ -15,7 +15,8 @@ from .types import SHAPE, TYPES, type_bits
 #: The words of a name, each with its kind.
 Words = Mapping[str, str]
 
-_KINDS = by_word("kinds")
+#: The kinds of words that are neither instructions nor types.
+KINDS = by_word("kinds")
 _PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
 _PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+"}
 
@@ -38,7 +39,7 @@ def kind_of(word: str) -> str:
     >>> kind_of("scale_vec::2x")
     'scale_vec'
     """
-    return _KINDS.get(word) or next((kind for kind, pattern in _PATTERNS.items() if re.fullmatch(pattern, word)), "")
+    return KINDS.get(word) or next((kind for kind, pattern in _PATTERNS.items() if re.fullmatch(pattern, word)), "")
 
 
 def cased(mnemonic: str) -> str:
@@ -79,7 +80,7 @@ def words(form: Form) -> Words:
     if not form.role and TYPES[form.a].letter == "I":
         kinds["satfinite"] = "satfinite"
     elif not form.role and form.a == "f64":
-        kinds |= {word: kind for word, kind in _KINDS.items() if kind == "rounding"}
+        kinds |= {word: kind for word, kind in KINDS.items() if kind == "rounding"}
     return kinds
 
 
