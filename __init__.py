@@ -22,10 +22,10 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
 reads a table or a capture, and ``measure`` and ``write_capture`` make a capture, which ``send_capture`` takes to a
-server; ``forms`` are what it measures. ``shipped_capture`` is one that ships, ``shipped_names`` what all that ships is
-called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises
-``LanemapError``, one line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError``
-where it is drawn only, ``UnavailableError`` where the database cannot be read.
+server; ``forms`` are what it measures, and ``write_kernels`` writes how. ``shipped_capture`` is one that ships,
+``shipped_names`` what all that ships is called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries.
+What cannot be done raises ``LanemapError``, one line that says what would be right; ``AbsentError`` where something is
+not there, ``NoRowsError`` where it is drawn only, ``UnavailableError`` where the database cannot be read.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .capture import recording, send
+    from .capture.kernels import write_kernels
     from .capture.run import Outcome
     from .db import errors
     from .db.compare import crosscheck
@@ -96,7 +97,7 @@ __all__ = [
     *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
     *("UnavailableError", "Where", "Which", "__version__"),
     *("forms", "measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_mappings", "shipped_names"),
-    "write_capture",
+    *("write_capture", "write_kernels"),
 ]
 
 __version__ = "0.1.0"

@@ -5,10 +5,11 @@ loads the patterns of its inputs into registers or shared memory, runs the instr
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil
+from pathlib import Path
 from textwrap import indent
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from ..db.isa.forms import VERSION, Form
 from ..db.isa.instructions import WARPGROUP, Operand
 from ..db.layout.algebra import Array
+from ..db.store.files import atomically, make_folder
 from .values import descriptor_offsets, extents, memory_size
 
 #: The output holds this in every 32 bits before the instruction runs. No probe yields it.
@@ -183,6 +185,16 @@ def _place(port: Port) -> list[str]:
 def _chunks(kernel: Kernel, port: Port) -> range:
     """The offsets of a thread's chunks in shared memory from its first one."""
     return range(0, port.size(kernel.threads) if port.bytes else 0, _CHUNK * kernel.threads)
+
+
+def write_kernels(forms: Sequence[Form], folder: Path) -> int:
+    """Write the module of each form to a file of its own, for sm_90a if that has it; returns their number."""
+    make_folder(folder)
+    for form in forms:
+        target = "sm_90a" if form.supports("sm_90a") else form.target
+        with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:
+            stream.write(module_text(kernels(form), target).encode())
+    return len(forms)
 
 
 @cache

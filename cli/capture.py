@@ -35,6 +35,9 @@ def capture(
     send: str | None = None,
     token_file: Annotated[str | None, "The token of that server."] = None,
     listed: Annotated[bool, "Say what would run. Needs no GPU."] = False,
+    ptx: Annotated[
+        str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
+    ] = None,
     everything: Annotated[bool, "List every instruction, also those that the card does not have."] = False,
     format: Format = Format.TABLE,
     db: str | None = None,
@@ -45,11 +48,18 @@ def capture(
     toolkit) and an NVIDIA driver. Exit code 1: an instruction failed, or disagrees with the document or with another
     instruction.
     """
-    if output is not None and listed:
-        raise LanemapError("--output is for what is measured: leave it out, or --list")
+    if output is not None and (listed or ptx is not None):
+        raise LanemapError(f"--output is for what is measured: leave it out, or {'--list' if listed else '--ptx'}")
     file = None if output is None else named_file(output, "a capture file")
-    if listed:
-        _write_forms(forms(instruction, shape, type), format)
+    if listed or ptx is not None:
+        selected = forms(instruction, shape, type)
+        if ptx is not None:
+            from .. import write_kernels
+
+            folder = named_file(ptx, "a folder for the kernels")
+            sys.stdout.write(f"{listing.counted(write_kernels(selected, folder), 'kernel')} in {folder}\n")
+        if listed:
+            _write_forms(selected, format)
         return OK
     if (send is None) != (token_file is None):
         raise LanemapError("--send and --token-file go together: name a server, and the file with its token")

@@ -11,6 +11,7 @@ import sysconfig
 import threading
 import time
 from contextlib import contextmanager, nullcontext
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_list_names_every_form_without_a_gpu(run):
     assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE_FORMS)
     chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
     assert [row["target"] for row in chosen] == ["sm_80"]
+
+
+@pytest.mark.parametrize("pattern", ["mma.sync*", pytest.param(None, marks=pytest.mark.slow)])
+def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path, pattern):
+    chosen = [each for each in every() if fnmatch(str(each), pattern or "*")]
+    options = ["--instruction", pattern] if pattern else []
+    assert run("capture", "--ptx", tmp_path / "ptx", *options).out == f"{len(chosen)} kernels in {tmp_path}/ptx\n"
+    written = {path.name: path.read_text() for path in (tmp_path / "ptx").iterdir()}
+    one = run("capture", "--ptx", tmp_path / "one", "--instruction", "mma.sync.aligned.m8n8k4.row.col.f64*")
+    assert one.out == f"1 kernel in {tmp_path}/one\n"
+    assert len(written) == len(chosen)
+    for each in chosen:
+        assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
 
 
 def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
@@ -147,6 +161,7 @@ def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, meas
     [
         (("capture", "-i", "tcgen05.mma"), ("no instruction matches", "--list")),
         (("capture", "--shape", "m1n1k1", "--list"), ("no instruction matches",)),
+        (("capture", "--ptx", "/proc/no"), ("/proc/no",)),
         (("capture", "--device", "-1"), ("--device",)),
     ],
 )
