@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from enum import StrEnum
 from hmac import compare_digest
 from typing import Annotated, Any, TypeVar, Unpack
 
 import typer
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -18,11 +19,92 @@ from starlette.exceptions import HTTPException
 from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which, files
 from ... import Query as OperandQuery
 from ..app import encoded
+from ..export import FileFormat
 from ..flow import word
 from ..options import Format, described, integer, plain
+from ..options import ReportFormat as Report
 from . import work
-from .answers import REPORT, RESPONSES, ROWS, ExportForm, ReportForm, ReportFormat, RowsFormat, in_formats
 from .work import Current, Opened, Working
+
+Form = TypeVar("Form", bound=StrEnum)
+
+ReportForm = StrEnum("ReportForm", {name.upper(): name for name in map(str, (*Report, *Format))})  # type: ignore[misc]
+ExportForm = StrEnum("ExportForm", {name.upper(): name for name in FileFormat if name != "dataset"})  # type: ignore[misc]
+
+#: The formats of rows and reports, and what they are called in HTTP. The first one is for who accepts anything.
+_MEDIA_TYPES = {
+    "json": "application/json",
+    "csv": "text/csv",
+    "jsonl": "application/jsonl",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+    "table": "text/plain",
+    "markdown": "text/markdown",
+    "html": "text/html",
+    "junit": "application/xml",
+    "github": "text/plain",
+}
+ROWS = {Format(name): media for name, media in _MEDIA_TYPES.items() if name in [*Format]}
+REPORT = {ReportForm(name): media for name, media in _MEDIA_TYPES.items()}
+
+_WHICH = "Default: as the header Accept says, else JSON."
+Accept = Annotated[str, Header(include_in_schema=False)]
+
+
+async def of_rows(format: Annotated[Format | None, Query(description=_WHICH)] = None, accept: Accept = "*/*") -> Format:
+    """The format of rows that a request asks for."""
+    return format or _accepted(ROWS, accept)
+
+
+async def of_report(
+    format: Annotated[ReportForm | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
+) -> ReportForm:
+    """The format of a report that a request asks for."""
+    return format or _accepted(REPORT, accept)
+
+
+RowsFormat = Annotated[Format, Depends(of_rows)]
+ReportFormat = Annotated[ReportForm, Depends(of_report)]
+
+
+def in_formats(media: Mapping[Any, str]) -> dict[int | str, dict[str, Any]]:
+    """What the OpenAPI description says of an answer in these formats."""
+    return {200: {"description": "The answer", "content": {media_type: {} for media_type in media.values()}}}
+
+
+def _accepted(media: Mapping[Form, str], accept: str) -> Form:
+    """The format that a header Accept wants most.
+
+    Raises:
+        HTTPException: it takes none that there is.
+    """
+
+    def weight(part: str) -> float:
+        try:
+            return float(part.partition(";q=")[2].partition(";")[0] or 1)
+        except ValueError:
+            return 0.0
+
+    for part in sorted(accept.lower().replace(" ", "").split(","), key=weight, reverse=True):
+        wanted = part.partition(";")[0] or "*/*"
+        for form, name in media.items():
+            if weight(part) > 0 and wanted in (name, "*/*", name.partition("/")[0] + "/*"):
+                return form
+    raise HTTPException(406, f"none of these formats is available: ask for {', '.join(media.values())}")
+
+
+#: What refusals are called in HTTP (RFC 9457), and what the OpenAPI description says of them.
+PROBLEM = "application/problem+json"
+_TEXT = {"type": "string"}
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT, "argument": _TEXT},
+}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "What was wrong, and what would be right", "content": {PROBLEM: {"schema": _SCHEMA}}},
+    "5XX": {"description": "What the server could not do", "content": {PROBLEM: {"schema": _SCHEMA}}},
+}
 
 Route = TypeVar("Route", bound=Callable[..., Any])
 #: How long a query may take, and how many rows it may give.
@@ -58,7 +140,7 @@ def _integer(value: object) -> object:
         raise ValueError(str(error)) from None
 
 
-router = APIRouter(prefix="/api", dependencies=[Depends(_known)], responses=RESPONSES)
+router = APIRouter(prefix="/api", dependencies=[Depends(_known)], responses=_REFUSALS)
 
 
 @explained

@@ -1,23 +1,31 @@
-"""The application: the routes, and what every request and every answer goes through."""
+"""The application: the routes, and what every request and every answer goes through.
 
+Refusals are one sentence each, the same as on the command line, as problem+json (RFC 9457).
+"""
+
+import json
 from asyncio import CancelledError
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from http import HTTPStatus
+from logging import getLogger
 from math import inf
 
 from anyio import CancelScope, current_time
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import Database, LanemapError, __version__, program_digest
+from ... import Database, LanemapError, UnavailableError, __version__, errors, program_digest
+from ..options import NO_TIKZ
 from . import api, pages, work
-from .answers import LATER, handle_errors, problem
 from .render import STATIC, environment
 from .work import DIGEST, MADE, State, Workers
 
@@ -210,3 +218,86 @@ def keep_answers(app: ASGIApp, state: State) -> ASGIApp:
                 MADE.keep(tag, messages, sum(len(message.get("body", b"")) for message in messages))
 
     return answered
+
+
+#: Tells a program to ask again after a minute.
+LATER = {"Retry-After": "60"}
+
+
+def problem(
+    status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
+    content = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": errors.shortened(detail),
+    }
+    if argument:
+        content["argument"] = argument
+    return Response(json.dumps(content) + "\n", status, headers, api.PROBLEM)
+
+
+def without_place(request: Request, text: str) -> str:
+    """A sentence without the place of the database, which is for its owner alone."""
+    location = request.app.state.lanemap.database.location
+    for place in (location.file and location.file.absolute(), location):
+        text = text.replace(str(place), "the database") if place else text
+    return errors.masked(text)
+
+
+def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Response]]) -> None:
+    """Have the application answer every error with a problem, and who asked for a page with ``page``."""
+
+    async def refuse(
+        request: Request,
+        status: int,
+        words: str,
+        argument: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        words = without_place(request, words)
+        if request.method == "GET" and not request.url.path.startswith(("/api/", "/static/")):
+            with suppress(UnavailableError, OSError):  # without the database a page has nothing around it
+                return await page(request, status, words)
+        return problem(status, words, argument, headers)
+
+    @app.exception_handler(LanemapError)
+    async def refused(request: Request, error: LanemapError) -> Response:
+        return await refuse(request, 400, str(error), error.argument)
+
+    @app.exception_handler(UnavailableError)
+    @app.exception_handler(OSError)
+    def unable(_: Request, error: Exception) -> Response:
+        # The reason may name a host or a folder: it is for the log.
+        getLogger("lanemap").error("lanemap: %s", errors.masked(str(error)))
+        reason = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
+        return problem(503, f"{reason} now: try again later", headers=LATER)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where, words = ".".join(map(str, first["loc"][1:] or first["loc"])), first["msg"].removeprefix("Value error, ")
+        if first["input"] == "tikz":
+            words = NO_TIKZ
+        elif first["type"] == "enum":
+            words = f"{first['input']!r} is not one of {first['ctx']['expected']}"
+        return await refuse(request, 400, f"{where}: {words}", where.partition(".")[0])
+
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> Response:
+        path, words = request.url.path, error.detail
+        if error.status_code == 405 and error.headers:
+            words = f"{path} accepts only {error.headers['Allow']}"
+        elif error.status_code == 404 and path.startswith("/api/"):
+            words = f"there is no {path}: /openapi.json says what there is"
+        return await refuse(request, error.status_code, words, headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    def gone(_: Request, __: Exception) -> Response:
+        return problem(400, "the request ended before all of it was sent")
+
+    @app.exception_handler(Exception)
+    def broken(_: Request, __: Exception) -> Response:
+        return problem(500, "internal error: see the server's log")
