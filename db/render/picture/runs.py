@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, cycle
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ...layout.fragment import unpacked
-
-if TYPE_CHECKING:
-    from ...layout.fragment import Array
 
 Item = TypeVar("Item")
 
@@ -155,33 +151,29 @@ def repeat(tables: Sequence[Table], lanes: int = 1) -> tuple[int, list[Shift]] |
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
-    import numpy as np
-
     lines = len(tables[0])
-    cells = [[*chain.from_iterable(table)] for table in tables]
-    counts = [np.array([*map(len, of_table)]) for of_table in cells]
-    runs = [
-        [(*run[:2], run.slots[0], run.rows[0], *run.cols) for cell in of_table for run in cell] for of_table in cells
-    ]
-    elements = [np.array(of_table).reshape(-1, 6) for of_table in runs]
     for step in range(1, lines // 2 + 1):
         if lines % step == 0:
-            by = (len(of_table) * step // lines for of_table in cells)
-            shifts = [shift for shift in map(_shift, counts, elements, by, cycle([lanes])) if shift]
+            shifts = [shift for table in tables if (shift := _shift(table, step, lanes))]
             if len(shifts) == len(tables):
                 return step, shifts
     return None
 
 
-def _shift(counts: Array, elements: Array, cells: int, lanes: int) -> Shift | None:
-    """The one shift from every element to the one ``cells`` further on. ``counts`` are the elements of each cell."""
-    below = counts[:cells].sum()
-    if not len(elements) or (counts[cells:] != counts[:-cells]).any():
-        return None
-    moves = elements[below:] - elements[:-below]
-    lane, reg, slot, row, first, last = moves[0].tolist()
-    alike = first == last and lane % lanes == 0 and (moves == moves[0]).all()
-    return (lane, reg, slot, row, first) if alike else None
+def _shift(table: Table, step: int, lanes: int) -> Shift | None:
+    """The one shift from every element to that in its place ``step`` lines further on."""
+    shift = None
+    for line, further in zip(table, table[step:], strict=False):
+        for cell, other in zip(line, further, strict=True):
+            if len(cell) != len(other):
+                return None
+            for a, b in zip(cell, other, strict=True):
+                moved = b.cols[0] - a.cols[0]
+                by = b.lane - a.lane, b.reg - a.reg, b.slots[0] - a.slots[0], b.rows[0] - a.rows[0], moved
+                if by != (shift or by) or by[0] % lanes or moved != b.cols[1] - a.cols[1]:
+                    return None
+                shift = by
+    return shift
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
