@@ -400,6 +400,16 @@ def test_64_lanes_in_any_order_move_to_where_they_are_taken(order, role, transpo
         assert moved == right
 
 
+def test_k_of_a_c_or_of_half_an_operand_is_not_renumbered(database):
+    d, c = (operand(database.reader, Query("m16n8k16", "f32", role, source=SOURCE)) for role in "DC")
+    told = chain(d, lanes_renumbered(c, np.arange(32) ^ 1))
+    assert relabelled(told) is None
+    assert "C has no K that could be renumbered" in told.text(200)
+    told = found(database, "m16n8k32 s32 D", "m16n8k32 s8 A")
+    assert relabelled(told)
+    assert relabelled(chain(told.first, replace(told.second, elements=told.second.elements[:-1]))) is None
+
+
 def test_values_that_leave_their_warp_are_said_to(database):
     """A warpgroup is four warps, of which no two exchange values by shuffles."""
     first = operand(database.reader, Query("m64n64k16", "f16", "D", source=SOURCE))

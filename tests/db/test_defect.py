@@ -152,6 +152,8 @@ def test_what_could_not_be_made_a_fragment(library, trusted):
     key = next(fragment.key for fragment in library().fragments if fragment.role == "B")
     wrong = [{"operand": list(key), "origin": "mine/maps.py:7 map_b", "words": "cell (8, 0) is elsewhere"}]
     source = library(wrong=wrong)
+    (found,) = reported(source, trusted=trusted)
+    assert dict(found.facts)["wrong"] == "one part of the tile is right, and others are not where they should be"
     source = replace(source, fragments=[fragment for fragment in source.fragments if fragment.role != "B"])
     (found,) = reported(source, trusted=trusted)
     assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")

@@ -306,6 +306,8 @@ def test_what_does_not_repeat_is_drawn_whole():
     framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
     assert {run.lane for cell in framed for run in cell.held} >= {70}
     assert "elements differ" in drawn.body.words[1].words
+    with pytest.raises(LanemapError, match="do not both have D of wgmma m64n64k16 f32"):
+        compose.difference([right], [accumulator(32)])
 
 
 @given(

@@ -158,6 +158,14 @@ def test_a_product_whose_threads_are_not_those_beside_the_first_is_refused(lanes
         WRITERS["cute"].compose(fragment, "blocks")
 
 
+def test_a_type_that_cute_lacks_is_refused():
+    lane = np.arange(32)[:, None]
+    rows = by_rule(1, lane // 4, lane % 4)
+    operands = {role: Fragment("x.product", "m8n4k4", "b16", role, 1, 1, rows) for role in "ABCD"}
+    with pytest.raises(RefusedError, match="^x_b16: CuTe has no type b16$"):
+        WRITERS["cute"].instruction("x_b16", operands)
+
+
 def tuples(text):
     """Shape <Shape <_4,_8>,_2> as ((4, 8), 2)."""
     numbers = re.sub(r"Int<(\d+)>|_(\d+)", r"\1\2", text)
