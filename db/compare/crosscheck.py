@@ -354,10 +354,8 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
 
 def read_findings(reader: Reader) -> list[Finding]:
     """What the structural checks found when the sources were loaded."""
-    records = lookup.findings(reader, Query()).records()
-    return [
-        Finding(record["source"], Key(*(record[name] for name in Key._fields)), record["finding"]) for record in records
-    ]
+    found = lookup.findings(reader, Query()).rows
+    return [Finding(source, Key(*key), words) for source, *key, _, words in found]
 
 
 def _target(source: Source) -> str | None:

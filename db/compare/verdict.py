@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..isa.instructions import Key, dimensions, instruction, sparsity
+from ..isa.instructions import Key, dimensions, instruction
 from ..isa.listing import grouped
 from ..isa.spelling import every_candidate
 from ..layout.fragment import Fragment
@@ -155,7 +155,7 @@ def _selectable(fragment: Fragment, table: Array) -> bool:
 
     The elements of one chunk of a row are in the order of their slots, as the indices in metadata ascend.
     """
-    rule = sparsity(fragment.instruction, fragment.shape, fragment.type)
+    rule = fragment.sparsity
     run = rule.group if fragment.role == "A" else 1  # an element of E stands for all columns that it selects
     # A document may name a window of several chunks, whose elements are in the order of the chunks.
     block = max(rule.width, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())

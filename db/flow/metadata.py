@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
-from ..isa.instructions import Sparsity, instruction, sparsity
+from ..isa.instructions import Sparsity, instruction
 from ..layout.fragment import PLACE, Fragment
 from ..lookup import Query, by_trust, read_fragments
 from ..store.reader import Reader, Rows, Tabular
@@ -120,7 +120,7 @@ def decode(words: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     ``a`` and ``e`` are fragments of one instruction, ``e`` for the selector in use; a documented A, whose windows are
     wider, will do. Raises LanemapError if a vector of metadata in use is not valid.
     """
-    rule, fields, words = _rule(a), e.table, np.asarray(words)
+    rule, fields, words = a.sparsity, e.table, np.asarray(words)
     if words.shape[-1:] != (a.threads,):
         raise LanemapError(f"metadata has {words.shape[-1:] or 'no'} words: give {a.threads}, one for each lane")
     vector = words[..., fields["lane"]].astype(np.uint32) >> _shifts(fields, rule) & 0xF
@@ -149,7 +149,7 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
 
     Raises LanemapError if a choice is outside its chunk, does not ascend, or breaks a pair (4-bit types).
     """
-    rule, order, fields = _rule(a), _storage_order(a), e.table
+    rule, order, fields = a.sparsity, _storage_order(a), e.table
     columns = np.asarray(columns)
     if columns.shape != order.shape:
         raise LanemapError(f"{len(order)} columns are needed, one for each element of {a}: got {columns.size}")
@@ -173,10 +173,6 @@ def encode(columns: NDArray[Any], a: Fragment, e: Fragment) -> NDArray[Any]:
     return words
 
 
-def _rule(a: Fragment) -> Sparsity:
-    return sparsity(a.instruction, a.shape, a.type)
-
-
 def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
     """Lowest bit of the 4-bit vector that each field belongs to."""
     return (fields["slot"] // rule.fields * 4).astype(np.uint32)
@@ -184,8 +180,7 @@ def _shifts(fields: NDArray[Any], rule: Sparsity) -> NDArray[Any]:
 
 def _storage_order(a: Fragment) -> NDArray[Any]:
     """Elements of A such that each row's stored columns ascend."""
-    slots = a.table
-    return np.lexsort((np.arange(len(slots)), slots["col"], slots["row"]))
+    return np.lexsort((a.table["col"], a.table["row"]))
 
 
 def _require(good: NDArray[Any], runs: NDArray[Any], slots: NDArray[Any], rule: str, *values: NDArray[Any]) -> None:

@@ -228,9 +228,14 @@ class Fragment:
         return self.role in instructions.instruction(self.instruction).windowed
 
     @property
+    def sparsity(self) -> instructions.Sparsity:
+        """How metadata chooses columns of A (9.7.14.6.1)."""
+        return instructions.sparsity(self.instruction, self.shape, self.type)
+
+    @property
     def chunk(self) -> int:
-        """The columns of A that metadata chooses from together (9.7.14.6.1): 1 where A is dense."""
-        return instructions.sparsity(self.instruction, self.shape, self.type).width
+        """The columns of A that metadata chooses from together: 1 where A is dense."""
+        return self.sparsity.width
 
     @property
     def slot_bits(self) -> int:
