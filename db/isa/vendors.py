@@ -1,16 +1,20 @@
 """The table of vendors: what is true of the machines that execute their instructions."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from . import facts
 
 
 class Vendor(NamedTuple):
-    """One vendor. The one without a name is that of instructions of which nothing is known.
+    """One vendor. The last one, without a name, is that of instructions of which nothing is known.
 
     ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of
-    ``near`` exchange values more cheaply than others; ``near_name`` is what such a run is called. Registers have
-    ``register_bits``. ``source`` is what look-ups use first. Names of instructions begin with one of ``prefixes``. A
-    ``target`` has a number, and perhaps a letter where it stands for its family alone. Formulas call a lane ``lane``.
+    ``near`` exchange values more cheaply than others, with AMD in one instruction (DPP); ``near_name`` is what such a
+    run is called. Registers have ``register_bits``. ``source`` is what look-ups use first. Names of instructions begin
+    with one of ``prefixes``. A ``target`` has a number, and perhaps a letter where it stands for its family alone.
+    Formulas call a lane ``lane``.
     """
 
     name: str
@@ -20,7 +24,7 @@ class Vendor(NamedTuple):
     near: int
     near_name: str
     source: str = ""
-    prefixes: tuple[str, ...] = ()
+    prefixes: Sequence[str] = ()
     target: str = ""
     register_bits: int = 32
     lane: str = "lane"
@@ -31,19 +35,12 @@ class Vendor(NamedTuple):
         return bool(feature) and own[:-1] == needed[:-1] if letter else int(needed) >= int(own)
 
 
-NVIDIA = Vendor(
-    "nvidia", "NVIDIA", 32, "warp", 4, "quad", "ptx-isa-9.1+errata", target=r"sm_(\d+)([a-z]?)", lane="%laneid"
-)
-
-#: A row of 16 lanes exchanges values in one instruction (DPP). Half as many lanes execute together where code says so.
-AMD = Vendor("amd", "AMD", 64, "wavefront", 16, "row", prefixes=("v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"))
+VENDORS: Sequence[Vendor]
+*VENDORS, UNKNOWN = (Vendor(**row) for row in facts("vendors"))
+NVIDIA = VENDORS[0]
 
 #: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
 DEFAULT_SOURCE = NVIDIA.source
-
-UNKNOWN = Vendor("", "an unknown vendor", 32, "group", 1, "lane")
-
-VENDORS = (NVIDIA, AMD)
 
 
 def vendor_of(instruction: str) -> Vendor:
@@ -52,7 +49,7 @@ def vendor_of(instruction: str) -> Vendor:
     >>> vendor_of("v_mfma_f32_32x32x8_f16").title
     'AMD'
     """
-    return next((vendor for vendor in VENDORS if instruction.lower().startswith(vendor.prefixes or "?")), UNKNOWN)
+    return next((vendor for vendor in VENDORS if instruction.lower().startswith(tuple(vendor.prefixes))), UNKNOWN)
 
 
 def onwards(target: str) -> str:
