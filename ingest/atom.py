@@ -44,22 +44,16 @@ def thread_value(layout: Sum) -> NDArray[np.int64]:
 def lanes(threads: Sum, group: int = WARP) -> NDArray[np.int64]:
     """The lanes of a warp, or of another group, that are an atom's threads: an array (computations, threads).
 
-    A warp does an atom of eight threads four times: the threads' lanes are shifted until they fill the warp.
+    A warp does an atom of eight threads four times, each time with lanes that are four further on.
 
     Raises:
         LanemapError: the atom is not the work of one group.
     """
     first = threads.table().ravel(order="F")
-    if len(first) not in (8, group):
-        plural = "s do" if len(first) > 1 else " does"
-        raise LanemapError(f"{len(first)} thread{plural} it, but its instruction takes {group}")
-    shifts: list[NDArray[np.int64]] = []
-    for shifted in (first + shift for shift in range(group - first.max())):
-        if not np.isin(shifted, shifts).any():
-            shifts.append(shifted)
-    if sorted(np.ravel(shifts).tolist()) != list(range(group)):
+    shifted = first + 4 * np.arange(max(1, group // len(first)))[:, None]
+    if sorted(shifted.ravel().tolist()) != list(range(group)):
         raise LanemapError(f"its threads {threads} do not fill a group of {group}")
-    return np.stack(shifts)
+    return shifted
 
 
 class AtomLayout(NamedTuple):
