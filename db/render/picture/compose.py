@@ -18,19 +18,9 @@ from .layout import Block, flow, panels, picture, product, titled
 #: Fragments that are drawn together have one source and shape. They may differ in everything else.
 _ALIKE = ("shape", "source")
 
-#: The meaning of a label, of a joined one, and of one in a window, by whether labels are written as in PTX.
-_LABELS = {
-    False: (
-        "5:0.1 in a cell is lane 5, register 0, slot 1; cells of one lane have one colour.",
-        "5:0.0-1 is slots 0 and 1, which hold the rows or columns of the cell in turn.",
-        "5:0.0|1 in [ ] is slots 0 and 1, of which each can stand for any of the columns from [ to ].",
-    ),
-    True: (
-        "T5:{a1} in a cell is element a1 of lane 5; cells of one lane have one colour.",
-        "T5:{a0,a1} is elements a0 and a1, which hold the rows or columns of the cell in turn.",
-        "T5:{a0|a1} in [ ] is elements a0 and a1, of which each can stand for any of the columns from [ to ].",
-    ),
-}
+#: An element and its label, two of them and the labels of those that hold their cells in turn, and that share a window.
+_ELEMENT = "lane 5, register 0, slot 1", "5:0.1", "slots 0 and 1", "5:0.0-1", "5:0.0|1"
+_PTX_ELEMENT = "element a1 of lane 5", "T5:{a1}", "elements a0 and a1", "T5:{a0,a1}", "T5:{a0|a1}"
 
 
 def draw(
@@ -162,12 +152,13 @@ def _picture(
     if not view.title:
         return Picture(titles[0], picture([], blocks, []))
     cells = [box.cell for block in blocks for box in block.boxes]
-    label, joined, window = _LABELS[view.ptx]
+    element, label, two, joined, window = _PTX_ELEMENT if view.ptx else _ELEMENT
+    opens = any(cell.opens or cell.closes for cell in cells)
     legend = {
-        label: True,
-        window: any(cell.opens or cell.closes for cell in cells),
+        f"{label} in a cell is {element}; cells of one lane have one colour.": True,
+        f"{window} in [ ] is {two}, of which each can stand for any of the columns from [ to ].": opens,
         "- is a cell that no lane holds.": any(not cell.held for cell in cells),
-        joined: any(cell.joined for cell in cells),
+        f"{joined} is {two}, which hold the rows or columns of the cell in turn.": any(cell.joined for cell in cells),
     }
     narrow = [fragment for fragment in fragments if part_of_slot(fragment)]
     legend |= {
