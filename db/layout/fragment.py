@@ -404,16 +404,10 @@ def by_rule(slots: int, row: Array, col: Array, col_last: Array | None = None, c
     import numpy as np
 
     thread, element = np.indices(row.shape)
-    columns: dict[str, Any] = {
-        "lane": thread,
-        "reg": element // slots,
-        "slot": element % slots,
-        "row": row,
-        "col": col,
-        "col_last": col if col_last is None else col_last,
-        "computation": np.broadcast_to(computation, row.shape),
-    }
-    return elements({name: values.ravel() for name, values in columns.items()})
+    last = col if col_last is None else col_last
+    columns = thread, element // slots, element % slots, row, col, last, computation
+    flat = (np.broadcast_to(values, row.shape).ravel() for values in columns)
+    return elements(dict(zip(Element._fields, flat, strict=True)))
 
 
 def address_lanes(registers: Fragment, addresses: Fragment) -> Array:
