@@ -123,11 +123,17 @@ def fragments() -> list[Fragment]:
     return corrected()
 
 
-def _build(tmp_path_factory, name):
-    """Make a database once for all processes that test: whoever comes second waits for it."""
+def _build(tmp_path_factory, name, shapes=""):
+    """Make a database of what ships, of some shapes, once for all processes that test: the second one waits for it."""
     folder = tmp_path_factory.getbasetemp()
     file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
-    lanemap.open(str(file)).close()
+    some = [
+        replace(source, fragments=[fragment for fragment in source.fragments if re.match(shapes, fragment.shape)])
+        for source in everything()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanemap, "_shipped", lambda: some)
+        lanemap.open(str(file)).close()
     return file
 
 
@@ -142,14 +148,13 @@ def built(request, tmp_path_factory):
     """The same, but without the slow tests a third of it: of wgmma those with some N alone, small and large."""
     if not is_quick(request.config):
         return request.getfixturevalue("whole")
-    left_out = re.compile("m64n(?!(8|24|64|128|256)k)")
-    some = [
-        replace(source, fragments=[fragment for fragment in source.fragments if not left_out.match(fragment.shape)])
-        for source in everything()
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanemap, "_shipped", lambda: some)
-        return _build(tmp_path_factory, "layouts.db")
+    return _build(tmp_path_factory, "layouts.db", "(?!m64n)|m64n(8|24|64|128|256)k")
+
+
+@pytest.fixture(scope="session")
+def built_for_a_warp(tmp_path_factory):
+    """The same without wgmma, for tests that read all of it time and again."""
+    return _build(tmp_path_factory, "warp.db", "(?!m64n)")
 
 
 @pytest.fixture

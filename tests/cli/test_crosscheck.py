@@ -23,6 +23,11 @@ PRINTED, CORRECTED, CARD = "ptx-isa-9.1", "ptx-isa-9.1+errata", "h200-sm_90a"
 FORMATS = ["table", "markdown", "json", "html", "junit"]
 
 
+@pytest.fixture(scope="session")
+def built(built_for_a_warp):
+    return built_for_a_warp
+
+
 @pytest.fixture
 def wrong(file, fragments) -> Path:
     """A database with an import that has one register of one operand wrong."""
