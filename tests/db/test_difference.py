@@ -182,3 +182,12 @@ def test_elements_of_another_product_differ():
     found = difference(replace(fragment, elements=table), fragment)
     assert found.count == len(found.elements) == 3
     assert "computation is " in found.words
+
+
+def test_a_window_that_ends_elsewhere_is_different():
+    fragment = next(fragment for fragment in corrected() if fragment.windowed)
+    table = fragment.elements.copy()
+    table["col_last"][5] -= 1
+    found = difference(replace(fragment, elements=table), fragment)
+    assert (found.count, [place for place, *_ in found.elements]) == (1, [tuple(table[5])[:3]])
+    assert "col_last is 1 too low" in found.words

@@ -203,3 +203,10 @@ def test_the_address_of_each_register_is_that_of_its_row(sources):
     for r, p in moves:
         given_by = {(element.row, element.computation): element.lane for element in p.records()}
         assert address_lanes(r, p).tolist() == [given_by[element.row, element.computation] for element in r.records()]
+
+
+def test_a_number_that_16_bits_cannot_hold_is_refused():
+    of = {"lane": [0], "reg": [0], "slot": [0], "col": [0]}
+    assert elements(of | {"row": [32767]})["row"].tolist() == [32767]
+    with pytest.raises(LanemapError, match="row 32768 is outside -32767..32767"):
+        elements(of | {"row": [32768]})

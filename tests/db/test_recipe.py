@@ -314,12 +314,14 @@ def test_windows_of_two_chunks_say_not_what_is_kept(known, database):
         recipe(known["ldmatrix"], wide, "row")
 
 
-def test_a_chunk_that_holds_more_than_half_of_its_columns_is_refused(known, database):
+def test_a_chunk_of_several_lanes_or_more_than_half_of_its_columns_is_refused(known, database):
     operand = database.fragment("mma.sp m16n8k16 f16", role="A", source="h200-sm_90a")
     columns = {"col": operand.elements["col"] // 8 * 8, "col_last": operand.elements["col"] // 8 * 8 + 3}
     crowded = rearranged(operand, lambda of: columns | {"lane": of["lane"] // 4 * 4})
-    with pytest.raises(lanemap.LanemapError, match="does not say which chunk of 4 columns"):
-        recipe(known["ldmatrix"], crowded, "row")
+    shared = rearranged(operand, lambda of: {"lane": of["lane"] ^ of["slot"]})
+    for wrong in (crowded, shared):
+        with pytest.raises(lanemap.LanemapError, match="does not say which chunk of 4 columns"):
+            recipe(known["ldmatrix"], wrong, "row")
 
 
 def test_movmatrix_does_not_join_halves_of_two_registers(database):
