@@ -5,6 +5,7 @@ import gc
 import shutil
 import sys
 import threading
+import time
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -21,8 +22,10 @@ from .conftest import asking
 
 
 @pytest.fixture
-def changing(small, tmp_path):
-    """A database, and a function that changes it."""
+def changing(small, tmp_path, monkeypatch):
+    """A database, and a function that changes it. Nothing counts as changed because it was just now."""
+    later = SimpleNamespace(**vars(time) | {"time": lambda: time.time() + 10})
+    monkeypatch.setattr("lanemap.db.store.connection.time", later)
     with lanemap.open(shutil.copy2(small, tmp_path)) as database:
         ours = database.source("ours").fragments[:1]
 
