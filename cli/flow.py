@@ -99,17 +99,13 @@ def decode(
 
 def _table(file: str) -> dict[tuple[int, int, int], int]:
     """The column of each lane, reg and slot in a CSV file."""
-    if file == "-":
-        text = sys.stdin.read(_LARGEST + 1)
-    else:
-        text = read_text(file, "a CSV with lane, reg, slot and col", _LARGEST + 1)
+    text = read_text(file, "a CSV with lane, reg, slot and col", _LARGEST + 1)
     if len(text) > _LARGEST:
         raise LanemapError(f"{file} has more than {_LARGEST} characters: the columns of one operand take far fewer")
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith(("\n", "\r")):
+    if text and not text.endswith(("\n", "\r")):
         raise LanemapError(f"{file}: the last line does not end with a line feed, so the table may be cut off")
     columns: dict[tuple[int, int, int], int] = {}
-    reader = csv.DictReader(lines)
+    reader = csv.DictReader(text.splitlines(keepends=True))
     try:
         for row in reader:
             lane, reg, slot, col = (int(row[name]) for name in ("lane", "reg", "slot", "col"))

@@ -7,6 +7,7 @@ are completed comes from the table, and where a help is narrower there, from the
 import csv
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -178,7 +179,9 @@ SomeOperand = Annotated[
 
 
 def read_text(file: str, wanted: str, most: int = -1) -> str:
-    """The text in a file, or so many characters of it."""
+    """The text in a file, - for stdin, or so many characters of it."""
+    if file == "-":
+        return sys.stdin.read(most)
     try:
         with named_file(file, wanted).open(encoding="utf-8", newline="") as stream:
             return stream.read(most)
