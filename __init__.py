@@ -38,7 +38,6 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") =
 
 import os
 import re
-import time
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -891,13 +890,12 @@ def measure(
     from threading import Thread
 
     from .capture.cuda import Gpu
-    from .capture.run import capture, measuring
+    from .capture.run import capture
     from .ingest.catalogue import document
 
     if name is not None:
         check_name(name)
     selected = forms(instruction, shape, type)
-    started = time.perf_counter()
     # The documented fragments name rows and columns, which no product can tell. Each process evaluates them while the
     # driver starts.
     anchor = cache(lambda: {fragment.key: fragment for fragment in document(DEFAULT_SOURCE).fragments})
@@ -912,10 +910,7 @@ def measure(
 
     if processes is None:
         processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(selected) >= _FEW else 0
-    with measuring(opened, anchor, selected, processes) as beside, opened() as gpu:
-        source = capture(gpu, anchor(), selected, progress, name, __version__, beside)
-    provenance = {**source.provenance, "seconds": round(time.perf_counter() - started, 6)}
-    return replace(source, provenance=provenance)
+    return capture(opened, anchor, selected, progress, name, __version__, processes)
 
 
 def shipped_mappings() -> Rows:

@@ -15,7 +15,7 @@ from ..db.isa.forms import Form, every
 from ..db.isa.instructions import WARPGROUP, Key
 from ..db.isa.listing import grouped
 from ..db.layout.fragment import Fragment, Source, merge
-from ..db.processes import Sharing, sharing
+from ..db.processes import sharing
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
 from .kernels import kernels, module_text, ptx_version
@@ -51,34 +51,41 @@ Module = tuple[float, list[Measured]]
 
 
 def capture(
-    device: Device,
-    documented: Mapping[Key, Fragment],
+    open_device: Callable[[], AbstractContextManager[Device]],
+    documented: Callable[[], Mapping[Key, Fragment]],
     forms: Iterable[Form] | None = None,
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
     version: str = "",
-    processes: Sharing[Device, Module] | None = None,
+    count: int = 0,
 ) -> Source:
     """Measures forms on a device, and returns all captured fragments as a source.
 
-    ``documented`` has the fragments of the anchor by Fragment.key. ``forms`` are all by default. ``progress`` is called
-    with each outcome. ``processes`` measure some of these forms. Provenance has ``device``, ``time``, ``tool``,
-    ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``, ``instructions`` (an
-    Outcome each) and ``disagreements``: in words, each operand that two forms measured differently. The ``ptx_version``
-    of the device is the latest that a captured form needs.
+    ``documented`` gives the fragments of the anchor by Fragment.key. ``forms`` are all by default. ``progress`` is
+    called with each outcome. ``count`` processes measure beside this one, each with a context of its own so that the
+    driver compiles in parallel: with any, this process must not have opened a device before. Provenance has ``device``,
+    ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``,
+    ``instructions`` (an Outcome each) and ``disagreements``: in words, each operand that two forms measured
+    differently. The ``ptx_version`` of the device is the latest that a captured form needs.
     """
-    started, description = time.perf_counter(), device.describe()
+    started = time.perf_counter()
     requested = list(every() if forms is None else forms)
     modules = _modules(requested)
     done: dict[int, Module] = {}
 
-    alone = ((at, _measure_module(documented, modules, device, at)) for at in range(len(modules)))
-    for at, done[at] in processes(device) if processes else alone:
-        for outcome, _ in done[at][1]:
-            if progress is not None:
-                progress(outcome)
+    def measured(device: Device, at: int) -> Module:
+        return _measure_module(documented(), modules[at], device)
+
+    # So that none is still being measured when all others are done.
+    largest_first = sorted(range(len(modules)), key=lambda at: len(modules[at]), reverse=True)
+    with sharing(open_device, measured, largest_first, count) as results, open_device() as device:
+        description = device.describe()
+        for at, done[at] in results(device):
+            for outcome, _ in done[at][1]:
+                if progress is not None:
+                    progress(outcome)
     everything = [result for at in sorted(done) for result in done[at][1]]
-    results = {outcome.instruction: outcome for outcome, _ in everything}
+    outcomes = {outcome.instruction: outcome for outcome, _ in everything}
     fragments, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
     form_of = {id(fragment): outcome.instruction for outcome, fragments in everything for fragment in fragments}
     disagreements = []
@@ -88,15 +95,15 @@ def capture(
             words = f"{differ.count} of {differ.total} elements: {differ.words}"
             disagreements.append(f"{first} differs between {form_of[id(first)]} and {form_of[id(second)]}: {words}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    captured = (form for form in requested if results[str(form)].status == CAPTURED)
+    captured = (form for form in requested if outcomes[str(form)].status == CAPTURED)
     provenance = {
         "device": {**asdict(description), "ptx_version": ptx_version(captured)},
         "time": now,
         "tool": f"lanemap {version}".strip(),
         "seconds": round(time.perf_counter() - started, 6),
         "load_seconds": round(sum(seconds for seconds, _ in done.values()), 6),
-        "gpu_seconds": round(sum(result.gpu_seconds for result in results.values()), 6),
-        "instructions": [asdict(results[str(form)]) for form in requested],
+        "gpu_seconds": round(sum(result.gpu_seconds for result in outcomes.values()), 6),
+        "instructions": [asdict(outcomes[str(form)]) for form in requested],
         "disagreements": disagreements,
     }
     title = f"{description.name}, measured {now[:10]}"
@@ -116,31 +123,9 @@ def _modules(forms: Iterable[Form]) -> list[list[Form]]:
     return list(grouped(forms, alike).values())
 
 
-def measuring(
-    open_device: Callable[[], AbstractContextManager[Device]],
-    documented: Callable[[], Mapping[Key, Fragment]],
-    forms: Iterable[Form],
-    count: int,
-) -> AbstractContextManager[Sharing[Device, Module]]:
-    """``count`` processes that measure forms, each with a context of its own so that the driver compiles in parallel.
-
-    The largest modules come first, so that none is still being measured when all others are done. This process must not
-    have opened a device before.
-    """
-    together = _modules(forms)
-    largest_first = sorted(range(len(together)), key=lambda at: len(together[at]), reverse=True)
-
-    def measured(device: Device, at: int) -> Module:
-        return _measure_module(documented(), together, device, at)
-
-    return sharing(open_device, measured, largest_first, count)
-
-
-def _measure_module(
-    documented: Mapping[Key, Fragment], together: Sequence[Sequence[Form]], device: Device, at: int
-) -> Module:
+def _measure_module(documented: Mapping[Key, Fragment], forms: Sequence[Form], device: Device) -> Module:
     """Loads the kernels of forms as one module, then measures them."""
-    started, target, forms = time.perf_counter(), device.describe().target, together[at]
+    started, target = time.perf_counter(), device.describe().target
     # The driver loads all together faster. If it refuses one, each is loaded when it runs, and fails by itself.
     with suppress(LanemapError):
         device.load([kernel for form in forms if form.supports(target) for kernel in kernels(form)])

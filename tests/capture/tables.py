@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from lanemap.capture import run
 from lanemap.db.isa.forms import Form
 from lanemap.db.isa.instructions import PARTIAL_ROLES, Key, copies, dimensions, operand, sparsity
-from lanemap.db.layout.fragment import Fragment, elements
+from lanemap.db.layout.fragment import Fragment, Source, elements
 
 Table = dict[Key, Fragment]
+
+
+def capture(device: Any, documented: Table, *more: Any, **also: Any) -> Source:
+    """A capture on a device that is open, by what is documented."""
+    return run.capture(lambda: nullcontext(device), lambda: documented, *more, **also)
 
 
 def at_random(forms: Iterable[Form], seed: int = 0) -> Table:

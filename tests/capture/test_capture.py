@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from lanemap.capture import product
 from lanemap.capture.device import Bench, Contradiction, LaunchFailed, NotLoaded, Output
 from lanemap.capture.kernels import POISON
-from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
+from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
 from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
+
+from .tables import capture
 
 SMALL = [form for form in (*DENSE_FORMS, *SPARSE_FORMS) if form.a != "b1" and form.dimensions[2] <= 128]
 DENSE_SMALL = [form for form in SMALL if not form.sparse]

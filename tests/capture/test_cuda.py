@@ -7,12 +7,12 @@ import pytest
 
 from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed
-from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED, capture
+from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves, warpgroup, wmma
 
 from .stand_in import Error, StandIn
-from .tables import at_random
+from .tables import at_random, capture
 
 
 @pytest.fixture

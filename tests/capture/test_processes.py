@@ -4,6 +4,7 @@ import multiprocessing
 import operator
 import os
 import time
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -12,13 +13,12 @@ import pytest
 import lanemap
 from lanemap.capture import cuda, run
 from lanemap.capture.device import NotLoaded, Output
-from lanemap.capture.run import capture, measuring
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db import processes
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every, moves
 
-from .tables import at_random
+from .tables import at_random, capture
 
 SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(form for form in moves() if form.name in ("ldmatrix", "stmatrix"))]
 MODULES = 4
@@ -67,9 +67,12 @@ def both(documented, card, open_device, *, awaited=True):
     """What is measured alone and in several processes, and how often progress was told."""
     alone, told = capture(card, documented, SOME), []
     card.ran.clear()
-    card.awaited = awaited
-    with measuring(open_device, lambda: documented, SOME, 2) as beside:
-        together = capture(card, documented, SOME, told.append, processes=beside)
+    card.awaited, mine = awaited, os.getpid()
+
+    def opened():
+        return nullcontext(card) if os.getpid() == mine else open_device()
+
+    together = run.capture(opened, lambda: documented, SOME, told.append, count=2)
     assert not multiprocessing.active_children()
     assert sorted(outcome.instruction for outcome in told) == sorted(map(str, SOME))
     return alone, together
@@ -134,8 +137,8 @@ def test_an_interrupt_ends_the_processes(documented, table):
         raise KeyboardInterrupt
 
     card = Card(table)
-    with pytest.raises(KeyboardInterrupt), measuring(lambda: nullcontext(card), lambda: documented, SOME, 2) as beside:
-        capture(card, documented, SOME, interrupt, processes=beside)
+    with pytest.raises(KeyboardInterrupt):
+        capture(card, documented, SOME, interrupt, count=2)
     assert not multiprocessing.active_children()
 
 
@@ -148,9 +151,10 @@ def test_modules_of_one_family_are_measured_in_one_process():
 @pytest.mark.parametrize("methods", [["fork", "spawn"], ["spawn"]])
 def test_without_fork_there_are_no_processes(methods, monkeypatch, documented, table):
     monkeypatch.setattr(processes, "get_all_start_methods", lambda: methods)
-    with measuring(lambda: nullcontext(Card(table)), lambda: documented, SOME, 1) as beside:
-        assert len(multiprocessing.active_children()) == ("fork" in methods)
-        assert len(capture(Card(table), documented, SOME, processes=beside).fragments) > len(SOME)
+    beside = []
+    source = capture(Card(table), documented, SOME, lambda _: beside.append(multiprocessing.active_children()), count=1)
+    assert len(beside[0]) == ("fork" in methods)
+    assert len(source.fragments) > len(SOME)
 
 
 @pytest.mark.parametrize(("pattern", "expected"), [("ldmatrix", False), (None, True)])
@@ -162,12 +166,12 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
         def run(self, kernel, probes):
             raise NotLoaded("nothing is measured here")
 
-    def counted(open_device, documented, forms, count):
+    def counted(open_device, do, tasks, count):
         counts.append(count)
-        return nullcontext()
+        return processes.sharing(open_device, do, tasks, 0)
 
     monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(Nothing({})))
-    monkeypatch.setattr(run, "measuring", counted)
+    monkeypatch.setattr(run, "sharing", counted)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     lanemap.measure(pattern)
     lanemap.measure(pattern, processes=2)
@@ -201,8 +205,10 @@ def test_the_largest_modules_are_measured_first(documented):
 
     card = Card({})
     card.run = nothing
-    with measuring(lambda: nullcontext(card), lambda: documented, every(), 0) as beside:
-        sizes = [len(found) for _, (_, found) in beside(card)]
+    module_of = {str(form): number for number, module in enumerate(run._modules(every())) for form in module}
+    measured = []
+    capture(card, documented, None, lambda outcome: measured.append(module_of[outcome.instruction]))
+    sizes = list(Counter(measured).values())
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) > 1
 

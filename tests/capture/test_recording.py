@@ -8,12 +8,13 @@ import pyarrow.parquet
 import pytest
 
 from lanemap.capture import recording
-from lanemap.capture.run import capture
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS
 from lanemap.db.layout.fragment import Element
 from lanemap.db.store.export import DIGEST_KEY
+
+from .tables import capture
 
 
 @pytest.fixture(scope="module")

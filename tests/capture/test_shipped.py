@@ -9,9 +9,10 @@ import pytest
 import lanemap
 from lanemap.capture import recording
 from lanemap.capture.kernels import kernels
-from lanemap.capture.run import capture
 from lanemap.capture.verify import SimulatedGroup, keys
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every
+
+from .tables import capture
 
 
 @pytest.fixture(scope="module")
