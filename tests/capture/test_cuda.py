@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import lanemap
 from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
@@ -166,3 +167,17 @@ def test_pycuda_that_cannot_be_loaded(monkeypatch, error, said):
 
 def test_pycuda_is_not_imported_until_it_is_needed():
     assert "pycuda" not in sys.modules
+
+
+def test_a_database_keeps_what_it_measures(driver, file):
+    with lanemap.open(str(file)) as database:
+        for name, expected in (("bench", "bench"), (None, "h200-sm_90a-own")):
+            source = database.capture("mma", "m16n8k16", type="bf16", name=name)
+            assert source.name == expected
+            assert {fragment.key for fragment in database.source(expected).fragments} == {
+                fragment.key for fragment in source.fragments
+            }
+            assert {(fragment.shape, fragment.type) for fragment in source.fragments} == {
+                ("m16n8k16", "bf16"),
+                ("m16n8k16", "f32"),
+            }
