@@ -2,7 +2,7 @@
 
 A document goes through four steps:
 
-1. ``html``, ``markup``: a file becomes the same stream of ``blocks``: headings, paragraphs, table rows, code;
+1. ``html``, ``markup``: a file becomes the same stream of ``blocks``: headings, paragraphs, table rows;
 2. ``sections``: blocks become sections, and the titles say which of them are about fragments;
 3. ``statements``, ``formulas``, ``entries``: a section becomes entries as in the shipped catalogue, one for each
    operand and its types;
@@ -200,8 +200,6 @@ def _contents(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
 def _texts(folder: Path) -> dict[Path, str]:
     """The documents in a folder and in those inside it, with their names; neither links nor what is hidden."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    if len(files) > _MOST_FILES:
-        raise LanemapError(f"{folder} holds {len(files)} files (limit {_MOST_FILES}): name the pages themselves")
     names = {path: path.relative_to(folder).as_posix() for path in files if path.suffix.lower() in _ENDINGS}
     texts = {path: name for path, name in names.items() if "/." not in f"/{name}"}
     if not texts:
@@ -261,7 +259,6 @@ def format_of(content: str) -> str:
     return "markdown" if marked_down else "text"
 
 
-_MOST_FILES = 20_000
 _LOOK = 4096
 _NEAR = 200
 _LONGEST_HEADING = 240

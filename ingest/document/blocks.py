@@ -1,4 +1,4 @@
-"""What every format becomes: a stream of headings, paragraphs, table rows and code, each with its first line.
+"""What every format becomes: a stream of headings, paragraphs and table rows, each with its first line.
 
 List items and captions are paragraphs, because conversions mix them up. Links stay inside the text: the target's
 fragment follows the link's words between two control characters. Those are removed from the document itself, so that
@@ -38,7 +38,7 @@ class Heading(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, a list item or a caption, with its line breaks and link targets."""
+    """A paragraph, a list item, a caption or code, with its line breaks and link targets."""
 
     line: int
     text: str
@@ -56,14 +56,7 @@ class Row(NamedTuple):
         return " | ".join([*filter(None, self.cells), ""])
 
 
-class Code(NamedTuple):
-    """Text that stands as it was typed."""
-
-    line: int
-    text: str
-
-
-Block = Heading | Paragraph | Row | Code
+Block = Heading | Paragraph | Row
 
 
 def heading(line: int, text: str, level: int | None = None) -> Heading:

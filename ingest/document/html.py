@@ -7,7 +7,7 @@ from typing import Any
 from lxml import etree
 
 from ...db.errors import LanemapError
-from .blocks import OPEN, Block, Code, Paragraph, Row, clean, heading, link
+from .blocks import OPEN, Block, Paragraph, Row, clean, heading, link
 
 MAX_TAG = 5_000
 
@@ -77,7 +77,7 @@ class _Walker:
             self._flush()
         if tag == "pre":
             typed = clean("".join(element.itertext()))
-            self.found += [] if _LINE_NUMBERS.fullmatch(typed) else [Code(self.line, typed)]
+            self.found += [] if _LINE_NUMBERS.fullmatch(typed) else [Paragraph(self.line, typed)]
             return True
         if tag == "a":
             self.targets.append(link(element.get("href") or f"#{element.get('id') or element.get('name')}"))

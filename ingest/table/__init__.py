@@ -98,8 +98,6 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
         lambda name: spelt.setdefault(plain(name), name.strip().removeprefix(".")), instruction
     )
     texts["type"] = columns.texts["type"].mapped(plain)
-    if not columns.sealed:
-        texts["type"] = _types(columns.texts["type"], texts["instruction"], path)
     texts["role"] = columns.texts["role"].mapped(str.strip)
     texts["move"] = columns.texts["move"].mapped(plain, "")
     origins = columns.texts["origin"].mapped(str.strip, "")
@@ -111,45 +109,37 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
         group, _ = pd.factorize(group * len(text.values) + text.codes) if len(text.values) > 1 else (group, None)
     groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     at_most(MAX_FRAGMENTS, len(groups), "fragments", path)
-    sources: dict[str, list[Fragment]] = {}
+    sources: dict[str, dict[Key, Fragment]] = {}
     findings: dict[str, list[Skipped]] = {}
     for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
         numbers = {column: values[rows] for column, values in columns.numbers.items()}
         found_in = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
+        if key["instruction"] in instructions.INSTRUCTIONS and not columns.sealed:
+            try:
+                key["type"], _ = known_type(key["type"])
+            except LanemapError as error:
+                raise LanemapError(f"{path}: row {rows[0] + 1}: {error}") from None
         try:
             fragment = _fragment(key, numbers, "; ".join(filter(None, found_in[:MAX_ORIGINS])), sealed=columns.sealed)
         except LanemapError as error:
             raise LanemapError(f"{path}: {error}") from None
-        sources.setdefault(key["source"], []).append(fragment)
+        if sources.setdefault(key["source"], {}).setdefault(fragment.key, fragment) is not fragment:
+            raise LanemapError(f"{path}: row {rows[0] + 1}: {fragment} has another spelling of its name in other rows")
         if fragment.windowed and (count := int(np.ma.getmaskarray(numbers["col_last"]).sum())):
             missing = f"{count} of {len(rows)} rows have no col_last: each claims one exact column, not a window"
             findings.setdefault(key["source"], []).append(Skipped(str(fragment), missing))
     provenance = {"file": path.name, "sha256": sha256_of(path)}
     title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
     results = []
-    for name, fragments in sources.items():
+    for name, by_key in sources.items():
         # All operands of an instruction have its threads, though one may leave out the last ones.
         threads: dict[str, int] = {}
-        for part in fragments:
+        for part in by_key.values():
             threads[part.instruction] = max(part.threads, threads.get(part.instruction, 0))
-        completed = [replace(part, threads=threads[part.instruction]) for part in fragments]
+        completed = [replace(part, threads=threads[part.instruction]) for part in by_key.values()]
         results.append((Source(name, "import", title, completed, provenance), findings.get(name, [])))
     return results
-
-
-def _types(column: Text, instruction: Text, path: Path) -> Text:
-    """Types as PTX writes them. An instruction that Lanemap does not know has its own, which are left unchanged."""
-    is_known = np.asarray([name in instructions.INSTRUCTIONS for name in instruction.values])[instruction.codes]
-    pairs = column.codes.astype(np.int64) * 2 + is_known
-    names = [""] * (2 * len(column.values))
-    for pair in np.flatnonzero(np.bincount(pairs)).tolist():
-        word = column.values[pair // 2]
-        try:
-            names[pair] = known_type(word)[0] if pair % 2 else plain(word)
-        except LanemapError as error:
-            raise LanemapError(f"{path}: row {int((pairs == pair).argmax()) + 1}: {error}") from None
-    return Text(pairs.astype(np.int32), names).mapped(str)
 
 
 def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, *, sealed: bool) -> Fragment:

@@ -123,7 +123,7 @@ def test_a_name_is_a_line_of_text(refused, file, mine, name):
     ("column", "value", "words"),
     [
         ("type", "zz;x<y", "row 1: 'zz;x<y' is not a type"),
-        ("type", ".", "row 1: '.' is not a type"),
+        ("type", ".", "row 1: '' is not a type"),
         ("instruction", "mma sp", "invalid instruction 'mma sp'"),
         ("source", "a\x1bb", "invalid source name 'a\\x1bb'"),
         ("shape", "m\u0661\u0666n8k16", "is not a shape"),

@@ -404,6 +404,7 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((HEADER, "m16n8k16,f16,A,5,1,0,9,99999999999"), "99999999999"),
         ((HEADER, ROW, "m16n8k16,f17,A,5,1,0,9,2"), "row 2: 'f17' is not a type: did you mean f16?"),
         ((HEADER, "m16n8k16,quarter,A,5,1,0,9,2"), "row 1: 'quarter' is not a type: write it like f16"),
+        ((HEADER, ROW, "m16n8k16,half,A,5,1,1,9,3"), "row 2: A of mma m16n8k16 f16 has another spelling"),
         ((HEADER, "m16n8k16,fp8,A,5,1,0,9,2"), "row 1: fp8 is e4m3 or e5m2: say which"),
         ((HEADER, "m16n8k16,f16,A,5,1,0,9"), "Expected 8 columns, got 7"),
         ((HEADER, ROW, "m16n8k16,f16,A,,1,0,9,2"), "row 2 has no lane"),
