@@ -11,6 +11,8 @@ say it, and ``origin`` in every other file which one does. A section has
 - ``shape`` where it is not the section's, or ``shapes`` by instruction where the section is about several, and ``n``,
   ranges of the values (first, last, step) of an N in its name;
 - ``first_bit``, by type, where a slot is wider than an element: the lowest bit that an element has of it;
+- ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
+  or on the number of matrices, the table of instructions has them;
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
@@ -38,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import Key, computation, majors, selectors
+from ...db.isa.instructions import Key, computation, majors, operand, selectors
 from ...db.layout.formula import evaluate_at, parse, value_at
 from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
 from ...db.store.files import folder_atomically
@@ -158,6 +160,7 @@ def fragment(
     if formula:
         numbers = (f"{name} = {n}" for name, n in _NUMBERED.findall(key.qualifiers or "") if name in formula)
         formula = "\n".join([*numbers, formula.strip()])
+    sizes = stated if "registers" in stated else vars(operand(key))
     figures = stated.get("figures", {}).items()
     cited = Citation(
         section=section.get("section"),
@@ -175,6 +178,8 @@ def fragment(
         None,
         "imported" if cited.origin else "documented" if formula else "figure-only",
         cited,
+        registers=sizes["registers"],
+        slots=sizes["slots"],
         first_bit=stated.get("first_bit", {}).get(key.type),
     )
     if formula is None:

@@ -4,7 +4,7 @@ List items and captions are paragraphs, because conversions mix them up. Links s
 fragment follows the link's words between two control characters. Those are removed from the document itself, so that
 no document can forge one.
 
-Of the words in them, those that carry meaning to all readers stand here too: types.
+Of the words in them, those that carry meaning to all readers stand here too: types and numbers.
 """
 
 import html
@@ -20,6 +20,12 @@ ANCHOR = f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}"
 #: A type as documents write it. The name of a shape also begins with a dot.
 TYPE = r"\.(?!m\d+n)[a-z]{1,3}\d\w{0,6}"
 TYPES = rf"{TYPE}(?:\s{{0,3}}(?:/|,|and|or|,\s?and|,\s?or)\s{{0,3}}{TYPE}){{0,20}}"
+
+_SMALL = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_NUMBERS = {word: value for value, word in enumerate(_SMALL.split(), start=1)}
+_NUMBERS |= {"a": 1, "an": 1, "single": 1, "a single": 1, "thirty two": 32, "sixty four": 64}
+#: A whole number in digits or in words, as in ``a single``, ``thirty two`` or ``16``.
+NUMBER = rf"(?:\d{{1,4}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b".replace(" ", r"[\s\-]")
 
 
 class Heading(NamedTuple):
@@ -106,6 +112,28 @@ def unescape(text: str) -> str:
 def types(text: str) -> tuple[str, ...]:
     """The types that a text names, in order, without dots."""
     return tuple(dict.fromkeys(name[1:] for name in re.findall(TYPE + r"\b", text)))
+
+
+def number(words: str) -> int:
+    """The number that NUMBER matched.
+
+    >>> number("thirty two")
+    32
+    """
+    return int(words) if words.isdecimal() else _NUMBERS[re.sub(r"[\s\-]", " ", words.lower())]
+
+
+def bits(type_: str) -> int | None:
+    """Width of a type by its name: ``e4m3`` has 1 + 4 + 3 bits, ``tf32`` takes 32, ``f16x2`` is a pair.
+
+    >>> bits("e2m1"), bits("bf16"), bits("f16x2")
+    (4, 16, 32)
+    """
+    if small := re.fullmatch(r"e(\d)m(\d)", type_):
+        return 1 + int(small[1]) + int(small[2])
+    if wide := re.fullmatch(r"[a-z]{1,3}(\d{1,3})(?:x(\d))?", type_):
+        return int(wide[1]) * int(wide[2] or 1)
+    return None
 
 
 _NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,9})\.?\s+(\S.*)", re.DOTALL)

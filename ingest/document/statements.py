@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from .blocks import ANCHOR, TYPES, Block, Heading, Paragraph, Row, plain, types
+from .blocks import ANCHOR, NUMBER, TYPES, Block, Heading, Paragraph, Row, number, plain, types
 from .formulas import START, defined, end_of_formula
 
 
@@ -22,11 +22,21 @@ class Excerpt(NamedTuple):
 
 
 class Registers(NamedTuple):
-    """A row of the table: the types, and in words what holds them."""
+    """A row of the table: the types, what holds them, and the elements as listed."""
 
     line: int
     types: tuple[str, ...]
     prose: str
+    elements: str
+
+
+class StatedMetadata(NamedTuple):
+    """How many registers hold the sparsity metadata, and how many indices of how many bits each."""
+
+    line: int
+    registers: int
+    vectors: int
+    bits: int
 
 
 class Reference(NamedTuple):
@@ -77,6 +87,7 @@ class StatedOperand:
     roles: tuple[str, ...]
     text: str = ""
     groups: list[RegisterTable] = field(default_factory=list)
+    metadata: StatedMetadata | None = None
     reference: Reference | None = None
     second: list[Excerpt] = field(default_factory=list)
     stray: list[Excerpt] = field(default_factory=list)
@@ -186,7 +197,7 @@ def _read(block: Block, stated: list[StatedOperand]) -> bool:
                 named = match["names"] or match["cell"] or ""
                 prose = text[match.start() + len(named) : listed.start() if listed else end]
                 prose = plain(prose.lstrip(" |\n").partition("|")[0])
-                operand.add_row(Registers(line, types(named), prose))
+                operand.add_row(Registers(line, types(named), prose, listed[0].rstrip() if listed else ""))
                 at = listed.end() if listed else at
             case "reference":
                 # Which roles it is for stands before, which section it refers to behind.
@@ -203,6 +214,9 @@ def _read(block: Block, stated: list[StatedOperand]) -> bool:
                 stated.append(StatedOperand(line, _roles(match[0]), match[0]))
             case "metadata":
                 stated.append(StatedOperand(line, ("E",), match[0]))
+            case "vectors":
+                registers = number(match["held"] or "one")
+                operand.metadata = StatedMetadata(line, registers, number(match["count"]), int(match["bits"]))
             case "figure":
                 anchor, caption = _ANCHOR.match(text, at), ""
                 # Where it is no reference but begins a line, its caption follows, which ends with the anchor.
@@ -263,13 +277,16 @@ _STATEMENTS = {
     "stray": r"\bfor\s[abcd](?:i\b|\d)|\b[Ww]here\s(?:\d{1,4}\s?<=?\s?)?i\s?[<>=%!]"
     r"|[\d)]\s[Oo]therwise\b|\bif\s%laneid",
     # ".f16 | A vector expression of two .f16x2 registers", or only its first cell, or only its words.
-    "row": rf"(?P<names>{TYPES})[\s|]{{1,9}}[A-Za-z\d][^|.]{{0,80}}?\s\.\w{{1,6}}\s{{1,2}}registers?\b"
+    "row": rf"(?P<names>{TYPES})[\s|]{{1,9}}(?:[A-Z][^|.]{{0,60}}?\s)?(?i:{NUMBER})\s\.\w{{1,6}}\s{{1,2}}registers?\b"
     rf"|(?P<cell>{TYPES})\s?\||\bvector\sexpression\b",
     "reference": r"\b(?:same\s(?:way\s)?as|identical\sto)\b",
     # "Multiplicand A", "Accumulators (C or D)", "Multiplicand A and multiplicand B".
     "operand": rf"(?:Multiplicand|Accumulator)s?\b(?:\smatri(?:x|ces))?{_LETTERS}"
     rf"(?:,?\s(?:and\s)?(?:multiplicand|accumulator)s?\b{_LETTERS}){{0,2}}",
     "metadata": r"Metadata\b",
+    # "a .b32 register containing 16 2-bit vectors".
+    "vectors": rf"\b(?:(?P<held>(?i:{NUMBER}))\s\.\w{{1,6}}\sregisters?,?\s(?:each\s)?containing\s)?"
+    rf"(?P<count>{NUMBER})\s(?P<bits>\d{{1,2}})-bit\svectors",
     "figure": r"\bFigure\s{1,3}(?P<number>\d{1,4})",
     "types": rf"{TYPES}\s?:",
     "major": _MAJOR,

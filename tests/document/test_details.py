@@ -26,7 +26,7 @@ def test_a_line_of_types_begins_a_group_although_the_formula_before_it_was_lost(
 
 def test_types_of_other_registers_may_share_a_row_and_a_formula(reading):
     table = ".f32 / .f64 | Two .f64 registers. | c0, c1 |"
-    text = f"7.3.1. Matrix Fragments for mma.m8n8k16\nAccumulators (C or D):\n{table}\n"
+    text = f"7.3.1. Matrix Fragments for mma.m8n8k4\nAccumulators (C or D):\n{table}\n"
     found = reading(text + "row = %laneid >> 2 col = (%laneid % 4) * 2 + i for ci where i = {0, 1}")
     held = {
         (fragment.role, fragment.type): (fragment.registers, fragment.register_bits)

@@ -34,7 +34,7 @@ def content(sheets: Mapping[str, catalogue.Section]):
     for name, sheet in sheets.items():
         head = {key: sheet.get(key) for key in ("section", "anchor", "instruction", "shape")}
         for entry in sheet["fragment"]:
-            said = {key: entry.get(key) for key in ("figures", "mended", "same_as")}
+            said = {key: entry.get(key) for key in ("registers", "slots", "figures", "mended", "same_as")}
             said["formula"] = " ".join(entry.get("formula", "").casefold().split())
             for role in entry["roles"]:
                 for type_ in entry["types"]:
@@ -70,7 +70,12 @@ def test_all_of_it_is_read(whole):
 @pytest.mark.parametrize(
     ("words", "section"),
     [
+        ("c1 is listed twice", "9.7.14.5.9"),
+        ("c3 is missing", "9.7.14.5.9"),
+        ("a comma is missing", "9.7.14.5.9"),
         ("cells are held too often: rows 8-15 cols 128-159", "9.7.14.5.13"),
+        ("registers hold 8 elements, but 4 are listed", "9.7.14.6.2.2"),
+        ("registers hold 16 elements, but 4 are listed", "9.7.14.6.2.3"),
         ("a case without an upper bound", "9.7.14.5.8"),
     ],
 )

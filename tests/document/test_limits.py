@@ -63,7 +63,8 @@ def test_what_is_absurd_is_refused_at_once(make, words):
     assert "\n" not in str(refused.value)
 
 
-LARGE = "7.3.1. Matrix Fragments for mma.m960n960k960\nMultiplicand A:\n.f16 | registers | a0 |\nrow = 0 col = 0\n"
+MANY = " / ".join(f".f{n}" for n in range(1, 21))
+REGISTERS = f"{MANY} | 200 .b32 registers, holding 200 .f1 elements | a0 |\nrow = %laneid col = i\n"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ LARGE = "7.3.1. Matrix Fragments for mma.m960n960k960\nMultiplicand A:\n.f16 | r
             lines(TITLE.replace("7.3.1", "7.3.{0}") + "\n" + "x" * 40, 8000),
             "in fragment sections are more.*limit 300000",
         ),
-        (LARGE, "elements in each lane are more.*limit 20000"),
+        (TEXT + REGISTERS * 30, "elements in each lane are more.*limit 20000"),
     ],
 )
 def test_sections_that_would_take_forever_are_refused_at_once(text, words):

@@ -20,7 +20,14 @@ def said(found, kind):
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [
-        ("each holding four `.u8` / `.s8`", "each holding four `.u8` / `.u4`", "but speaks of u4"),
+        ("c0, c1, c2, c3", "c0, c1, c1, c2", "c1 is listed twice"),
+        ("c0, c1, c2, c3", "c0, c1, c1, c2", "c3 is missing"),
+        ("c0, c1, c2, c3", "c1, c2, c3", "c0 is missing"),
+        ("b0, b1, b2, b3", "b0, b1. b2. b3", "a comma is missing"),
+        ("b0, b1, b2, b3", "b0, b1, a2, b3", "a2 stands among b0, b1"),
+        ("b0, b1, b2, b3", "b0, b1", "1 registers hold 4 elements, but 2 are listed"),
+        ("Four `.s32` registers.", "Five `.s32` registers.", "5 registers hold 5 elements, but 4 are listed"),
+        ("each holding four `.u8` / `.s8`", "each holding four `.u8` / `.u4`", "but speaks of u4, u8"),
         (
             "for ai where i >= 4",
             "for ai where i >= 4",
@@ -40,16 +47,16 @@ def test_a_slip_is_listed(right, wrong, words, reading):
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("right", "wrong", "said_twice"),
     [
-        ("each holding four `.u8` / `.s8`", "each holding two `.u8` / `.s8`"),
-        ("a0, a1, a2, …, a6, a7", "a0, a1, a2, a3"),
-        ("Two `.b32` registers", "Five `.b32` registers"),
+        ("each holding four `.u8` / `.s8`", "each holding two `.u8` / `.s8`", "hold 4 elements, but 8 are listed"),
+        ("a0, a1, a2, …, a6, a7", "a0, a1, a2, a3", "hold 8 elements, but 4 are listed"),
     ],
 )
-def test_an_operand_has_the_registers_that_its_matrix_fills(right, wrong, reading, printed):
+def test_of_words_and_list_the_one_that_fills_the_matrix_is_believed(right, wrong, said_twice, reading, printed):
     assert right in INTEGER
     found = reading(INTEGER.replace(right, wrong))
+    assert any(said_twice in reason for reason in said(found, Kind.SLIP))
     of_integers = [
         fragment for fragment in found.source.fragments if fragment.role == "A" and fragment.type in ("s8", "u8")
     ]
@@ -68,6 +75,8 @@ def test_an_operand_has_the_registers_that_its_matrix_fills(right, wrong, readin
         ("groupID + 8                          for ai", "groupID + 8                          fro ai", "fro", "A"),
         ("col = groupID", "col = groupID << 40", "a shift of", "B"),
         ("col = groupID", "col = groupID + 65536", "outside -32767..32767", "B"),
+        ("A single `.b32` register, holding four", "Some `.b32` registers, holding four", "cannot be read", "B"),
+        ("A single `.b32` register, holding four", "900 `.b32` registers, holding four", "cannot be read", "B"),
         ("for ci where i >= 2", "", "two cases of row disagree", "C"),
         ("Multiplicand B:", "The other one:", "nothing is said of B", "B"),
         ("| `.s32` | Four", "| | A vector expression of four", "no type stands before this row for C and D", ""),
@@ -87,6 +96,7 @@ def test_what_cannot_be_read_is_said_and_costs_only_itself(right, wrong, words, 
     ("right", "wrong", "words"),
     [
         ("Where\n  firstcol = ", "Where\n  other = ", "firstcol is not defined"),
+        ("8 4-bit vectors", "some vectors", "the number of indices in the metadata cannot be read"),
         ("in [Matrix Fragments for mma.m16n8k8](#warp", "in [Notes on mma.m16n8k9](#old", "neither this document nor"),
         ("Metadata: A", "Rest: A", "nothing is said of E"),
     ],
@@ -97,9 +107,9 @@ def test_what_is_sparse_can_be_unreadable_too(right, wrong, words, reading):
     assert any(words in reason for reason in reasons), reasons
 
 
-def test_metadata_without_a_figure_is_said(reading):
-    found = reading(SPARSE.replace("Figure 127", "The figure"))
-    assert "nothing that can be read follows for E" in said(found, Kind.UNREAD)
+def test_metadata_that_does_not_fill_its_register_is_a_slip(reading):
+    found = reading(SPARSE.replace("8 4-bit vectors", "8 2-bit vectors"))
+    assert "these fill 16 bits of a 32-bit register" in said(found, Kind.SLIP)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +185,15 @@ def test_an_operand_that_comes_again_belongs_to_a_section_whose_heading_is_lost(
     ]
 
 
+def test_one_layout_for_types_that_are_held_differently_is_a_slip(reading):
+    found = reading(
+        INTEGER.replace(
+            "Two `.b32` registers, each holding four `.e4m3`", "Four `.b32` registers, each holding two `.e4m3`"
+        )
+    )
+    assert any("held differently: 2 registers of 4 and 4 registers of 2" in remark for remark in said(found, Kind.SLIP))
+
+
 def test_of_two_formulas_for_one_layout_the_first_counts(reading, printed):
     formula = next(part for part in pages.INTEGER if isinstance(part, pages.Formula))
     parts = [block for part in pages.INTEGER for block in ((part, part) if part is formula else (part,))]
@@ -194,10 +213,11 @@ def test_a_row_that_says_nothing_is_said(reading):
     assert "C and D: part of a formula or table that belongs to none" in said(found, Kind.UNREAD)
 
 
-def test_a_type_that_is_new_is_said_and_costs_only_itself(reading):
+def test_a_type_that_is_new_is_read_and_noted(reading):
     found = reading(INTEGER.replace("e5m2", "e6m1"))
-    assert said(found, Kind.UNREAD) == [".e6m1 is not a type that Lanemap knows"] * 2
-    assert {fragment.type for fragment in found.source.fragments if fragment.role == "A"} == {"s8", "u8", "e4m3"}
+    assert found.complete
+    assert ".e6m1 is not a type that Lanemap knows" in said(found, Kind.NOTE)
+    assert ("mma", "m16n8k16", "e6m1", "A", "row", None, None) in {fragment.key for fragment in found.source.fragments}
 
 
 def test_rows_that_are_missing_in_b_are_a_slip(reading):

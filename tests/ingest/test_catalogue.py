@@ -259,11 +259,13 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
         "section": "1.2.3",
         "anchor": "x",
         "instruction": "mma",
-        "shape": "m8n8k8",
+        "shape": "m8n8k4",
         "fragment": [
             {
                 "roles": ["A"],
                 "types": ["f64"],
+                "registers": 2,
+                "slots": 1,
                 "figures": {},
                 "formula": "row = 0 for a0 col = i",
             }
@@ -271,7 +273,7 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
     }
     monkeypatch.setattr(catalogue, "_read", lambda _: {"x": section, "document": {"title": "T", "version": "1"}})
     with pytest.raises(
-        lanemap.LanemapError, match=r"section 1\.2\.3, A of mma m8n8k8 f64: .*row covers a1.*'0 for a0'"
+        lanemap.LanemapError, match=r"section 1\.2\.3, A of mma m8n8k4 f64: .*row covers a1.*'0 for a0'"
     ):
         catalogue.load()
 
