@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -9,6 +10,7 @@ import lanemap
 from lanemap.capture import cuda
 from lanemap.capture.device import LaunchFailed
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
+from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves, warpgroup, wmma
 
@@ -169,9 +171,10 @@ def test_pycuda_is_not_imported_until_it_is_needed():
     assert "pycuda" not in sys.modules
 
 
-def test_a_database_keeps_what_it_measures(driver, file):
+def test_a_database_keeps_what_it_measures(complete, file, monkeypatch):
+    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(SimulatedGroup(complete)))
     with lanemap.open(str(file)) as database:
-        for name, expected in (("bench", "bench"), (None, "h200-sm_90a-own")):
+        for name, expected in (("bench", "bench"), (None, "simulated-warp-sm_90a")):
             source = database.capture("mma", "m16n8k16", type="bf16", name=name)
             assert source.name == expected
             assert {fragment.key for fragment in database.source(expected).fragments} == {
