@@ -191,3 +191,10 @@ def test_a_window_that_ends_elsewhere_is_different():
     found = difference(replace(fragment, elements=table), fragment)
     assert (found.count, [place for place, *_ in found.elements]) == (1, [tuple(table[5])[:3]])
     assert "col_last is 1 too low" in found.words
+
+
+def test_rows_counted_from_1_do_not_hide_that_columns_are_off():
+    fragment = next(fragment for fragment in DENSE if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A"))
+    table = fragment.elements
+    wrong = changed(fragment, row=table["row"] + 1, col=table["col"] + 2, col_last=table["col"] + 2)
+    assert "col is 2 too high" in difference(wrong, fragment).words
