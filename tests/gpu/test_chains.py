@@ -28,10 +28,10 @@ CASES = [
     ("mma", "m16n8k16", "f16", "f32", "m16n8k16", "f16", "B", True),
     ("mma", "m16n8k16", "f16", "f32", "m16n8k32", "e4m3", "A", False),
     ("mma", "m16n8k16", "f16", "f32", "m16n8k32", "e4m3", "B", True),
-    ("wgmma", "m64n16k16", "f16", "f16", "m64n8k16", "f16", "A", False),
-    ("wgmma", "m64n64k16", "f16", "f32", "m64n16k16", "f16", "A", False),
+    ("wgmma", "m64n64k16", "f16", "f16", "m64n8k16", "f16", "A", False),
+    ("wgmma", "m64n64k16", "f16", "f32", "m64n24k16", "f16", "A", False),
     ("wgmma", "m64n64k32", "e4m3", "f32", "m64n8k32", "e4m3", "A", False),
-    ("wgmma", "m64n24k8", "tf32", "f32", "m64n16k8", "tf32", "A", False),
+    ("wgmma", "m64n24k8", "tf32", "f32", "m64n24k8", "tf32", "A", False),
 ]
 
 KERNEL = """
