@@ -13,16 +13,6 @@ from .picture.formats import ink, shade
 from .picture.grid import Grid, View, by_element, by_lane
 
 
-def describe(fragment: Fragment, width: int | None) -> Iterator[str]:
-    """The facts about the fragment as lines; its formula is made to fit the width."""
-    texts = facts(fragment)
-    yield texts.pop("operand")
-    formula = texts.pop("formula", "")
-    yield from (f"{label + ':':<10}{text}" for label, text in texts.items())
-    if formula:
-        yield from ("", *narrowed([f"    {line}" for line in formula.splitlines()], width))
-
-
 def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
     """The lines of a formula within a width: if need be without the spaces that align its conditions, then broken."""
     if width is None or max(map(len, formula)) <= width:
@@ -37,9 +27,14 @@ def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, wh
     for index, fragment in enumerate(fragments):
         if index:
             console.print()
-        for line in describe(fragment, width):
-            formula = line.startswith(" ")
-            console.print(line if formula else _wrapped(line, console.width), soft_wrap=True)
+        texts = facts(fragment)
+        formula = texts.pop("formula", "")
+        for label, text in texts.items():
+            line = text if label == "operand" else f"{label + ':':<10}{text}"
+            console.print(_wrapped(line, console.width), soft_wrap=True)
+        if formula:
+            lines = narrowed([f"    {line}" for line in formula.splitlines()], width)
+            console.print("\n".join(["", *lines]), soft_wrap=True)
         if not fragment.has_rows:
             console.print("\nno rows: the document only draws this one")
             continue
