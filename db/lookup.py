@@ -164,9 +164,9 @@ def best_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
 
 
 def _evidence(reader: Reader, query: Query, own: list[Fragment], read: _Read) -> list[Fragment]:
-    """The fragments of a query. Of its ``own`` the default source only draws some, or does not know them.
+    """The fragments of a query: its ``own``, unless the default source only draws some of these, or knows none.
 
-    Each of these is of the most trusted source that has rows of it, or if none has, of the most trusted one.
+    Then each is of the most trusted source that has rows of it, or if none has, of the most trusted one.
     """
     if not _is_default(query) or (own and all(fragment.has_rows for fragment in own)):
         return own or fragments(reader, query)
@@ -197,7 +197,7 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
     by_id: dict[int, dict[str, Any]] = {}
     for query in queries:
         records = _records(reader, query)
-        if not records and _is_default(query):  # it has one vendor
+        if not records and _is_default(query):  # which is the document of one vendor
             records = _records(reader, replace(query, source=None))
         if not records:
             from .isa.not_found import no_fragment

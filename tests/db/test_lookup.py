@@ -304,3 +304,16 @@ def test_sources_are_asked_in_one_order(reader):
     order = [DEFAULT_SOURCE, "ptx-isa-9.1", CAPTURE, LIBRARY]
     assert lookup.by_trust(reader) == order
     assert lookup.by_trust(reader, LIBRARY.upper(), "nobody") == [LIBRARY, *order[:-1]]
+
+
+def test_each_fragment_is_of_the_most_trusted_source_that_has_rows_of_it(file):
+    """A capture of one fragment takes nothing away that an import has of the others."""
+    with lanemap.open(str(file)) as database:
+        before = database.operand("tcgen05.ld 16x64b b32 r")
+        one = next(fragment for fragment in before if fragment.qualifiers == "x2")
+        database.add([Source("measured", "capture", "one of them", [one])])
+        after = database.operand("tcgen05.ld 16x64b b32 r")
+        assert [fragment.key for fragment in after] == [fragment.key for fragment in before]
+        assert {fragment.qualifiers for fragment in after if fragment.source == "measured"} == {"x2"}
+        exported = database.export(format="linear", query="tcgen05.ld 16x64b b32 r").text
+        assert all(name in exported for name in ("measured", str(before[0].source)))
