@@ -165,9 +165,9 @@ def label(form: Form, measured: Measurement, documented: Mapping[Any, Fragment])
     """
     a, b, c, d = (form.operand(role) for role in "ABCD")
     anchor = _documented(form, "D", documented)
-    if anchor is None or not np.array_equal(_slots(form, "D", anchor), np.arange(d.size)):
+    if anchor is None or not np.array_equal(anchor[1], np.arange(d.size)):
         raise Contradiction("the documented D, which is the anchor, does not name every slot of D")
-    computation, row, column = (anchor[name].astype(np.int64) for name in ("computation", "row", "col"))
+    computation, row, column = (anchor[0][name].astype(np.int64) for name in ("computation", "row", "col"))
     met = measured.meets >= 0
     slot_d = np.broadcast_to(np.arange(d.size), met.shape)[met]
     row_of_a, row_of_d = blocks(measured.meets[met], slot_d, side(a), side(d))
@@ -252,11 +252,12 @@ def _depth_labels(
 def _order_of_k(form: Form, depth: Depth, documented: Mapping[Any, Fragment]) -> tuple[str, Array, Array, Array]:
     """The operand whose document orders K, and for each of its slots class, column, and whether the index fits."""
     rule = form.sparsity
-    if (table := _documented(form, "B", documented)) is not None:
-        classes, column = depth.class_of_b[_slots(form, "B", table)], table["row"].astype(np.int64)
+    if by_b := _documented(form, "B", documented):
+        table, slots = by_b
+        classes, column = depth.class_of_b[slots], table["row"].astype(np.int64)
         return "B", classes, column, column % rule.width // rule.group == depth.indices[classes]
-    if (table := _documented(form, "A", documented)) is not None:
-        slots = _slots(form, "A", table)
+    if by_a := _documented(form, "A", documented):
+        table, slots = by_a
         # A window may hold several chunks: the slots that share it store its columns in the order of their numbers.
         _, window = np.unique(table[["computation", "row", "col", "col_last"]], return_inverse=True)
         order = np.argsort(window, kind="stable")
@@ -292,17 +293,15 @@ def _strands_of(labels: Array, role: str, chunks: Array, votes: Array) -> Array:
     return np.asarray(chunks.ravel()[most])
 
 
-def _documented(form: Form, role: str, documented: Mapping[Any, Fragment]) -> Array | None:
-    fragment = documented.get(form.key(role))
-    return None if fragment is None else fragment.elements
-
-
-def _slots(form: Form, role: str, table: Array) -> Array:
-    operand = form.operand(role)
-    number = (table["lane"].astype(np.int64) * operand.registers + table["reg"]) * operand.slots + table["slot"]
-    if number.max(initial=0) >= operand.size:
+def _documented(form: Form, role: str, documented: Mapping[Any, Fragment]) -> tuple[Array, Array] | None:
+    """The documented elements of an operand and the number of each one's slot; None where there are none."""
+    fragment, held = documented.get(form.key(role)), form.operand(role)
+    if fragment is None or (table := fragment.elements) is None:
+        return None
+    number = (table["lane"].astype(np.int64) * held.registers + table["reg"]) * held.slots + table["slot"]
+    if number.max(initial=0) >= held.size:
         raise Contradiction(f"the documented {role} has more registers than the instruction")
-    return np.asarray(number)
+    return table, number
 
 
 def blocks(left: Array, right: Array, lefts: Side, rights: Side) -> tuple[Array, Array]:

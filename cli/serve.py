@@ -16,8 +16,6 @@ from .. import LanemapError
 from .app import app, complain, open_database, progress_line
 from .options import argument, read_token
 
-_EXPOSED = "every machine that can reach this one may read the database, unencrypted"
-
 
 @app.command(epilog="Example: lanemap serve --port 0")
 def serve(
@@ -56,7 +54,9 @@ def serve(
             complain(f"{without_sql}, or --sql-as-superuser")
         application = create_app(database, token=token, names={*LOCAL, *names}, without_sql=without_sql)
         if not ip_address(place).is_loopback:
-            complain(_WARNING[token is not None])
+            overheard = ", and whoever overhears the token may write: let a proxy with TLS stand in front of it"
+            exposed = "every machine that can reach this one may read the database, unencrypted"
+            complain(f"{exposed}{overheard if token else ''}.")
         named = "localhost" if ip_address(place).is_unspecified else host
         address = f"http://[{named}]:{number}" if ":" in named else f"http://{named}:{number}"
         sys.stdout.write(f"Lanemap is at {address} (Ctrl-C stops it)\n")
@@ -73,13 +73,6 @@ def serve(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             Server(application, proxy or ()).run(sockets=[listening])
-
-
-#: What it means to listen to other machines, without and with a token.
-_WARNING = (
-    f"{_EXPOSED}.",
-    f"{_EXPOSED}, and whoever overhears the token may write: let a proxy with TLS stand in front of it.",
-)
 
 
 def share_heap() -> None:

@@ -321,11 +321,11 @@ async def export(
         file = stack.enter_context(files.workspace()) / "export"
         refused = await working(work.export, format, query, file)
         until_sent = stack.pop_all()
-    rows = format.value in ROWS
-    media, name = (ROWS[Format(format.value)], f"lanemap.{format}") if rows else ("text/plain", None)
+    media = _MEDIA_TYPES.get(format)
     reasons = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
     headers = {"Lanemap-Refused": reasons} if reasons else None
-    return FileResponse(file, 200, headers, media, BackgroundTask(until_sent.close), name)
+    name = media and f"lanemap.{format}"
+    return FileResponse(file, 200, headers, media or "text/plain", BackgroundTask(until_sent.close), name)
 
 
 @router.post("/captures", status_code=201, openapi_extra=_BODY)
