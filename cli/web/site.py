@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,8 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         count, done = len(pages.every), 0
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
-
-        def begin() -> AbstractContextManager[_Pages]:
-            return nullcontext(_Pages(Database(database.location)))
-
-        with sharing(begin, partial(_Pages.write, folder=new_folder), parts, others) as results:
+        write_part = partial(_Pages.write, folder=new_folder)
+        with sharing(lambda: nullcontext(_Pages(Database(database.location))), write_part, parts, others) as results:
             for _, written in results(pages):
                 done += written
                 progress(done, count)
