@@ -39,7 +39,7 @@ printed = [entry["formula"] for sheet in reading.sheets.values() for entry in sh
 
 def whole() -> None:
     """From the files to the rows in a database of the shipped sources."""
-    notation._definitions.cache_clear()
+    notation.parse.cache_clear()
     catalogue._elements.cache_clear()
     load(locate(str(used)), [imported.source for imported in read([given], "benchmark")])
 
