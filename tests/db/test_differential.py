@@ -28,10 +28,10 @@ def chance(seed):
 
 
 @pytest.fixture(scope="module")
-def both(built, new_database, built_on_server):
+def both(whole, new_database, built_on_server):
     """The same content in a database of each kind."""
     with ExitStack() as stack:
-        places = (str(built), new_database(built_on_server))
+        places = (str(whole), new_database(built_on_server))
         yield [stack.enter_context(lanemap.open(place)) for place in places]
 
 
