@@ -172,6 +172,18 @@ def database(built):
 
 
 @pytest.fixture(scope="session")
+def reader(database):
+    """What reads it."""
+    return database.reader
+
+
+@pytest.fixture
+def shipped_once(monkeypatch):
+    """No database is that of the package: nothing is shipped to it again."""
+    monkeypatch.setattr(lanemap, "program_digest", lambda: "shipped")
+
+
+@pytest.fixture(scope="session")
 def acme(built, tmp_path_factory):
     """A database with instructions that Lanemap has never heard of, in a source of its own, of 64 lanes.
 

@@ -57,12 +57,6 @@ def answers(file):
         )
 
 
-@pytest.fixture
-def shipped_once(monkeypatch):
-    """No database here is that of the package."""
-    monkeypatch.setattr(lanemap, "program_digest", lambda: "shipped")
-
-
 @pytest.mark.slow
 def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_once, seed):
     """Any bit of the file, whatever it belongs to."""

@@ -26,11 +26,6 @@ CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_trait
 
 
 @pytest.fixture(scope="module")
-def reader(built):
-    return connect(locate(str(built)))
-
-
-@pytest.fixture(scope="module")
 def everything(reader):
     """Every fragment, by source and key."""
     found: dict[str, dict[Key, Fragment]] = {}

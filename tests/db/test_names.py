@@ -15,8 +15,6 @@ from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query, accumulators
 from lanemap.db.isa.parse import parse
-from lanemap.db.store.connection import connect
-from lanemap.db.store.location import locate
 
 
 def options(form):
@@ -30,11 +28,6 @@ def forms(name):
 
 some_form = st.sampled_from(FORMS)
 registers = st.lists(st.sampled_from(["%0", "%17", "%rs4", "a", "d0"]), min_size=1, max_size=4).map(", ".join)
-
-
-@pytest.fixture(scope="module")
-def reader(built):
-    return connect(locate(str(built)))
 
 
 @st.composite

@@ -21,6 +21,7 @@ from lanemap.db.store.location import locate
 from .readers import CORPUS, READERS, SOUND, changed
 
 LONG = "LANEMAP_LONG" in os.environ
+pytestmark = pytest.mark.usefixtures("shipped_once")
 FILES = sorted(file for file in CORPUS.rglob("*.*") if file.is_file())
 
 
@@ -68,12 +69,6 @@ def survives(reader, data, place, folder):
                 if source.name in there and source.name != "printed":
                     database.remove(source.name)
     return None
-
-
-@pytest.fixture(autouse=True)
-def shipped_once(monkeypatch):
-    """No database here is that of the package."""
-    monkeypatch.setattr(lanemap, "program_digest", lambda: "shipped")
 
 
 @pytest.mark.parametrize("reader", READERS)
