@@ -204,7 +204,7 @@ def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
 
             every = _whole(reader, None)
             first_of = partial(_first, reader)
-            raise AbsentError(no_fragment(query.parameters(), query.words, query.title, every, first_of))
+            raise AbsentError(no_fragment(query.parameters(), query.tokens, query.title, every, first_of))
         by_id |= {record["id"]: record for record in records}
     return [by_id[number] for number in sorted(by_id)]
 
@@ -477,7 +477,7 @@ def following(reader: Reader, words: Sequence[str]) -> list[str]:
     matching = fragments(reader, query)
     if parameters["shape"] is None:
         return sorted({fragment.shape for fragment in matching}, key=naturally)
-    if not query.word("type") and not query.spells_types:
+    if not query.token("type") and not query.spells_types:
         return sorted({fragment.type for fragment in matching})
     results = accumulators(parameters["instruction"], parameters["shape"], parameters["type"] or "")
     axes = {role for fragment in matching for role in instruction(fragment.instruction).axes if results}

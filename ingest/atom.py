@@ -253,12 +253,12 @@ def named_form(mnemonic: str) -> Form | None:
     >>> named_form("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32").types["A"]
     'tf32'
     """
-    words = _words(mnemonic)
-    by_kind = {kind: word for word, kind in words.items()}
+    tokens = _tokens(mnemonic)
+    by_kind = {kind: token for token, kind in tokens.items()}
     row = INSTRUCTIONS.get(by_kind.get("instruction", ""))
     if row is None or not row.multiplies or not row.opcode or not {"shape", "types"} <= by_kind.keys():
         return None
-    if found := exact(words, candidates(words)):
+    if found := exact(tokens, candidates(tokens)):
         return found[0]
     types = by_kind["types"].split(".")
     if len(types) != len(row.types):
@@ -275,9 +275,9 @@ def named_move(mnemonic: str) -> Key | None:
     >>> named_move("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16").qualifiers
     'x4.trans'
     """
-    words = _words(mnemonic)
-    moved = {"shape", "type"} <= {*words.values()}
-    form = next((form for form in candidates(words) if form.instruction.moves), None) if moved else None
+    tokens = _tokens(mnemonic)
+    moved = {"shape", "type"} <= {*tokens.values()}
+    form = next((form for form in candidates(tokens) if form.instruction.moves), None) if moved else None
     return None if form is None else Key(form.name, form.shape, form.a, "r", qualifiers=form.qualifiers)
 
 
@@ -286,7 +286,7 @@ def why_none(mnemonic: str) -> str:
     return uncovered(mnemonic) or f"{mnemonic} is not an instruction that Lanemap knows"
 
 
-def _words(mnemonic: str) -> dict[str, str]:
+def _tokens(mnemonic: str) -> dict[str, str]:
     try:
         return dict(parse(mnemonic) or {})
     except LanemapError:  # an instruction without operands in registers

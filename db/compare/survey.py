@@ -140,9 +140,9 @@ class Survey:
 
     def _products(self, query: Query, keys: set[Key]) -> Iterator[Product]:
         """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
-        type_ = query.type_named("A") or query.word("type") or query.parameters()["type"]
+        type_ = query.type_named("A") or query.token("type") or query.parameters()["type"]
         shape = query.parameters()["shape"]
-        several = {*query.words.values()} <= {"instruction", "shape", "type"}
+        several = {*query.tokens.values()} <= {"instruction", "shape", "type"}
         named = {(form.name, form.shape, form.a) for form in query.forms}
         for product in sorted(self.products, key=lambda product: product.sparse):
             of_it = {key for operand in self.products[product] for key in self.operands[operand]}

@@ -1,7 +1,7 @@
 """Requests: which fragments somebody asks for, in the names that people have for instructions, shapes and types.
 
-A request is taken apart into words, words mean forms, and forms have operands. Most look-ups name a shape, a type and a
-role, and need no form for it.
+A request is taken apart into tokens, tokens mean forms, and forms have operands. Most look-ups name a shape, a type and
+a role, and need no form for it.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ class Query:
     qualifiers: str | None = None
 
     @classmethod
-    def parse(cls, words: str | Sequence[str], **more: Any) -> Query:
-        """What the words of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
+    def parse(cls, tokens: str | Sequence[str], **more: Any) -> Query:
+        """What the tokens of a command or a call ask for: an instruction, or a shape and a type, and then maybe a role.
 
         >>> Query.parse("HMMA.16816.F32.BF16 B").parameters()["type"]
         'bf16'
 
         Args:
-            words: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three words or one.
-            more: other fields of the query, where they are said apart from the words.
+            tokens: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three tokens or one.
+            more: other fields of the query, where they are said apart from the tokens.
 
         Raises:
-            LanemapError: there are no words.
+            LanemapError: there are no tokens.
         """
-        parts = words.split() if isinstance(words, str) else _unquoted(words)
+        parts = tokens.split() if isinstance(tokens, str) else _unquoted(tokens)
         if not parts:
             raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
         parts = sorted(parts, key=lambda part: (is_role(part), plain(part) not in INSTRUCTIONS))
@@ -105,50 +105,50 @@ class Query:
         expect_names(which, Which.__annotations__)
         more: Any = {"source": DEFAULT_SOURCE, **which}
         parts = [part for part in (shape, type, role) if part is not None]
-        words = all(isinstance(part, str) for part in parts) and (len(parts) != 2 or is_role(parts[1]))
-        return cls.parse(parts, **more) if words else cls(shape, type, role, **more)
+        tokens = all(isinstance(part, str) for part in parts) and (len(parts) != 2 or is_role(parts[1]))
+        return cls.parse(parts, **more) if tokens else cls(shape, type, role, **more)
 
     @staticmethod
-    def split(words: Sequence[str]) -> list[list[str]]:
-        """The words of several operands, one after the other: a role ends each, or begins each.
+    def split(tokens: Sequence[str]) -> list[list[str]]:
+        """The tokens of several operands, one after the other: a role ends each, or begins each.
 
         >>> Query.split(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
         [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
 
         An ldmatrix before them has no role.
         """
-        words = _unquoted(words)
-        after = not is_role(words[0])
-        ends = [at + after for at, word in enumerate(words) if at and is_role(word)]
-        pieces = [words[start:end] for start, end in pairwise(sorted({0, *ends, len(words)}))]
+        tokens = _unquoted(tokens)
+        after = not is_role(tokens[0])
+        ends = [at + after for at, token in enumerate(tokens) if at and is_role(token)]
+        pieces = [tokens[start:end] for start, end in pairwise(sorted({0, *ends, len(tokens)}))]
         move, *rest = pieces[0]
         bare = rest and move.lower().partition(".")[0] in _MOVES and rest[-1].lower() != "r"
         return [[move], rest, *pieces[1:]] if bare else pieces
 
     @cached_property
-    def words(self) -> Mapping[str, str]:
-        """The words that shape, type and instruction name together, each with its kind.
+    def tokens(self) -> Mapping[str, str]:
+        """The tokens that shape, type and instruction name together, each with its kind.
 
         Raises:
             LanemapError: they contradict each other, or there is no such instruction; says what there is.
         """
-        words: dict[str, str] = {}
+        tokens: dict[str, str] = {}
         before: list[str] = []
         for field, given in self._given.items():
-            more = _parsed_type(given, words) if field == "type" else _parsed(given, field)
+            more = _parsed_type(given, tokens) if field == "type" else _parsed(given, field)
             for kind in {*more.values()} & {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers"}:
-                if {word for word, tag in words.items() if tag == kind} - {w for w, tag in more.items() if tag == kind}:
+                if any(tag == kind != more.get(token) for token, tag in tokens.items()):
                     raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
-            words = {**more, **words}
+            tokens = {**more, **tokens}
             before.append(given)
-        if not {*words.values()} <= {"instruction", "shape", "type"}:
+        if not {*tokens.values()} <= {"instruction", "shape", "type"}:
             from .spelling import candidates
 
-            if not candidates(words):
+            if not candidates(tokens):
                 from .not_found import no_form
 
-                raise LanemapError(no_form(words, self.title))
-        return words
+                raise LanemapError(no_form(tokens, self.title))
+        return tokens
 
     @property
     def title(self) -> str:
@@ -160,9 +160,9 @@ class Query:
         fields = {"instruction": self.instruction, "shape": self.shape, "type": self.type}
         return {name: text(name, value) for name, value in fields.items() if value is not None}
 
-    def word(self, kind: str) -> str | None:
-        """The word of a kind, such as the shape, or the only type that is named."""
-        return next((word for word, tag in self.words.items() if tag == kind), None)
+    def token(self, kind: str) -> str | None:
+        """The token of a kind, such as the shape, or the only type that is named."""
+        return next((token for token, tag in self.tokens.items() if tag == kind), None)
 
     @cached_property
     def forms(self) -> Sequence[Form]:
@@ -172,27 +172,27 @@ class Query:
         """
         from .spelling import candidates, exact
 
-        forms = candidates(self.words)
-        return exact(self.words, forms) if "sync" in self.words else forms
+        forms = candidates(self.tokens)
+        return exact(self.tokens, forms) if "sync" in self.tokens else forms
 
     def parameters(self) -> dict[str, Any]:
         """The names as the database spells them. A name that has no role leaves the type open.
 
         Raises:
-            LanemapError: one is not text, the selector is not a whole number, or see ``words``.
+            LanemapError: one is not text, the selector is not a whole number, or see ``tokens``.
         """
-        role, shape, name = self._role, self.word("shape"), self.word("instruction")
+        role, shape, name = self._role, self.token("shape"), self.token("instruction")
         if role and name and name in INSTRUCTIONS and role not in INSTRUCTIONS[name].axes:
             from .not_found import no_role
 
             raise LanemapError(no_role(name, role))
-        type_ = self._type_of(role) if role else self.word("type") if self.type is not None else None
+        type_ = self._type_of(role) if role else self.token("type") if self.type is not None else None
         if role in ("SFA", "SFB"):
             type_ = type_ or next(iter(self._scales & {*SCALE_TYPES}), None)
         layout = self.layout_of(role) if role else None
         has_majors = len(majors(name or "", shape or "", type_ or "", role or "")) > 1
         in_memory = layout if role in ("A", "B") and instruction(name or "").layouts == "qualifiers" else None
-        named = self.word("qualifiers") or in_memory
+        named = self.token("qualifiers") or in_memory
         qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
         source = None if self.source is None else text("source", self.source)
         return {
@@ -218,13 +218,13 @@ class Query:
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""
         if key.role in ("SFA", "SFB") and (
-            (self.spells_types and "block_scale" not in self.words)
+            (self.spells_types and "block_scale" not in self.tokens)
             or not self._scales <= {key.type, *(key.qualifiers or "").lower().split(".")}
         ):
             return False
-        if {*self.words.values()} <= {"instruction", "shape"}:
+        if {*self.tokens.values()} <= {"instruction", "shape"}:
             return True
-        if {"scale_vec", "kind"} & {*self.words.values()} and key[:2] not in {
+        if {"scale_vec", "kind"} & {*self.tokens.values()} and key[:2] not in {
             (form.name, form.shape) for form in self.forms
         }:
             return False
@@ -240,12 +240,12 @@ class Query:
     @property
     def spells_types(self) -> bool:
         """Whether the types of all operands are named."""
-        return not {"types", "opcode"}.isdisjoint(self.words.values())
+        return not {"types", "opcode"}.isdisjoint(self.tokens.values())
 
     def layout_of(self, role: str) -> str | None:
         """``row`` or ``col``, where the name says so of an operand: of A, of B, or of the matrix that is moved."""
-        layouts = (self.word("layouts") or "").split(".")
-        roles = "AB" if len(layouts) == 2 else [(self.word("role") or "").upper()]
+        layouts = (self.token("layouts") or "").split(".")
+        roles = "AB" if len(layouts) == 2 else [(self.token("role") or "").upper()]
         return dict(zip(roles, layouts, strict=False)).get(role) or None
 
     def type_named(self, role: str) -> str | None:
@@ -255,7 +255,7 @@ class Query:
 
     def of_registers(self) -> Query:
         """The same; of ldmatrix or stmatrix without a role their registers, r."""
-        bare = self.role is None and self.word("instruction") in _MOVES
+        bare = self.role is None and self.token("instruction") in _MOVES
         return replace(self, role="r") if bare else self
 
     def of_accumulator(self) -> Query | None:
@@ -272,7 +272,7 @@ class Query:
 
     @property
     def from_memory(self) -> bool:
-        """Whether it names an atom of CuTe that takes A from shared memory, too, as its word ``SS`` says.
+        """Whether it names an atom of CuTe that takes A from shared memory, too, as its token ``SS`` says.
 
         >>> Query("SM90_64x128x16_F32F16F16_SS").from_memory, Query("SM90_64x128x16_F32F16F16_RS").from_memory
         (True, False)
@@ -281,7 +281,7 @@ class Query:
 
     @cached_property
     def _role(self) -> str | None:
-        held = (self.word("role") or "").upper() or None
+        held = (self.token("role") or "").upper() or None
         if self.role is None:
             return held
         name = text("role", self.role)
@@ -291,13 +291,13 @@ class Query:
         return role
 
     def _type_of(self, role: str) -> str | None:
-        return self.type_named(role) if self.spells_types else self.word("type")
+        return self.type_named(role) if self.spells_types else self.token("type")
 
     @cached_property
     def _scales(self) -> set[str]:
         """What is said of block scales: their type, how many there are, and what selects their bytes and lanes."""
-        scales = {*filter(_SCALE.fullmatch, (*self.words, *(word("qualifiers", self.qualifiers) or "").split(".")))}
-        counts = {form.block_scales for form in self.forms} if "block_scale" in self.words else set()
+        scales = {*filter(_SCALE.fullmatch, (*self.tokens, *(word("qualifiers", self.qualifiers) or "").split(".")))}
+        counts = {form.block_scales for form in self.forms} if "block_scale" in self.tokens else set()
         return scales | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
 
     @cached_property
@@ -305,12 +305,12 @@ class Query:
         """Instruction, role and type of the operands of the forms that are named."""
         from .spelling import exact
 
-        forms = exact(self.words, self.forms) if self.spells_types else self.forms
+        forms = exact(self.tokens, self.forms) if self.spells_types else self.forms
         return {(form.name, *operand) for form in forms for operand in form.types.items()}
 
 
 def _parsed(spelt: str, field: str) -> Mapping[str, str]:
-    """The words of a name. In none of the notations, it is an instruction of an import, with a shape and a type."""
+    """The tokens of a name. In none of the notations, it is an instruction of an import, with a shape and a type."""
     if is_shape(spelt):
         return {shape_name(spelt): "shape"}
     if plain(spelt) in INSTRUCTIONS:
@@ -329,7 +329,7 @@ def _parsed(spelt: str, field: str) -> Mapping[str, str]:
 
 def _parsed_type(spelt: str, named: Mapping[str, str]) -> Mapping[str, str]:
     """A type by any of its names, and what the name says besides. An instruction of an import has types of its own."""
-    if any(kind == "instruction" and word not in INSTRUCTIONS for word, kind in named.items()):
+    if any(kind == "instruction" and token not in INSTRUCTIONS for token, kind in named.items()):
         return {plain(spelt): "type"}
     type_, modifier = type_name(spelt)
     if modifier is None:
@@ -354,8 +354,8 @@ def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]
         return ()
     from .spelling import candidates
 
-    words = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
-    types = {form.types.get("D", "") for form in candidates(words)} - {""}
+    tokens = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
+    types = {form.types.get("D", "") for form in candidates(tokens)} - {""}
     return tuple(sorted(types, key=type_bits, reverse=True))
 
 
@@ -379,9 +379,9 @@ def one_or_several(argument: Any) -> list[Any]:
     return [item for item in items if item is not None]
 
 
-def is_role(word: object) -> bool:
-    """Whether a word names a role of some instruction, in any case."""
-    return isinstance(word, str) and word.lower() in _ROLES
+def is_role(token: object) -> bool:
+    """Whether a token names a role of some instruction, in any case."""
+    return isinstance(token, str) and token.lower() in _ROLES
 
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.
@@ -401,16 +401,16 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
         raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
     place = roles.index("r")
     move, partner = (first, second) if place == 0 else (second, first)
-    named = move.word("instruction") or _MOVES[place]
+    named = move.token("instruction") or _MOVES[place]
     if named != _MOVES[place]:
         why = "" if named in _MOVES else f"{named} is not for shared memory: "
         raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
     return replace(move, instruction=named), partner
 
 
-def _unquoted(words: Sequence[str]) -> list[str]:
-    """The words one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
-    return [part for word in words for part in (word.split() if _PLAIN.fullmatch(word) else [word])]
+def _unquoted(tokens: Sequence[str]) -> list[str]:
+    """The tokens one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
+    return [part for token in tokens for part in (token.split() if _PLAIN.fullmatch(token) else [token])]
 
 
 def whole(name: str, number: object) -> int | None:
@@ -428,7 +428,7 @@ def whole(name: str, number: object) -> int | None:
 
 
 def text(name: str, value: object) -> str:
-    """A word out of a request, without the spaces around it.
+    """A token out of a request, without the spaces around it.
 
     Raises:
         LanemapError: it is not text; ``name`` says which.
@@ -439,7 +439,7 @@ def text(name: str, value: object) -> str:
 
 
 def word(name: str, value: object) -> str | None:
-    """The same in small letters and without a leading dot, as PTX's words are in the database."""
+    """The same in small letters and without a leading dot, as PTX's tokens are in the database."""
     return None if value is None else plain(text(name, value))
 
 

@@ -1,6 +1,6 @@
 """Why nothing was found: what is wrong in a request, and what there is instead, in one line.
 
-What is wrong in the name of an instruction is the word without which there are forms.
+What is wrong in the name of an instruction is the token without which there are forms.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import Any
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, undecided
 from .listing import but_for_n, either, grouped, naturally, shortened
-from .spelling import MODIFIERS, OPTIONS, Words, candidates, cased, every_candidate, opcode, opcode_name, words
+from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, opcode, opcode_name, tokens
 from .types import is_shape, same_name, shape_name
 
-#: Kinds of words in the order in which people mistake them, after modifiers and options that stand in the name.
+#: Kinds of tokens in the order in which people mistake them, after modifiers and options that stand in the name.
 _ORDER = ("layouts", "qualifiers", "type", "shape", "types")
 
 
@@ -24,20 +24,20 @@ def no_role(name: str, role: str) -> str:
     return row.absent.get(role) or f"{name} has no {role}: it has {', '.join(row.axes)}"
 
 
-def no_form(asked: Words, title: str) -> str:
-    """Why there is no form of a name: the word that no form has together with the others, and what forms have there."""
+def no_form(asked: Tokens, title: str) -> str:
+    """Why there is no form of a name: the token that no form has together with the others, and what forms have."""
 
-    def rank(word: str) -> int:
-        kind = asked[word]
+    def rank(token: str) -> int:
+        kind = asked[token]
         if kind in _ORDER:
             return _ORDER.index(kind)
-        stands = kind in (*MODIFIERS, *OPTIONS) and word in title.lower()
+        stands = kind in (*MODIFIERS, *OPTIONS) and token in title.lower()
         return len(_ORDER) if not stands else -1 if kind in MODIFIERS else -2
 
-    for word in sorted(sorted(asked), key=rank):
-        rest = {other: kind for other, kind in asked.items() if other != word}
-        if asked[word] != "instruction" and (forms := every_candidate(rest)):
-            return f"there is no {title}: {_instead(word, asked, forms)}"
+    for token in sorted(sorted(asked), key=rank):
+        rest = {other: kind for other, kind in asked.items() if other != token}
+        if asked[token] != "instruction" and (forms := every_candidate(rest)):
+            return f"there is no {title}: {_instead(token, asked, forms)}"
     close = get_close_matches(title, [form.mnemonic for form in every_candidate({})], 1, 0)
     return f"there is no {title}: did you mean {close[0]}?"
 
@@ -45,33 +45,34 @@ def no_form(asked: Words, title: str) -> str:
 def no_opcode(text: str, parts: Sequence[str]) -> str:
     """Why no form is assembled to an opcode: its shape, or the opcodes that are most like it."""
     every = {opcode_name(form): opcode(form) for form in every_candidate({}) if opcode(form)}
-    size = next((word for word in text.split(".") if is_shape(word)), None)
-    if size and not any({parts[0], re.sub("[^0-9]", "", size)} <= {*words} for words in every.values()):
+    size = next((token for token in text.split(".") if is_shape(token)), None)
+    if size and not any({parts[0], re.sub("[^0-9]", "", size)} <= {*tokens} for tokens in every.values()):
         forms = every_candidate({parts[0]: "opcode"}) or every_candidate({})
         return f"there is no {text}: {_shapes(shape_name(size), forms)}"
-    apart = {name: len({*words} ^ {*parts}) for name, words in every.items()}
+    apart = {name: len({*tokens} ^ {*parts}) for name, tokens in every.items()}
     close = [name for name, number in apart.items() if number == min(apart.values())]
     return f"there is no {text}: did you mean {either(close[:_FEW])}?"
 
 
-def _instead(word: str, asked: Words, forms: Sequence[Form]) -> str:
-    """What the forms that have the other words of a name have in the place of a word."""
-    kind = asked[word]
+def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:
+    """What the forms that have the other tokens of a name have in the place of a token."""
+    kind = asked[token]
     if kind == "shape":
-        return _shapes(word, forms)
+        return _shapes(token, forms)
     if kind == "type":
         types = sorted({form.a for form in forms})
         operand = "A of " if any(not form.role for form in forms) else ""
         whose = next((name for role in ("shape", "instruction") for name, tag in asked.items() if tag == role), None)
         return f"{operand}{whose} is {shortened(types)}" if whose else f"choose from {shortened(types)}"
-    names = {name for form in forms for name, tag in words(form).items() if tag == kind}
+    names = {name for form in forms for name, tag in tokens(form).items() if tag == kind}
     if kind not in ("types", "layouts", "qualifiers"):
         names = {name for name in names if any(name in form.mnemonic.lower().split(".") for form in forms)}
     elif kind == "types" and not names:
         names = {form.a for form in forms}
-    if names := _nearest(word.split("."), names):
-        return f"write {either([f'.{cased(name)}' for name in sorted(names, key=naturally)])} instead of .{cased(word)}"
-    return f"leave out .{cased(word)}"
+    if names := _nearest(token.split("."), names):
+        others = either([f".{cased(name)}" for name in sorted(names, key=naturally)])
+        return f"write {others} instead of .{cased(token)}"
+    return f"leave out .{cased(token)}"
 
 
 def _shapes(asked: str, forms: Sequence[Form]) -> str:
@@ -80,14 +81,14 @@ def _shapes(asked: str, forms: Sequence[Form]) -> str:
 
 
 def _nearest(asked: Sequence[str], names: Iterable[str]) -> set[str]:
-    """Those that differ in the fewest words."""
+    """Those that differ in the fewest tokens."""
     apart = {name: len({*asked} ^ {*name.split(".")}) + sum(map(str.__ne__, asked, name.split("."))) for name in names}
     return {name for name, number in apart.items() if number == min(apart.values())}
 
 
 def no_fragment(
     asked: Mapping[str, Any],
-    named: Words,
+    named: Tokens,
     title: str,
     every: Sequence[Mapping[str, Any]],
     first_of: Callable[[Container[str]], str | None],
@@ -96,7 +97,7 @@ def no_fragment(
 
     Args:
         asked: the parameters of the request.
-        named: the words of the instruction that it names.
+        named: the tokens of the instruction that it names.
         title: what to call that instruction.
         every: what is stored of all fragments.
         first_of: which of some sources look-ups ask first.
@@ -164,7 +165,7 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
         options = _folded(sorted(close or options, key=naturally))
     else:
         close = get_close_matches(name, options)
-        close = [word for word in close if kind != "type" or word.rstrip("0123456789") == name.rstrip("0123456789")]
+        close = [token for token in close if kind != "type" or token.rstrip("0123456789") == name.rstrip("0123456789")]
     guess = f"did you mean {close[0]}?" if close else ""
     return guess if options == close[:1] else f"{guess} choose from {shortened(options)}".strip()
 

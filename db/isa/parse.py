@@ -1,4 +1,4 @@
-"""Names of instructions in any text, taken apart into words: mnemonics of PTX, opcodes of SASS, atoms of CuTe.
+"""Names of instructions in any text, taken apart into tokens: mnemonics of PTX, opcodes of SASS, atoms of CuTe.
 
 A mnemonic (9.7.14, 9.7.15) may stand alone or as in a kernel: with operands, quotes and line breaks.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from ..errors import LanemapError
 from . import facts, spelling
 from .forms import Form
-from .spelling import Words, cased, kind_of
+from .spelling import Tokens, cased, kind_of
 from .types import TYPES, is_shape, known_type, shape_name, type_name
 
 _LAST_ID = 3
@@ -29,13 +29,13 @@ _TRITON = re.compile(
     r"#?\bttg?\.nvidia_mma\b(?:[^>]{0,200}?\bversionMajor\s*=\s*(?P<version>\d))?"
     r"(?:[^>]{0,200}?\binstrShape\s*=\s*\[(?P<m>\d{1,4}),\s*(?P<n>\d{1,4}),\s*(?P<k>\d{1,4})\])?"
 )
-#: Words of an opcode that say nothing of a layout, and other spellings of words.
+#: Tokens of an opcode that say nothing of a layout, and other spellings of tokens.
 _SILENT = ("STEP0", "STEP1", "STEP2", "STEP3", "SAT", "1", "X1")
 _SAME = {"UE8": "E8"}
 
 _ATOM = re.compile(
     r"(?<![A-Za-z0-9_])(?:SM\d+_(?:MMA_)?|(?P<gmma>G?)MMA_)(?P<sparse>SPARSE_)?(?P<shape>(?:8|16|64)x\d+x\d+)"
-    r"(?P<words>(?:_[A-Z0-9]+)*)(?:\s*<(?P<arguments>[^<>]*)>)?"
+    r"(?P<tokens>(?:_[A-Z0-9]+)*)(?:\s*<(?P<arguments>[^<>]*)>)?"
 )
 _ATOM_TYPE = re.compile(r"TF32|BF16|F64|F32|F16|S32|S8|U8|S4|U4|U1|E[2-5]M[0-3]|G?C64")
 _ATOM_WORDS = {"XORPOPC": "xor popc", "ANDPOPC": "and popc"}
@@ -45,8 +45,8 @@ _OTHER_ATOM = re.compile(r"(?<!\w)SM\d{2,3}_([A-Za-z0-9_]+)")
 _NO_REGISTERS = re.compile(r"(?<![\w.])(?i:UT(?:C?[HQIO]MMA|(CCP)))(?!\w)|(?<!\w)SM1\d\d_(?:(UTCCP)|MMA|MXF4)_\w+")
 
 
-def parse(text: str) -> Words | None:
-    """The words of a spelling with their kinds; None where it is in none of the notations.
+def parse(text: str) -> Tokens | None:
+    """The tokens of a spelling with their kinds; None where it is in none of the notations.
 
     >>> parse("HMMA.16816.F32.BF16")["f32.bf16.bf16.f32"]
     'types'
@@ -64,7 +64,7 @@ def parse(text: str) -> Words | None:
         raise LanemapError(str(uncovered("tcgen05.cp" if unsupported[1] or unsupported[2] else "tcgen05.mma")))
     if move := _OTHER_ATOM.search(text):
         if form := _move_atoms().get(move[1]):
-            return {word: kind for word, kind in spelling.words(form).items() if kind not in spelling.OPTIONS}
+            return {token: kind for token, kind in spelling.tokens(form).items() if kind not in spelling.OPTIONS}
         raise LanemapError(
             f"{move[0]} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
         )
@@ -78,7 +78,7 @@ def parse(text: str) -> Words | None:
 
 
 def find_mnemonic(text: str) -> str | None:
-    """The words of the one mnemonic in a text; None where there is none.
+    """The tokens of the one mnemonic in a text; None where there is none.
 
     >>> find_mnemonic('asm volatile("ldmatrix.sync.aligned.m8n8.x4"\\n".shared.b16 {%0, %1, %2, %3}, [%4];")')
     'ldmatrix.sync.aligned.m8n8.x4.shared.b16'
@@ -105,7 +105,7 @@ def title(text: str) -> str:
 
 
 def _without_operands(text: str) -> str:
-    """A mnemonic without its operands, with one dot between its words."""
+    """A mnemonic without its operands, with one dot between its tokens."""
     operands = _OPERANDS.search(text)
     mnemonic = text[: operands.start()] if operands else text
     if operands and operands[0] == ",":  # the first operand is a plain name
@@ -113,28 +113,28 @@ def _without_operands(text: str) -> str:
     return ".".join(filter(None, _SEPARATOR.split(mnemonic)))
 
 
-def _of_mnemonic(words: list[str]) -> Words:
-    """The words of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
-    text, (head, *rest) = ".".join(words), words
+def _of_mnemonic(tokens: list[str]) -> Tokens:
+    """The tokens of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
+    text, (head, *rest) = ".".join(tokens), tokens
     if is_shape(head):
-        head, rest = "", words
+        head, rest = "", tokens
     elif head in ("tcgen05", "wgmma"):
         head, rest = _with_verb(head, rest)
     kinds: list[tuple[str, str]] = []
     if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
         kinds.append((rest.pop(1), "role"))
-    for word in rest:
-        kind = kind_of(word)
+    for token in rest:
+        kind = kind_of(token)
         if kind == "sparse" and head.removesuffix(".sp") in ("mma", "wgmma"):
             head = head.removesuffix(".sp") + ".sp"
             # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
-            kind = kind if "::" in word or "sync" in rest else "instruction"
+            kind = kind if "::" in token or "sync" in rest else "instruction"
         if kind:
-            kinds.append((shape_name(word) if kind == "shape" else word, kind))
+            kinds.append((shape_name(token) if kind == "shape" else token, kind))
             continue
-        type_, more = known_type(word, spelling.KINDS)
-        if type_ != word and "sync" in rest:  # other names of types are for people, and not for the assembler
-            raise LanemapError(f"{word!r} is not a type of PTX: write {type_}")
+        type_, more = known_type(token, spelling.KINDS)
+        if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler
+            raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
         kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
     _check_once(text, [*kinds, (head, "instruction")])
     named = [pair for pair in kinds if pair[1] != "instruction"]
@@ -142,13 +142,13 @@ def _of_mnemonic(words: list[str]) -> Words:
 
 
 def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
-    """Refuse a name that has a word twice, two words for one thing, or a number that nothing goes up to."""
+    """Refuse a name that has a token twice, two tokens for one thing, or a number that nothing goes up to."""
     in_order = ("layouts", "qualifiers", "types")
-    words = [word for word, kind in kinds if kind not in ("shape", "role", *in_order)]
-    if twice := next((word for word in words if words.count(word) > 1), None):
+    tokens = [token for token, kind in kinds if kind not in ("shape", "role", *in_order)]
+    if twice := next((token for token in tokens if tokens.count(token) > 1), None):
         raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
     for kind in {kind for _, kind in kinds} - {*in_order, "instruction"}:
-        conflicting = sorted(word for word, tag in kinds if tag == kind)
+        conflicting = sorted(token for token, tag in kinds if tag == kind)
         if len(conflicting) > 1 and kind == "shape":
             raise LanemapError(f"{text} has {len(conflicting)} shapes: name one instruction")
         if len(conflicting) > 1:
@@ -158,12 +158,12 @@ def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
 
 
 def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
-    """The name of an instruction that has its verb in its second word."""
+    """The name of an instruction that has its verb in its second token."""
     verb = rest[0] if rest else ""
     if head == "tcgen05" and verb in ("ld", "st") and rest[1:2] != ["red"]:
         return f"{head}.{verb}", rest[1:]
-    words = ("mma_async", "sync", "sp", "")
-    if is_shape(verb) or (head == "wgmma" and (verb in words or type_name(verb)[0] in TYPES)):
+    tokens = ("mma_async", "sync", "sp", "")
+    if is_shape(verb) or (head == "wgmma" and (verb in tokens or type_name(verb)[0] in TYPES)):
         return head, rest
     if not verb:
         raise LanemapError(f"{head} names several instructions: choose one, such as tcgen05.ld")
@@ -172,12 +172,12 @@ def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
 
 
 def _of_atom(product: re.Match[str]) -> list[str]:
-    """The words of the mnemonic that an atom of CuTe stands for."""
-    shape, parts = shape_name(product["shape"]), product["words"].split("_")[1:]
-    types = [type_name(name)[0] for word in parts for name in _ATOM_TYPE.findall(word)]
+    """The tokens of the mnemonic that an atom of CuTe stands for."""
+    shape, parts = shape_name(product["shape"]), product["tokens"].split("_")[1:]
+    types = [type_name(name)[0] for token in parts for name in _ATOM_TYPE.findall(token)]
     if any(type_.endswith("c64") for type_ in types):
         raise LanemapError(f"{product[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
-    more = [part for word in parts for part in _ATOM_WORDS.get(word, "").split()]
+    more = [part for token in parts for part in _ATOM_WORDS.get(token, "").split()]
     if not types and product["arguments"]:
         # Those of a template are the types of A, B, C and scales, and of how many columns a scale is.
         named = [argument.rsplit("::", 1)[-1].strip() for argument in product["arguments"].split(",")]
@@ -201,10 +201,11 @@ def _move_atoms() -> dict[str, Form]:
     return {name.partition("_")[2]: form for form in moves if (name := spelling.atom(form))}
 
 
-def _of_opcode(text: str) -> Words:
-    """The words of an opcode, and what the forms that are assembled to it have in common."""
-    head, *words = (_SAME.get(word, word) for word in _SEPARATOR.split(text.upper()))
-    opcode = [head, *(re.sub(r"[^0-9]", "", word) if is_shape(word) else word for word in words if word not in _SILENT)]
+def _of_opcode(text: str) -> Tokens:
+    """The tokens of an opcode, and what the forms that are assembled to it have in common."""
+    head, *tokens = (_SAME.get(token, token) for token in _SEPARATOR.split(text.upper()))
+    meant = [token for token in tokens if token not in _SILENT]
+    opcode = [head, *(re.sub(r"[^0-9]", "", token) if is_shape(token) else token for token in meant)]
     request = {".".join(opcode): "opcode"}
     forms = spelling.candidates(request)
     if not forms:
@@ -214,10 +215,10 @@ def _of_opcode(text: str) -> Words:
     if head.endswith("MMA") and len({form.shape for form in forms}) > 1:
         raise LanemapError(f"{text} does not name a shape: write it like HMMA.16816.F32.BF16")
     same = [form for form in forms if list(spelling.opcode(form)) == opcode] or forms
-    common = dict(set.intersection(*({*spelling.words(form).items()} for form in same)))
+    common = dict(set.intersection(*({*spelling.tokens(form).items()} for form in same)))
     types = "types" if "types" in common.values() else "type"
     kinds = {"instruction", "shape", "qualifiers", types, *spelling.MODIFIERS}
-    return request | {word: kind for word, kind in common.items() if kind in kinds}
+    return request | {token: kind for token, kind in common.items() if kind in kinds}
 
 
 _WORDS = re.compile(r"(?<![\w.:%])[a-z]\w*(?:\.[\w:]+)*", re.IGNORECASE)
@@ -231,9 +232,9 @@ def uncovered(text: str) -> str | None:
     """
     reasons = _reasons()
     for name in _WORDS.findall(text):
-        words = name.lower().split(".")
-        whole = (len(words) > 1 or name == text.strip()) and words[1:2] != ["matrix"]  # ld.matrix is ldmatrix
-        heads = [".".join(words[:count]) for count in (1, 2, 3)]
+        tokens = name.lower().split(".")
+        whole = (len(tokens) > 1 or name == text.strip()) and tokens[1:2] != ["matrix"]  # ld.matrix is ldmatrix
+        heads = [".".join(tokens[:count]) for count in (1, 2, 3)]
         if reason := next((reasons[head] for head in heads if whole and head in reasons), None):
             return f"{name} is not covered: {reason}"
     return None

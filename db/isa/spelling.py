@@ -1,7 +1,7 @@
-"""Forms in words: each generates how PTX, SASS and CuTe spell it, and words mean the forms that have all of them.
+"""Forms in words: each generates how PTX, SASS and CuTe spell it, and tokens mean the forms that have all of them.
 
-Words that have an order among themselves are one word: the types (``f32.f16.f16.f32``), the layouts (``row.col``), the
-qualifiers of a move (``x4.trans``). What an opcode says was learned from what ptxas assembles.
+Tokens that have an order among themselves are one token: the types (``f32.f16.f16.f32``), the layouts (``row.col``),
+the qualifiers of a move (``x4.trans``). What an opcode says was learned from what ptxas assembles.
 """
 
 import re
@@ -12,19 +12,19 @@ from . import by_word
 from .forms import FAMILIES, Form
 from .types import SHAPE, TYPES, type_bits
 
-#: The words of a name, each with its kind.
-Words = Mapping[str, str]
+#: The tokens of a name, each with its kind.
+Tokens = Mapping[str, str]
 
-#: The kinds of words that are neither instructions nor types.
+#: The kinds of tokens that are neither instructions nor types.
 KINDS = by_word("kinds")
 _PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
 _PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+"}
 
-#: Kinds of words that tell forms of the same types apart, and of words that tell no layouts apart.
+#: Kinds of tokens that tell forms of the same types apart, and of tokens that tell no layouts apart.
 MODIFIERS = ("kind", "scale_vec", "scale_type", "block_scale", "operation", "popc", "packed")
 OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding")
 
-#: Kinds of words that select block scales: operands, and no words of a mnemonic.
+#: Kinds of tokens that select block scales: operands, and no tokens of a mnemonic.
 IDS = ("byte_id", "thread_id")
 
 #: What stands for a matrix in the opcodes and atoms of matrix moves, and for the elements that it is made from.
@@ -33,17 +33,17 @@ _ELEMENTS = {"b16": "16", "b8": "8", "b8x16.b4x16_p64": "U4X16P64TO8", "b8x16.b6
 
 
 @lru_cache(1000)
-def kind_of(word: str) -> str:
-    """The kind of a word that is neither an instruction nor a type; nothing where it is none of PTX's.
+def kind_of(token: str) -> str:
+    """The kind of a token that is neither an instruction nor a type; nothing where it is none of PTX's.
 
     >>> kind_of("scale_vec::2x")
     'scale_vec'
     """
-    return KINDS.get(word) or next((kind for kind, pattern in _PATTERNS.items() if re.fullmatch(pattern, word)), "")
+    return KINDS.get(token) or next((kind for kind, pattern in _PATTERNS.items() if re.fullmatch(pattern, token)), "")
 
 
 def cased(mnemonic: str) -> str:
-    """Words in small letters as PTX spells them, which has one capital letter.
+    """Tokens in small letters as PTX spells them, which has one capital letter.
 
     >>> cased("mma.block_scale.scale_vec::2x")
     'mma.block_scale.scale_vec::2X'
@@ -51,22 +51,22 @@ def cased(mnemonic: str) -> str:
     return re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic)
 
 
-def joined(pairs: Iterable[tuple[str, str]]) -> Words:
-    """Words and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
+def joined(pairs: Iterable[tuple[str, str]]) -> Tokens:
+    """Tokens and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
     pairs = list(pairs)
-    in_order = {kind: [word for word, tag in pairs if tag == kind] for kind in ("layouts", "qualifiers", "types")}
-    in_order["qualifiers"].sort(key=lambda word: not re.fullmatch(r"x\d+", word))  # their count first
+    in_order = {kind: [token for token, tag in pairs if tag == kind] for kind in ("layouts", "qualifiers", "types")}
+    in_order["qualifiers"].sort(key=lambda token: not re.fullmatch(r"x\d+", token))  # their count first
     fused = {".".join(several): kind for kind, several in in_order.items() if several}
-    words = {word: kind for word, kind in pairs if kind not in in_order}
-    return words | {word: "type" if kind == "types" and "." not in word else kind for word, kind in fused.items()}
+    tokens = {token: kind for token, kind in pairs if kind not in in_order}
+    return tokens | {token: "type" if kind == "types" and "." not in token else kind for token, kind in fused.items()}
 
 
-def words(form: Form) -> Words:
-    """The words of a form: those of its mnemonic, and those that it may have or leave out.
+def tokens(form: Form) -> Tokens:
+    """The tokens of a form: those of its mnemonic, and those that it may have or leave out.
 
     One type stands for A and B of it, or for what is moved.
     """
-    named = [(word, kind_of(word) or "types" * (word in TYPES)) for word in form.mnemonic.lower().split(".")[1:]]
+    named = [(token, kind_of(token) or "types" * (token in TYPES)) for token in form.mnemonic.lower().split(".")[1:]]
     kinds = {form.name: "instruction", **joined(pair for pair in named if pair[1])}
     if form.layout:
         kinds[form.role.lower()] = "role"
@@ -80,13 +80,13 @@ def words(form: Form) -> Words:
     if not form.role and TYPES[form.a].letter == "I":
         kinds["satfinite"] = "satfinite"
     elif not form.role and form.a == "f64":
-        kinds |= {word: kind for word, kind in KINDS.items() if kind == "rounding"}
+        kinds |= {token: kind for token, kind in KINDS.items() if kind == "rounding"}
     return kinds
 
 
 @cache
 def opcode(form: Form) -> tuple[str, ...]:
-    """The words of the opcode that a form is assembled to, in capitals; none where it is assembled to several."""
+    """The tokens of the opcode that a form is assembled to, in capitals; none where it is assembled to several."""
     head = form.instruction.opcode
     if not head:
         return ()
@@ -106,7 +106,7 @@ def opcode(form: Form) -> tuple[str, ...]:
         parts += form.suffix.split(".")[1:]
     if form.scale is not None:
         parts += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
-    return tuple(word.upper() for word in parts)
+    return tuple(token.upper() for token in parts)
 
 
 def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
     else:
         lanes, bits = form.shape.removesuffix("b").split("x")
         parts = [head, "" if lanes == "32" else f"{lanes}DP{bits}BIT", f"X{number}"]
-    return tuple(word for word in parts if word not in ("", "1", "X1"))
+    return tuple(token for token in parts if token not in ("", "1", "X1"))
 
 
 def opcode_name(form: Form) -> str:
@@ -128,7 +128,7 @@ def opcode_name(form: Form) -> str:
     parts = opcode(form)
     crosses = parts and not form.role and (parts[0].endswith("GMMA") or (parts[0] == "DMMA" and form.shape != "m8n8k4"))
     sizes = re.findall(r"\d+", form.shape)
-    return ".".join("x".join(sizes) if crosses and word == "".join(sizes) else word for word in parts)
+    return ".".join("x".join(sizes) if crosses and token == "".join(sizes) else token for token in parts)
 
 
 def atom(form: Form) -> str:
@@ -169,21 +169,21 @@ def _move_atom(form: Form, head: str) -> str:
 
 
 @lru_cache(1 << 6)
-def _forms(tier: int, head: str) -> Sequence[tuple[Form, Words]]:
-    """The forms of a tier with their words, of all instructions or of those that begin with a word.
+def _forms(tier: int, head: str) -> Sequence[tuple[Form, Tokens]]:
+    """The forms of a tier with their tokens, of all instructions or of those that begin with a token.
 
     The few that most requests mean come first, as the others take time to make.
     """
     groups = [make() for make, heads in FAMILIES[tier].items() if not head or not heads or head in heads]
-    return [(form, words(form)) for group in groups for form in group]
+    return [(form, tokens(form)) for group in groups for form in group]
 
 
-def _tiers(asked: Words) -> Iterator[list[Form]]:
-    """The forms that have all words of a name, tier by tier."""
-    code = next((word.split(".") for word, kind in asked.items() if kind == "opcode"), None)
-    head = next((word.partition(".")[0] for word, kind in asked.items() if kind == "instruction" and not code), "")
+def _tiers(asked: Tokens) -> Iterator[list[Form]]:
+    """The forms that have all tokens of a name, tier by tier."""
+    code = next((token.split(".") for token, kind in asked.items() if kind == "opcode"), None)
+    head = next((token.partition(".")[0] for token, kind in asked.items() if kind == "instruction" and not code), "")
     scaled = not {*IDS}.isdisjoint(asked.values())
-    named = {word: kind for word, kind in asked.items() if kind not in ("opcode", *IDS)}.items()
+    named = {token: kind for token, kind in asked.items() if kind not in ("opcode", *IDS)}.items()
     for tier in range(len(FAMILIES)):
         matching = [form for form, form_words in _forms(tier, head) if named <= form_words.items()]
         fit = [form for form in matching if not code or _fits(code, opcode(form))]
@@ -191,23 +191,23 @@ def _tiers(asked: Words) -> Iterator[list[Form]]:
 
 
 def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
-    """Whether words are some of those of an opcode, in the same order. Block scales and sparsity are never left out."""
+    """Whether tokens are some of an opcode's, in the same order. Block scales and sparsity are never left out."""
     rest = iter(form)
-    return all((word in asked) == (word in form) for word in ("SF", "SP")) and all(word in rest for word in asked)
+    return all((token in asked) == (token in form) for token in ("SF", "SP")) and all(token in rest for token in asked)
 
 
-def candidates(asked: Words) -> list[Form]:
-    """The forms that have all words of a name, products before moves."""
+def candidates(asked: Tokens) -> list[Form]:
+    """The forms that have all tokens of a name, products before moves."""
     return next(filter(None, _tiers(asked)), [])
 
 
-def every_candidate(asked: Words) -> list[Form]:
+def every_candidate(asked: Tokens) -> list[Form]:
     """The same, with the forms that a name would mean only if there were no others."""
     return [form for tier in _tiers(asked) for form in tier]
 
 
-def exact(asked: Words, forms: Sequence[Form]) -> list[Form]:
-    """Of the forms that have all words of a name, those that have no further modifiers, if there are any."""
-    modifiers = {word for word, kind in asked.items() if kind in MODIFIERS}
-    same = [form for form in forms if {word for word, kind in words(form).items() if kind in MODIFIERS} == modifiers]
+def exact(asked: Tokens, forms: Sequence[Form]) -> list[Form]:
+    """Of the forms that have all tokens of a name, those that have no further modifiers, if there are any."""
+    modifiers = {token for token, kind in asked.items() if kind in MODIFIERS}
+    same = [form for form in forms if {token for token, kind in tokens(form).items() if kind in MODIFIERS} == modifiers]
     return same or list(forms)

@@ -19,7 +19,7 @@ from lanemap.db.isa.parse import parse
 
 def options(form):
     """The words that a mnemonic may have or leave out, and that tell no layouts apart."""
-    return {word for word, kind in spelling.words(form).items() if kind in spelling.OPTIONS}
+    return {word for word, kind in spelling.tokens(form).items() if kind in spelling.OPTIONS}
 
 
 def forms(name):
@@ -318,7 +318,7 @@ def test_names_that_people_have(reader, words, asked):
     ],
 )
 def test_what_people_paste_is_what_it_means(text, parameters):
-    assert dict(map(reversed, Query(text).words.items())) == parameters
+    assert dict(map(reversed, Query(text).tokens.items())) == parameters
 
 
 @pytest.mark.parametrize("role", "CD")

@@ -185,7 +185,7 @@ def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_
         assert Query(near).forms
     else:
         with pytest.raises(LanemapError):
-            assert Query(near).words
+            assert Query(near).tokens
 
 
 def instruction(form):
