@@ -764,9 +764,19 @@ class Database:
             raise LanemapError(f"{source} ships with Lanemap: only what was added can be removed")
         remove(self.location, source)
 
-    def capture(self, *selected: Any, name: str | None = None, **how: Any) -> Source:
+    def capture(
+        self,
+        instruction: str | None = None,
+        shape: str | None = None,
+        type: str | Sequence[str] | None = None,
+        *,
+        device: int = 0,
+        name: str | None = None,
+        progress: Callable[[Outcome], object] | None = None,
+    ) -> Source:
         """Measure layouts on a GPU of this machine, ``db.capture("mma.sp")``, and load them. See ``measure``."""
-        return self.add_capture(measure(*selected, name=name, **how), own_name=name is not None)
+        source = measure(instruction, shape, type, device=device, name=name, progress=progress)
+        return self.add_capture(source, own_name=name is not None)
 
     def names(self, column: str, shape: str | None = None, role: str | None = None) -> list[str]:
         """The values of ``shape``, ``type``, ``role`` or ``instruction`` that fragments have, or each ``source``.
