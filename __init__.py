@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.isa.forms import Form
-    from .db.processes import sharing
+    from .db.processes import Processes
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture import formats, grid

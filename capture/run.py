@@ -15,7 +15,7 @@ from ..db.isa.forms import Form, every
 from ..db.isa.instructions import WARPGROUP, Key
 from ..db.isa.listing import grouped
 from ..db.layout.fragment import Fragment, Source, merge
-from ..db.processes import sharing
+from ..db.processes import Processes
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
 from .kernels import kernels, module_text, ptx_version
@@ -78,9 +78,9 @@ def capture(
 
     # So that none is still being measured when all others are done.
     largest_first = sorted(range(len(modules)), key=lambda at: len(modules[at]), reverse=True)
-    with sharing(open_device, measured, largest_first, count) as results, open_device() as device:
+    with Processes(open_device, measured, largest_first, count) as processes, open_device() as device:
         description = device.describe()
-        for at, done[at] in results(device):
+        for at, done[at] in processes.results(device):
             for outcome, _ in done[at][1]:
                 if progress is not None:
                     progress(outcome)

@@ -1,94 +1,120 @@
-"""Processes that do tasks beside this one, each with resources that it opens itself.
+"""Processes that work on a list of tasks along with this one, each with resources that it opens itself.
 
 They are forked, because a new process would run the user's program again and take a second for it. Neither a driver nor
 a connection survives a fork: this process must not have used a driver before, and forked ones use no connection of it.
 """
 
 import signal
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import cache
-from multiprocessing import active_children, get_all_start_methods, get_context
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, suppress
+from itertools import chain
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from tempfile import TemporaryFile
+from threading import Thread
+from typing import Any, Generic, Self, TypeVar
 
 from .errors import LanemapError
 
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-#: Does tasks with what this process has opened, and gives the results of all, each with its task, as they come.
-Sharing = Callable[[Opened], Iterator[tuple[int, Result]]]
 
+class Processes(Generic[Opened, Result]):
+    """``count`` processes, none without fork, and fewer if the system has no room for more.
 
-@contextmanager
-def sharing(
-    begin: Callable[[], AbstractContextManager[Opened]],
-    do: Callable[[Opened, int], Result],
-    tasks: Sequence[int],
-    count: int,
-) -> Iterator[Sharing[Opened, Result]]:
-    """Share tasks, which are numbers, with ``count`` processes: none without fork, or where the system has no room.
-
-    A free process takes the next task. It opens what it needs with ``begin``, and passes that and a task to ``do``.
-    This process does so, too, and repeats what others could not do; it raises what they raised, except a LanemapError.
-    Leaving the ``with`` statement ends those that still run, and waits for nothing that they would close. Only this
-    process reacts to a signal for the whole group, such as Ctrl-C.
+    A free process takes the next of ``tasks``, which are numbers. It opens what it needs with ``begin``, and passes
+    that and a task to ``do``. Leaving the ``with`` statement ends those that still run. Only this process reacts to a
+    signal for the whole group, such as Ctrl-C.
     """
-    futures = {Future[Result](): task for task in tasks}
 
-    def results(opened: Opened) -> Iterator[tuple[int, Result]]:
-        while futures:
-            # One that nobody has begun is cancelled, and done here.
-            if (future := next((each for each in futures if each.done() or each.cancel()), None)) is None:
-                wait(futures, return_when=FIRST_COMPLETED)
-                continue
-            task = futures.pop(future)
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Opened]],
+        do: Callable[[Opened, int], Result],
+        tasks: Sequence[int],
+        count: int,
+    ) -> None:
+        self._results: SimpleQueue[Any] = SimpleQueue()
+        self._do, self._every = do, tasks
+        # Reading a number takes a task. Forked processes share one position in a file, so no task is taken twice, and a
+        # process that dies blocks nobody.
+        self._tasks = TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as they work
+        self._tasks.write(array("I", tasks))
+        self._tasks.seek(0)
+        self._processes, threads = [], []
+        for _ in range(count if "fork" in get_all_start_methods() else 0):
+            context = get_context("fork")
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=self._work, args=(begin, sender), daemon=True)
+            # Signals wait until the process has set its handlers.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
             try:
-                result = future.result()
-            except (BrokenProcessPool, CancelledError, LanemapError):
-                result = do(opened, task)
-            yield task, result
+                process.start()
+            except OSError:
+                break
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                sender.close()
+            self._processes.append(process)
+            threads.append(Thread(target=self._receive, args=(receiver,), daemon=True))
+        for thread in threads:  # only now, as a fork does not copy threads
+            thread.start()
 
-    with ExitStack() as stack:
-        if count and "fork" in get_all_start_methods():
-            # Signals wait until the processes have set their handlers, and never reach the threads of the pool.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGPIPE})
-            with suppress(BrokenProcessPool, OSError):
-                pool = stack.enter_context(ProcessPoolExecutor(count, get_context("fork"), _prepare, (begin, do, mask)))
-                stack.callback(_end, {*active_children()})
-                futures = {pool.submit(_do, task): task for task in tasks}
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        yield results
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join()
+        self._tasks.close()
+
+    def results(self, opened: Opened) -> Iterator[tuple[int, Result]]:
+        """Every task with its result, in the order of completion.
+
+        This process takes part with what it has opened, and repeats tasks that others took but could not do. Raises
+        what a process raised, except a LanemapError. Does not wait until the others have closed what they opened.
+        """
+        missing = {*self._every}
+        received = (result for _ in self._processes for result in iter(self._results.get, None))
+        for result in chain(((task, self._do(opened, task)) for task in self._taken()), received):
+            if isinstance(result, Exception):
+                raise result
+            missing.remove(result[0])
+            yield result
+            if not missing:
+                return
+        for task in missing:
+            yield task, self._do(opened, task)
+
+    def _taken(self) -> Iterator[int]:
+        """The tasks that no process has taken yet; iterating takes them."""
+        while number := self._tasks.read(array("I").itemsize):
+            yield from array("I", number)
+
+    def _work(self, begin: Callable[[], AbstractContextManager[Opened]], sender: Connection) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+        try:
+            with begin() as opened:
+                for task in self._taken():
+                    sender.send((task, self._do(opened, task)))
+        except Exception as error:
+            if not isinstance(error, LanemapError):
+                sender.send(error)
+        finally:
+            sender.close()  # whatever else keeps this process from ending
+
+    def _receive(self, receiver: Connection) -> None:
+        with suppress(Exception):  # the end, or an error that cannot be unpickled here
+            while True:
+                self._results.put(receiver.recv())
+        self._results.put(None)
 
 
-def _end(others: set[Any]) -> None:
-    """End the processes that were started since there were only others."""
-    for process in {*active_children()} - others:
-        process.kill()
-
-
-#: In a process: what does a task, and keeps open what it has opened.
-_work: Callable[[int], Any]
-_stack = ExitStack()
-
-
-def _prepare(
-    begin: Callable[[], AbstractContextManager[Opened]],
-    do: Callable[[Opened, int], Any],
-    mask: set[int | signal.Signals],
-) -> None:
-    global _work
-    opened = cache(lambda: _stack.enter_context(begin()))
-
-    def _work(task: int) -> Any:
-        return do(opened(), task)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _do(task: int) -> Any:
-    return _work(task)
+_OURS = {signal.SIGINT, signal.SIGTERM}

@@ -370,7 +370,7 @@ NOT_PUBLIC = {
     "names that an argument may have": {"existing", "importing"},
     "what a capture came to, and where it is sent": {"Verdict", "crosscheck", "recording", "send"},
     "processes, and what tells one version of the program from another": {
-        "sharing",
+        "Processes",
         "interruption",
         "program_digest",
     },

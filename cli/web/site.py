@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Survey, files, sharing
+from ... import Database, Fragment, LanemapError, Processes, Survey, files
 from .guide import guide
 from .links import Page, page, page_of, site_links
 from .pages import PAGES, text
@@ -45,8 +45,8 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
         write_part = partial(_Pages.write, folder=new_folder)
-        with sharing(lambda: nullcontext(_Pages(Database(database.location))), write_part, parts, others) as results:
-            for _, written in results(pages):
+        with Processes(lambda: nullcontext(_Pages(Database(database.location))), write_part, parts, others) as beside:
+            for _, written in beside.results(pages):
                 done += written
                 progress(done, count)
         if database.digest() != pages.digest:

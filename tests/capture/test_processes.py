@@ -168,10 +168,10 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
 
     def counted(open_device, do, tasks, count):
         counts.append(count)
-        return processes.sharing(open_device, do, tasks, 0)
+        return processes.Processes(open_device, do, tasks, 0)
 
     monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(Nothing({})))
-    monkeypatch.setattr(run, "sharing", counted)
+    monkeypatch.setattr(run, "Processes", counted)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     lanemap.measure(pattern)
     lanemap.measure(pattern, processes=2)
@@ -180,8 +180,8 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
 
 @pytest.mark.timeout(60)
 def test_there_may_be_more_tasks_than_a_pipe_holds():
-    with processes.sharing(lambda: nullcontext(2), operator.mul, range(20_000), 2) as beside:
-        assert sorted(beside(2)) == [(task, 2 * task) for task in range(20_000)]
+    with processes.Processes(lambda: nullcontext(2), operator.mul, range(20_000), 2) as beside:
+        assert sorted(beside.results(2)) == [(task, 2 * task) for task in range(20_000)]
 
 
 @pytest.mark.timeout(60)
@@ -194,8 +194,8 @@ def test_nobody_waits_for_what_the_others_close():
         if os.getpid() != mine:
             time.sleep(600)
 
-    with processes.sharing(opened, operator.mul, range(9), 2) as beside, opened() as here:
-        assert sorted(beside(here)) == [(task, 2 * task) for task in range(9)]
+    with processes.Processes(opened, operator.mul, range(9), 2) as beside, opened() as here:
+        assert sorted(beside.results(here)) == [(task, 2 * task) for task in range(9)]
     assert not multiprocessing.active_children()
 
 
@@ -219,6 +219,6 @@ def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
 
     monkeypatch.setattr(multiprocessing.get_context("fork").Process, "start", refused)
     before = {*Path("/proc/self/fd").iterdir()}
-    with processes.sharing(lambda: nullcontext(2), operator.mul, range(300), 2) as beside:
-        assert [*beside(2)] == [(task, 2 * task) for task in range(300)]
+    with processes.Processes(lambda: nullcontext(2), operator.mul, range(300), 2) as beside:
+        assert [*beside.results(2)] == [(task, 2 * task) for task in range(300)]
     assert {*Path("/proc/self/fd").iterdir()} == before
