@@ -69,8 +69,8 @@ class _OpenFile(sqlite3.Connection):
 def _status(file: Path) -> object:
     """A value that differs after every change of a database, and wherever another file took its place."""
     seen = []
-    # A database that somebody has switched to a write-ahead log changes there first.
-    for part in (file, Path(f"{file}-wal")):
+    # A database that somebody has switched to a write-ahead log changes there first. SQLite keeps it beside the file.
+    for part in (file, Path(f"{file.resolve()}-wal")):
         with suppress(OSError):
             status = part.stat()
             # File times advance in steps: a file changed just now may change again within the same step.

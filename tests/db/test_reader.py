@@ -473,10 +473,13 @@ def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypat
     reader.close()
 
 
-def test_a_write_is_seen_that_is_still_in_a_write_ahead_log(file, monkeypatch):
+@pytest.mark.parametrize("linked", [False, True], ids=["by its name", "by a link"])
+def test_a_write_is_seen_that_is_still_in_a_write_ahead_log(file, tmp_path, monkeypatch, linked):
     later = time.time() + 3600
     monkeypatch.setattr(time, "time", lambda: later)
-    with closing(sqlite3.connect(file)) as writer, lanemap.open(str(file)) as database:
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    with closing(sqlite3.connect(file)) as writer, lanemap.open(str(link if linked else file)) as database:
         writer.execute("PRAGMA journal_mode = WAL")
         before = database.reader.changes()
         assert database.reader.changes() == before
