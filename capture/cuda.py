@@ -134,6 +134,11 @@ class Gpu:
                 self._context = self._gpu.make_context()
             except self._driver.Error as error:
                 raise LaunchFailed(f"cannot create a context on the GPU: {in_one_line(error)}") from None
+            except BaseException:
+                # An interruption is noticed once the context is made. PyCUDA aborts a process that ends with one.
+                with contextlib.suppress(self._driver.Error):
+                    self._driver.Context.pop()
+                raise
 
     def _launch(self, kernel: Kernel, probes: Probes) -> Output:
         """Runs a kernel on inputs and probes in one block of memory, with patterns padded to what it reads."""

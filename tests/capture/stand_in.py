@@ -241,6 +241,7 @@ class StandIn(ModuleType):
             name=lambda: "NVIDIA H200", compute_capability=lambda: capability, make_context=self.make_context
         )
         self.Device.count = lambda: count
+        self.Context = SimpleNamespace(pop=self.pop)
 
     def init(self):
         pass
@@ -253,10 +254,12 @@ class StandIn(ModuleType):
         self.open_contexts += 1
         self.broken = False
 
-        def detach():
-            self.open_contexts -= 1
+        return SimpleNamespace(detach=self.pop)
 
-        return SimpleNamespace(detach=detach)
+    def pop(self):
+        if not self.open_contexts:
+            raise Error("cannot pop non-current context")
+        self.open_contexts -= 1
 
     def check(self):
         assert self.open_contexts == 1

@@ -142,6 +142,21 @@ def test_a_gpu_without_a_context_is_an_error(driver, monkeypatch):
         cuda.Gpu()
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_an_interruption_while_the_context_is_made_leaves_none(driver, monkeypatch, made):
+    make = driver.make_context
+
+    def interrupted():
+        if made:
+            make()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "make_context", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cuda.Gpu()
+    assert driver.open_contexts == 0
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
