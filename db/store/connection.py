@@ -74,7 +74,7 @@ def _status(file: Path) -> object:
         with suppress(OSError):
             status = part.stat()
             # File times advance in steps: a file changed just now may change again within the same step.
-            if time.time() - max(status.st_mtime, status.st_ctime) < 1:
+            if any(abs(time.time() - changed) < 1 for changed in (status.st_mtime, status.st_ctime)):
                 return object()
             seen.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return tuple(seen) or object()
