@@ -254,20 +254,20 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
 def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
     """The records of the fragments that match; C and D match by the type of A if they have no such type themselves."""
     parameters = query.parameters()
-    every = [each for each in _whole(reader, parameters["shape"]) if _is(each, source=parameters["source"])]
+    every = [record for record in _whole(reader, parameters["shape"]) if _is(record, source=parameters["source"])]
     for candidate in filter(None, (query, query.of_accumulator())):
-        if matching := [each for each in every if candidate.matches(Key._make(map(each.get, Key._fields)))]:
+        if matching := [record for record in every if candidate.matches(Key._make(map(record.get, Key._fields)))]:
             return matching
     if parameters["instruction"] in INSTRUCTIONS or not (type_ := query.type or parameters["type"]):
         return []
-    unknown = [each for each in every if each["instruction"] not in INSTRUCTIONS]
+    unknown = [record for record in every if record["instruction"] not in INSTRUCTIONS]
     asked = {**query.asked, "type": plain(type_)}  # their types have one name
-    if (matching := [each for each in unknown if _is(each, **asked)]) or parameters["role"] not in ("C", "D"):
+    if (matching := [record for record in unknown if _is(record, **asked)]) or parameters["role"] not in ("C", "D"):
         return matching
-    of_a = {(each["instruction"], each["shape"]) for each in unknown if _is(each, **{**asked, "role": "A"})}
-    matching = [each for each in unknown if _is(each, **{**asked, "type": None})]
-    matching = [each for each in matching if (each["instruction"], each["shape"]) in of_a]
-    return matching if len({each["type"] for each in matching}) == 1 else []
+    of_a = {(record["instruction"], record["shape"]) for record in unknown if _is(record, **{**asked, "role": "A"})}
+    matching = [record for record in unknown if _is(record, **{**asked, "type": None})]
+    matching = [record for record in matching if (record["instruction"], record["shape"]) in of_a]
+    return matching if len({record["type"] for record in matching}) == 1 else []
 
 
 def _is(record: Mapping[str, Any], **wanted: Any) -> bool:

@@ -267,7 +267,7 @@ def test_axes_are_called_what_they_are_wherever_they_are_named(drawn, down, acro
 )
 def test_the_title_is_of_all_fragments_and_each_panel_has_a_name_of_its_own(database, words, title, panels):
     picture = database.draw(*words)
-    names = [word.words for word in picture.body.words if word.style == "name"]
+    names = [text.text for text in picture.body.captions if text.style == "name"]
     assert picture.title == title
     assert len(names) == len(set(names)) == panels
 
@@ -290,7 +290,7 @@ def test_each_of_64_lanes_has_a_place_and_a_colour_of_its_own_whatever_the_instr
 def test_each_computation_of_a_block_instruction_is_a_panel():
     lane, i = np.indices((64, 4))
     drawn = fragment("x.blocks", "m4n4k4", "f32", "D", 1, by_rule(1, i, lane % 4, computation=lane // 4 + 1))
-    names = [word.words for word in drawn.draw().body.words if word.style == "name"]
+    names = [text.text for text in drawn.draw().body.captions if text.style == "name"]
     assert names == [f"computation {number}" for number in range(1, 17)]
 
 
@@ -305,7 +305,7 @@ def test_what_does_not_repeat_is_drawn_whole():
     drawn = compose.difference([accumulator(64)], [right])
     framed = [box.cell for box in drawn.body.boxes if box.cell.differs]
     assert {run.lane for cell in framed for run in cell.held} >= {70}
-    assert "elements differ" in drawn.body.words[1].words
+    assert "elements differ" in drawn.body.captions[1].text
     with pytest.raises(LanemapError, match="do not both have D of wgmma m64n64k16 f32"):
         compose.difference([right], [accumulator(32)])
 
@@ -376,7 +376,7 @@ def test_what_cannot_stand_out_is_said(fragments, how, words):
 def test_a_picture_without_title_is_its_grid_alone(fragments):
     a = next(fragment for fragment in fragments if str(fragment) == "A of mma m16n8k16 f16")
     bare = a.draw(title=False)
-    assert {words.style for words in bare.body.words} == {"axis"}
+    assert {text.style for text in bare.body.captions} == {"axis"}
     assert bare.title == a.draw().title
 
 
@@ -394,7 +394,7 @@ def test_a_picture_without_title_is_its_grid_alone(fragments):
     ],
 )
 def test_an_element_that_does_not_fill_its_slot_is_said_to(database, words, expected):
-    found = {word.words for word in database.draw(*words).body.words if word.words.startswith("A slot")}
+    found = {text.text for text in database.draw(*words).body.captions if text.text.startswith("A slot")}
     assert found == expected
     assert all(number in str(database.draw(*words).svg()) for number in expected)
 

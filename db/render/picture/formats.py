@@ -12,7 +12,7 @@ from typing import IO
 from ...errors import LanemapError
 from ...isa.listing import grouped
 from .grid import Cell, Grid
-from .layout import SIZES, Block, Box, Line, Words, brackets, frame
+from .layout import SIZES, Block, Box, Caption, Line, brackets, frame
 
 #: Okabe and Ito's colours, which colour-blind readers can tell apart, one for each group of four lanes ...
 _HUES = ("E69F00", "56B4E9", "009E73", "F0E442", "0072B2", "D55E00", "CC79A7", "999999")
@@ -140,11 +140,11 @@ def _svg(picture: Block, title: str) -> Iterator[str]:
             yield "</g>"
     yield from _svg_lines("frame", frame, picture.boxes)
     for style in SIZES:
-        if lines := [words for words in picture.words if words.style == style]:
+        if lines := [caption for caption in picture.captions if caption.style == style]:
             yield f'<g class="{style}">'
-            for words in lines:
-                anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
-                yield _svg_text(words.x, words.y, words.words, anchor)
+            for text in lines:
+                anchor = "" if text.anchor == "start" else f' text-anchor="{text.anchor}"'
+                yield _svg_text(text.x, text.y, text.text, anchor)
             yield "</g>"
     yield "</svg>"
 
@@ -164,30 +164,30 @@ def _svg_lines(name: str, shape: Callable[[Box], Iterable[Line]], boxes: Sequenc
         yield f'<path class="{name}" d="{drawn}"/>'
 
 
-def _svg_text(x: float, y: float, words: str, attributes: str = "") -> str:
-    return f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(words, quote=False)}</text>'
+def _svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(text, quote=False)}</text>'
 
 
 def _svg_lane(lane: int | None) -> str:
     return "none" if lane is None else f"lane{lane}"
 
 
-def _strokes(picture: Block) -> Iterator[tuple[Box | Words | Line, str, str]]:
-    """What is drawn on white, in order, with its colour: boxes and their edges, words, and lines with their widths."""
+def _strokes(picture: Block) -> Iterator[tuple[Box | Caption | Line, str, str]]:
+    """What is drawn on white, in order, with its colour: boxes and their edges, captions, lines with widths."""
     colours: dict[int | None, tuple[str, str, str]] = {None: (WHITE, FAINT, FAINT)}
     for box in picture.boxes:
         lane = box.cell.lane
         if lane is not None and lane not in colours:
             colours[lane] = (shade(lane), WHITE, ink(shade(lane)))
-        fill, edge, text = colours[lane]
+        fill, edge, letters = colours[lane]
         yield box, f"#{fill}", f"#{edge}"
-        yield Words(box.x + box.width / 2, box.baseline, box.cell.label, "label", "middle"), f"#{text}", ""
+        yield Caption(box.x + box.width / 2, box.baseline, box.cell.label, "label", "middle"), f"#{letters}", ""
         for line in brackets(box):
-            yield line, f"#{text}", "1"
+            yield line, f"#{letters}", "1"
     for line in (line for box in picture.boxes for line in frame(box)):
         yield line, f"#{BLACK}", "3"
-    for words in picture.words:
-        yield words, f"#{BLACK if words.style in _BOLD else FAINT}", ""
+    for text in picture.captions:
+        yield text, f"#{BLACK if text.style in _BOLD else FAINT}", ""
 
 
 def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
@@ -203,9 +203,9 @@ def _write_png(picture: Block, title: str, stream: IO[bytes]) -> None:
         match stroke:
             case Box(x, y, width, height):
                 draw.rectangle([round(length * 2) for length in (x, y, x + width, y + height)], colour, more)
-            case Words(x, y, words, style, anchor):
+            case Caption(x, y, text, style, anchor):
                 thicker = 0.5 if style in _BOLD else 0
-                draw.text((x * 2, y * 2), words, colour, fonts[style], anchors[anchor], stroke_width=thicker)
+                draw.text((x * 2, y * 2), text, colour, fonts[style], anchors[anchor], stroke_width=thicker)
             case line:
                 draw.line([(x * 2, y * 2) for x, y in line], colour, int(more) * 2)
     about = PngInfo()
@@ -230,10 +230,10 @@ def _write_pdf(picture: Block, title: str, stream: IO[bytes]) -> None:
                 page.setFillColor(colour)
                 page.setStrokeColor(more)
                 page.rect(x, y, width, height, fill=1)
-            case Words(x, y, words, style, anchor):
+            case Caption(x, y, text, style, anchor):
                 page.setFillColor(colour)
                 page.setFont("Helvetica-Bold" if style in _BOLD else "Helvetica", SIZES[style])
-                put[anchor](x, y, words)
+                put[anchor](x, y, text)
             case line:
                 page.setStrokeColor(colour)
                 page.setLineWidth(int(more))

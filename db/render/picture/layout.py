@@ -1,4 +1,4 @@
-"""Where everything is in a picture: boxes for cells, lines in them, and words.
+"""Where everything is in a picture: boxes for cells, lines in them, and captions.
 
 Lengths are CSS pixels, y goes down.
 """
@@ -18,7 +18,7 @@ _WIDEST = 1500.0
 _LINE = 1.45
 _NARROW = ".,:;|-'()[] il"
 
-#: The styles of words, and their sizes.
+#: The styles of captions, and their sizes.
 SIZES = {"title": 16.0, "name": 13.0, "label": 12.0, "axis": 11.0, "note": 11.0}
 
 
@@ -58,12 +58,12 @@ def frame(box: Box) -> Iterator[Line]:
         yield [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), (right, top)]
 
 
-class Words(NamedTuple):
+class Caption(NamedTuple):
     """A line of text; ``y`` is its baseline, and its ``anchor`` (start, middle or end) is at ``x``."""
 
     x: float
     y: float
-    words: str
+    text: str
     style: str
     anchor: str = "start"
 
@@ -74,15 +74,15 @@ class Block(NamedTuple):
     width: float
     height: float
     boxes: Sequence[Box] = ()
-    words: Sequence[Words] = ()
+    captions: Sequence[Caption] = ()
 
 
 def picture(heading: Sequence[str], blocks: Sequence[Block], notes: Sequence[str]) -> Block:
     """A whole picture: the title and other lines above, the blocks, the notes below."""
     above = _below([_lines(heading[:1], "title"), _lines(heading[1:], "note")], 2)
-    content = _below([part for part in (above, flow(blocks), _lines(notes, "note")) if part.boxes or part.words], 16)
-    width, height, boxes, words = _union([(content, _MARGIN, _MARGIN)])
-    return Block(width + _MARGIN, height + _MARGIN, boxes, words)
+    content = _below([part for part in (above, flow(blocks), _lines(notes, "note")) if part.boxes or part.captions], 16)
+    width, height, boxes, captions = _union([(content, _MARGIN, _MARGIN)])
+    return Block(width + _MARGIN, height + _MARGIN, boxes, captions)
 
 
 def panels(grids: Sequence[Grid], names: Sequence[str]) -> list[Block]:
@@ -130,14 +130,14 @@ def _strip(grid: Grid, columns: range, widths: Sequence[float], axis: float) -> 
     top = SIZES["axis"] * _LINE
     lefts = list(accumulate((widths[at] for at in columns), initial=axis))
     places = list(zip(columns, lefts, strict=False))
-    words = [Words(axis - 6, top - 5, grid.corner, "axis", "end")]
-    words += [Words(x + widths[at] / 2, top - 5, grid.columns[at], "axis", "middle") for at, x in places]
+    captions = [Caption(axis - 6, top - 5, grid.corner, "axis", "end")]
+    captions += [Caption(x + widths[at] / 2, top - 5, grid.columns[at], "axis", "middle") for at, x in places]
     boxes = []
     for index, (label, cells) in enumerate(grid.rows):
         y = top + index * _HEIGHT
-        words.append(Words(axis - 6, y + _HEIGHT / 2 + 0.35 * SIZES["axis"], label, "axis", "end"))
+        captions.append(Caption(axis - 6, y + _HEIGHT / 2 + 0.35 * SIZES["axis"], label, "axis", "end"))
         boxes += [Box(x, y, widths[at], _HEIGHT, cells[at]) for at, x in places]
-    return Block(lefts[-1], top + len(grid.rows) * _HEIGHT, boxes, words)
+    return Block(lefts[-1], top + len(grid.rows) * _HEIGHT, boxes, captions)
 
 
 def _widths(grids: Sequence[Grid]) -> list[float]:
@@ -151,15 +151,15 @@ def _widths(grids: Sequence[Grid]) -> list[float]:
     return [float(round(padding + max(plain, *(_width(label, "label") for label in column)))) for column in labels]
 
 
-def _width(words: str, style: str) -> float:
-    """An upper estimate of the width of the words in any sans-serif font."""
-    return SIZES[style] * sum(0.34 if word in _NARROW else 0.64 if word.isdigit() else 0.56 for word in words)
+def _width(text: str, style: str) -> float:
+    """An upper estimate of the width of a text in any sans-serif font."""
+    return SIZES[style] * sum(0.34 if letter in _NARROW else 0.64 if letter.isdigit() else 0.56 for letter in text)
 
 
 def _lines(lines: Sequence[str], style: str) -> Block:
     step = SIZES[style] * _LINE
-    words = [Words(0, SIZES[style] + index * step, line, style) for index, line in enumerate(lines)]
-    return Block(max((_width(line, style) for line in lines), default=0), len(lines) * step, words=words)
+    captions = [Caption(0, SIZES[style] + index * step, line, style) for index, line in enumerate(lines)]
+    return Block(max((_width(line, style) for line in lines), default=0), len(lines) * step, captions=captions)
 
 
 def flow(blocks: Sequence[Block]) -> Block:
@@ -179,9 +179,9 @@ def _below(blocks: Sequence[Block], gap: float) -> Block:
 
 def _union(blocks: Iterable[tuple[Block, float, float]]) -> Block:
     """Blocks, each moved right and down by its offset, as one."""
-    boxes, words, right, bottom = [], [], 0.0, 0.0
+    boxes, captions, right, bottom = [], [], 0.0, 0.0
     for (width, height, cells, lines), x, y in blocks:
         boxes += [Box(box.x + x, box.y + y, *box[2:]) for box in cells]
-        words += [Words(line.x + x, line.y + y, *line[2:]) for line in lines]
+        captions += [Caption(line.x + x, line.y + y, *line[2:]) for line in lines]
         right, bottom = max(right, width + x), max(bottom, height + y)
-    return Block(right, bottom, boxes, words)
+    return Block(right, bottom, boxes, captions)
