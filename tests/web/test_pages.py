@@ -16,7 +16,7 @@ import lanemap
 from lanemap.cli.web import guide, render
 from lanemap.cli.web.links import find, page_of
 from lanemap.cli.web.render import environment
-from lanemap.cli.web.views import _notations, _recipes
+from lanemap.cli.web.views import _feeds, _notations, _recipes
 from lanemap.db.compare.survey import Known, Product, survey
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.recipe import MAJORS
@@ -537,6 +537,14 @@ def test_a_preview_of_a_link_has_a_picture(reader):
     assert properties["og:title"] == "A of mma m16n8k16 bf16"
     picture = reader.get(properties["og:image"])
     assert (picture.headers["content-type"], picture.content[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_d_with_windows_of_columns_has_a_page_and_feeds_nothing(database, known):
+    first = database.fragment("m16n8k16", "f32", "D")
+    elements = first.elements.copy()
+    elements["col"], elements["col_last"] = 0, 7
+    assert _feeds(known, first)
+    assert _feeds(known, replace(first, elements=elements)) == []
 
 
 def test_a_table_marks_what_differs_and_where_windows_end(database):
