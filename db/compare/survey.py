@@ -107,7 +107,7 @@ class Survey:
             if operands := dict.fromkeys(key for key in named if key in self.operands):
                 keys[product] = operands
         covered = {operand for operands in keys.values() for operand in operands}
-        for operand in self.operands.keys() - covered:
+        for operand in (operand for operand in self.operands if operand not in covered):  # in the order of the table
             keys.setdefault(Product(*operand[:3]), {})[operand] = None
         names = [*INSTRUCTIONS, *(product.instruction for product in keys)]
         order = sorted(

@@ -539,6 +539,14 @@ def test_a_preview_of_a_link_has_a_picture(reader):
     assert (picture.headers["content-type"], picture.content[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
 
 
+def test_instructions_that_only_tables_have_are_in_one_order_in_every_process(known):
+    """Several processes write a site: each has to mean the same page by its number."""
+    key, there = next(iter(known.fragments.items()))
+    names = [f"v_{name}" for name in "grape fig apple date cherry banana elderberry".split()]
+    unknown = replace(known, fragments={key._replace(instruction=name): there for name in names})
+    assert [product.instruction for product in unknown.products] == names
+
+
 def test_a_d_with_windows_of_columns_has_a_page_and_feeds_nothing(database, known):
     first = database.fragment("m16n8k16", "f32", "D")
     elements = first.elements.copy()
