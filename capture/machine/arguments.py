@@ -1,0 +1,244 @@
+"""What a kernel is given: arguments as people write them, as bytes in global memory and in parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...db.errors import LanemapError
+from ...db.isa.types import TYPES, plain, type_name
+from ...db.layout.algebra import Array
+from .. import values
+from .arithmetic import narrow_values, to_narrow
+from .memory import Allocated
+from .parse import Function, Variable, bits_of
+from .values import round_bf16
+
+_ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
+
+#: Integers that pointers may lead to and that no instruction multiplies.
+_INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
+_INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array in global memory, a number, or the bytes of a struct.
+
+    ``array`` has the values of what is given; None begins uninitialised. ``first`` is the origin of the first element.
+    """
+
+    name: str
+    type: str = ""
+    shape: tuple[int, ...] = ()
+    array: Array | None = None
+    number: float | None = None
+    data: bytes = b""
+    first: int = field(default=0, compare=False)
+
+    @property
+    def pointer(self) -> bool:
+        """Whether it is an array."""
+        return bool(self.shape)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return 8 * np.dtype(_INTEGERS[self.type]).itemsize if self.type in _INTEGERS else TYPES[self.type].bits
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        return prod(self.shape) * self.bits // 8
+
+    @property
+    def origins(self) -> Array:
+        """The origin of each byte: the element that it is a part of, or the first of those in it."""
+        return self.first + np.arange(self.size) * 8 // self.bits
+
+    def encode(self) -> Array:
+        """Its values as bytes."""
+        assert self.array is not None
+        flat = np.asarray(self.array).reshape(-1)
+        if self.type in _INTEGERS:
+            return np.ascontiguousarray(flat.astype(_INTEGERS[self.type])).view("u1")
+        if self.type == "bf16":
+            return round_bf16(flat).view("u1")
+        row = TYPES[self.type]
+        if row.parts:
+            return values.to_bytes(to_narrow(self.type, flat), self.bits)
+        if row.native:
+            return np.ascontiguousarray(flat.astype(row.native)).view("u1")
+        return values.to_bytes(flat.astype("i8") & (1 << self.bits) - 1, self.bits)
+
+    def decode(self, data: Array) -> Array:
+        """The values of bytes."""
+        if self.type in _INTEGERS:
+            return np.asarray(data.view(_INTEGERS[self.type]).reshape(self.shape))
+        codes = values.from_bytes(data, self.bits)
+        if TYPES[self.type].parts:
+            return narrow_values(self.type)[codes].reshape(self.shape)
+        return values.decode(self.type, self.bits, codes).reshape(self.shape)
+
+
+def parse(text: str) -> Argument:
+    """An argument as people write it. Raises LanemapError, which says how one is written."""
+    matched = re.fullmatch(r"\s*(?:([A-Za-z_]\w*)\s*=)?\s*(.*?)\s*", text, re.DOTALL)
+    name, value = (matched[1] or "", matched[2]) if matched else ("", text)
+    if value.startswith("bytes:"):
+        given = value.removeprefix("bytes:")
+        try:
+            data = Path(given[1:]).read_bytes() if given.startswith("@") else bytes.fromhex(given)
+        except (OSError, ValueError):
+            raise LanemapError(f"{text!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
+        return Argument(name, data=data)
+    if value.startswith("@"):
+        return of_array(name, _read(value[1:]))
+    if matched := _ARRAY.fullmatch(value):
+        shape = tuple(int(extent) for extent in matched[2].split(","))
+        type_ = _type(matched[1], text)
+        if prod(shape) > 1 << 28 or not prod(shape):
+            raise LanemapError(f"{text!r}: an array has 1 to {1 << 28} elements", "arg")
+        fill = None if matched[3] is None else np.full(shape, _float(matched[3], text))
+        return Argument(name, type_, shape, fill)
+    return Argument(name, number=_float(value, text))
+
+
+def _float(text: str, written: str) -> float:
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise LanemapError(
+            f"{written!r} is no argument: write A=f16[32,64], A=@a.npy, n=64 or p=bytes:0c00", "arg"
+        ) from None
+
+
+def _type(word: str, written: str) -> str:
+    name = plain(word)
+    name = name if name in _INTEGERS else type_name(name)[0]
+    if name not in _INTEGERS and (name not in TYPES or name == "b8x16"):
+        raise LanemapError(f"{written!r}: {word} is no type of elements: write it like f16", "arg")
+    return name
+
+
+def _read(file: str) -> Array:
+    try:
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError):
+        raise LanemapError(f"{file} is no array of numpy: write one with numpy.save", "arg") from None
+
+
+def named(arguments: Mapping[str, Any] | Sequence[str], types: Mapping[str, str] | None = None) -> list[Argument]:
+    """Arguments as Python has them: texts in their order, or by name texts, arrays, numbers, or shapes of known types.
+
+    ``types`` are those of a compiled kernel by name, as in ``*fp16``, in the order of its parameters.
+    """
+    if not isinstance(arguments, Mapping):
+        return [parse(text) for text in arguments]
+    missing = [name for name in types or {} if name not in arguments]
+    unknown = [name for name in arguments if types is not None and name not in types]
+    if missing or unknown:
+        raise LanemapError(f"the kernel takes {', '.join(types or {})}: {(missing + unknown)[0]} does not fit", "arg")
+    return [_named(name, arguments[name], (types or {}).get(name, "")) for name in types or arguments]
+
+
+def _named(name: str, value: Any, type_: str) -> Argument:
+    if isinstance(value, str):
+        return replace(parse(value), name=name)
+    if isinstance(value, int | float):
+        return Argument(name, number=value)
+    if isinstance(value, tuple) and type_.startswith("*"):
+        return Argument(name, _type(type_[1:], name), value)
+    return of_array(name, np.asarray(value))
+
+
+#: Types by what numpy calls them, also where ml_dtypes has them.
+_NATIVE = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "s8", "uint8": "u8", "int32": "s32"}
+_NATIVE |= {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int16": "s16", "uint16": "u16"}
+_NATIVE |= {"uint32": "u32", "int64": "s64", "uint64": "u64"}
+
+
+def of_array(name: str, array: Array) -> Argument:
+    """An argument that has the values of an array."""
+    type_ = _NATIVE.get(str(array.dtype))
+    if type_ is None:
+        raise LanemapError(f"{name}: an array of {array.dtype} is none that a kernel takes", "arg")
+    return Argument(name, type_, array.shape or (1,), np.asarray(array).reshape(array.shape or (1,)))
+
+
+def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[str], seed: int) -> list[Argument]:
+    """The arguments with names and values, as many as the entry has parameters.
+
+    Those without values are small random integers, but what is only an output begins uninitialised. Parameters that a
+    compiler adds behind those of the source, as Triton does, are null where they are pointers.
+
+    Raises:
+        LanemapError: they are not those of the entry; lists its parameters with their types.
+    """
+    parameters = entry.parameters
+    missing = parameters[len(arguments) :]
+    if len(arguments) > len(parameters) or any(not each.pointer for each in missing):
+        listed = ", ".join(f"{number}: {_described(each)}" for number, each in enumerate(parameters, 1))
+        raise LanemapError(
+            f"{entry.name} has {len(parameters)} parameters, and {len(arguments)} are given: {listed or 'none'}", "arg"
+        )
+    random, found = np.random.default_rng(seed), list[Argument]()
+    first = 1
+    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=False)):
+        name = argument.name or (f"arg{number}" if argument.pointer else parameter.name)
+        if any(each.name == name for each in found):
+            raise LanemapError(f"two arguments are called {name}: give each its own name", "arg")
+        if argument.pointer and parameter.size != 8:
+            raise LanemapError(
+                f"{name} is an array, and {parameter.name} is {_described(parameter)}: no pointer", "arg"
+            )
+        if argument.data and len(argument.data) != parameter.size:
+            raise LanemapError(f"{name} has {len(argument.data)} bytes, and {parameter.name} {parameter.size}", "arg")
+        array = argument.array
+        if argument.pointer and array is None and name not in outputs:
+            low, high = (0, 2) if argument.type in _INTEGERS else values.integers(argument.type)
+            array = random.integers(low, high, argument.shape, endpoint=True).astype("f8")
+        found.append(Argument(name, argument.type, argument.shape, array, argument.number, argument.data, first))
+        first += prod(argument.shape)
+    return found
+
+
+def _described(parameter: Variable) -> str:
+    kind = "pointer" if parameter.pointer else parameter.type
+    return kind if bits_of(parameter.type) // 8 == parameter.size else f"{parameter.size} bytes"
+
+
+def packed(arguments: Sequence[Argument], parameters: Sequence[Variable], places: Mapping[str, Allocated]) -> bytes:
+    """The bytes of the parameters one after the other, without the padding between them."""
+    parts = []
+    for number, parameter in enumerate(parameters):
+        if number >= len(arguments):
+            parts.append(bytes(parameter.size))
+            continue
+        argument = arguments[number]
+        if argument.pointer:
+            parts.append(places[argument.name].address.to_bytes(8, "little"))
+        elif argument.data:
+            parts.append(argument.data)
+        else:
+            parts.append(_scalar(argument, parameter))
+    return b"".join(parts)
+
+
+def _scalar(argument: Argument, parameter: Variable) -> bytes:
+    number: Any = argument.number
+    if parameter.type[0] == "f" or isinstance(number, float):
+        return np.array(number, f"f{parameter.size}").tobytes()
+    if not -(1 << 8 * parameter.size - 1) <= number < 1 << 8 * parameter.size:
+        raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")
+    return int(number & (1 << 8 * parameter.size) - 1).to_bytes(parameter.size, "little")

@@ -1,0 +1,87 @@
+"""Memory of simulated threads: bytes with their origins, in state spaces that generic addresses reach, too (5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.layout.algebra import Array
+from .values import UNSET
+
+#: The origin of a byte between two allocations, which no thread may touch.
+OUTSIDE = -3
+
+#: Where the windows of state spaces begin in the generic address space. The low 32 bits of an address in shared memory
+#: are its offset. The last window has no end.
+SHARED, LOCAL, GLOBAL = 1 << 40, 1 << 41, 1 << 44
+
+#: Bytes between two allocations, and what allocations are aligned to.
+_GAP, _ALIGNMENT = 4096, 256
+
+
+class Memory:
+    """A state space. Each owner, a thread or a block, has ``size`` bytes of its own, the first of them at ``low``."""
+
+    def __init__(self, name: str, window: int, size: int, owners: int = 1, low: int = 0) -> None:
+        self.name, self.window, self.size, self.low = name, window, size, low
+        self.data = np.zeros(size * owners, np.uint8)
+        self.origin = np.full(size * owners, UNSET, np.int32)
+
+    def inside(self, address: Array, size: int) -> Array:
+        """Whether all bytes of an access are in it, for addresses without the window."""
+        return (address >= self.low) & (address <= self.size - size)
+
+    def load(self, index: Array, size: int) -> tuple[Array, Array]:
+        """Bytes (accesses, size) with their origins, from indices of their first bytes."""
+        at = index[:, None] + np.arange(size)
+        return self.data[at], self.origin[at]
+
+    def store(self, index: Array, data: Array, origin: Array | None) -> None:
+        """Write bytes (accesses, size). Where several write the same byte, the last one stays."""
+        at = index[:, None] + np.arange(data.shape[1])
+        self.data[at] = data
+        self.origin[at] = 0 if origin is None else origin
+
+
+class Allocated(NamedTuple):
+    """Where an argument lies in global memory: its generic address and its bytes."""
+
+    address: int
+    size: int
+
+
+def lay_out(sizes: Iterable[int]) -> tuple[Memory, list[Allocated]]:
+    """Global memory with an allocation of each size, apart from each other."""
+    places, end = [], _GAP
+    for size in sizes:
+        places.append(Allocated(GLOBAL + end, size))
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT + _GAP
+    memory = Memory("global", GLOBAL, end)
+    memory.origin[:] = OUTSIDE
+    for address, size in places:
+        memory.origin[address - GLOBAL : address - GLOBAL + size] = UNSET
+    return memory, places
+
+
+class Spaces(NamedTuple):
+    """The memories of a launch; ``shared`` has a part for each block, ``local`` one for each thread."""
+
+    globe: Memory
+    shared: Memory
+    local: Memory
+
+    def reached(self, space: str, address: Array, threads: Array) -> Iterator[tuple[Memory, Array, Array]]:
+        """The memories that threads reach: each with the addresses in it and the threads that have them.
+
+        ``space`` is empty for generic addresses. Raises KeyError for a state space that there is not.
+        """
+        if space:
+            memory = {"global": self.globe, "shared": self.shared, "local": self.local, "const": self.globe}[space]
+            yield memory, address - (GLOBAL if memory is self.globe else 0), threads
+            return
+        window = np.where(address >= GLOBAL, 0, np.where(address >= LOCAL, 2, np.where(address >= SHARED, 1, 0)))
+        for number, memory in enumerate(self):
+            if (at := window == number).any():
+                yield memory, address[at] - memory.window, threads[at]

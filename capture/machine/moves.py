@@ -1,0 +1,450 @@
+"""What moves bytes and threads: loads, stores, atomics, copies, exchanges within a warp, branches and barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ...db.isa.instructions import WARP
+from ...db.layout.algebra import Array
+from .arithmetic import joined, unset
+from .parse import Both, Function, Name, Number, Operand, Statement, Vector, bits_of
+from .schedule import Machine, Step, Unknown
+from .values import UNSET, ActiveThreads, Register, spread, to_bits, whole
+
+#: Words of loads and stores that say how caches and other threads see them.
+_CACHING = (
+    "nc ca cg cs lu cv wb wt relaxed acquire release volatile weak cta cluster gpu sys unified mmio L1::evict_normal"
+    " L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::evict_last L2::evict_normal"
+    " L2::evict_first L2::cache_hint L2::64B L2::128B L2::256B v2 v4 v8 to noftz"
+)
+_SPACES = {"global": "global", "shared": "shared", "local": "local", "param": "local", "const": "const"}
+
+#: What has no effect on one thread's view of a kernel that is free of races.
+IGNORED = (
+    *("fence", "membar", "prefetch", "prefetchu", "nanosleep", "pragma", "discard", "applypriority", "createpolicy"),
+    *("setmaxnreg", "griddepcontrol"),
+)
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What an instruction that moves something does; None where it is of another kind."""
+    name = instruction.parts[0]
+    if name in IGNORED:
+        return lambda _: None
+    if name == "cp":
+        return _copy(machine, instruction, function)
+    make = _MOVES.get(name)
+    return make(machine, instruction, function) if make else None
+
+
+def _space(instruction: Statement, words: str) -> str:
+    """The state space that an instruction names; empty where addresses are generic."""
+    named = [part for part in instruction.parts[1:] if part.partition("::")[0] in _SPACES]
+    rest = {*instruction.parts[1:]} - {*words.split(), *named, instruction.type}
+    if rest:
+        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(rest))}")
+    return _SPACES[named[0].partition("::")[0]] if named else ""
+
+
+def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
+    space, type_ = _space(instruction, _CACHING), instruction.type
+    target, source = instruction.operands[:2]
+    items = target.items if isinstance(target, Vector) else (target,)
+    results = [machine.register(item, type_, function) for item in items]
+    addresses = machine.addresses(source, function)
+    width = bits_of(type_) // 8
+    size = width * len(results)
+    spins = bool({"acquire", "volatile", "relaxed"} & set(instruction.parts))
+
+    def step(group: ActiveThreads) -> None:
+        address, origin = addresses()
+        threads = np.flatnonzero(group.mask)
+        machine.unset_address(origin, threads)
+        data, held = np.zeros((machine.threads, size), "u1"), np.full((machine.threads, size), UNSET, np.int32)
+        for memory, index, who in machine.access(space, address[threads], size, threads):
+            data[who], held[who] = memory.load(index, size)
+            machine.reads(memory, index, size, who)
+        for number, result in enumerate(results):
+            at = slice(number * width, (number + 1) * width)
+            bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
+            own: Array | None = held[:, at]
+            if result.width > 8 * width:
+                bits = bits.view(f"i{width}" if type_[0] == "s" else f"u{width}").astype(f"i{result.width // 8}")
+                bits = bits.view(f"u{result.width // 8}")
+                own = np.pad(held[:, at], ((0, 0), (0, result.width // 8 - width)))
+            result.put(bits, own if own is not None and own.any() else None, group)
+        if spins:
+            machine.patience[group.mask] += 1
+
+    return step
+
+
+def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
+    space, type_ = _space(instruction, _CACHING), instruction.type
+    target, source = instruction.operands[:2]
+    items = source.items if isinstance(source, Vector) else (source,)
+    values = [machine.register(item, type_, function) for item in items]
+    addresses = machine.addresses(target, function)
+    width = bits_of(type_) // 8
+
+    def step(group: ActiveThreads) -> None:
+        address, origin = addresses()
+        threads = np.flatnonzero(group.mask)
+        machine.unset_address(origin, threads)
+        parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
+        data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
+        held = _held(values, width)
+        for memory, index, who in machine.access(space, address[threads], data.shape[1], threads):
+            memory.store(index, data[who], None if held is None else held[who])
+            machine.writes(memory, index, data.shape[1], who)
+
+    return step
+
+
+def _held(values: list[Register], width: int) -> Array | None:
+    """The origins of the low bytes of registers, side by side."""
+    if all(each.origin is None for each in values):
+        return None
+    narrow = [
+        Register(8 * width, each.bits, None if each.origin is None else each.origin[:, :width]) for each in values
+    ]
+    return joined(narrow)
+
+
+_ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = {
+    "add": lambda old, new: old + new,
+    "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new,
+    "xor": lambda old, new: old ^ new,
+    "min": np.minimum,
+    "max": np.maximum,
+    "exch": lambda _, new: new,
+    "inc": lambda old, new: np.where(old >= new, 0, old + 1),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
+}
+
+
+def _atomic(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """atom and red: threads that name one place take turns."""
+    parts = instruction.parts
+    type_ = instruction.type
+    operation = next((part for part in parts[1:] if part in (*_ATOMIC, "cas")), "")
+    space = _space(instruction, f"{_CACHING} acq_rel {operation}")
+    returns = parts[0] == "atom"
+    target, place, *given = instruction.operands if returns else (Name("_"), *instruction.operands)
+    vector = isinstance(given[0], Vector)
+    groups = [each.items if isinstance(each, Vector) else (each,) for each in given]
+    results = [
+        machine.register(item, type_, function)
+        for item in (target.items if isinstance(target, Vector) else (target,) * len(groups[0]))
+    ]
+    sources = [[machine.register(item, type_, function) for item in items] for items in groups]
+    addresses = machine.addresses(place, function)
+    width = bits_of(type_) // 8
+    if not operation or (vector and operation != "add"):
+        raise Unknown(f"{instruction.opcode} is not known")
+
+    def step(group: ActiveThreads) -> None:
+        address, origin = addresses()
+        threads = np.flatnonzero(group.mask)
+        machine.unset_address(origin, threads)
+        for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
+            old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
+            for memory, index, who in machine.access(space, address[threads] + number * width, width, threads):
+                for turn in _turns(index):
+                    at, chosen = index[turn], who[turn]
+                    data, held = memory.load(at, width)
+                    old = Register(8 * width, np.ascontiguousarray(data).view(f"u{width}").ravel(), held)
+                    news = [
+                        Register(8 * width, each.bits[chosen], None if each.origin is None else each.origin[chosen])
+                        for each in values
+                    ]
+                    numbers, ids = old.numbers(type_), old.ids
+                    if operation == "cas":
+                        swap = numbers == news[0].numbers(type_)
+                        after = np.where(swap, news[1].numbers(type_), numbers)
+                        ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, whole(held))
+                    else:
+                        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
+                        kind = {"add": "add"}.get(operation, "mix")
+                        ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
+                    bits = to_bits(type_, after)
+                    written = None if ids is None else spread(ids, 8 * width)
+                    memory.store(at, np.ascontiguousarray(bits).view("u1").reshape(len(at), -1), written)
+                    old_bits[chosen], old_held[chosen] = old.bits, held
+            if returns:
+                result.put(old_bits, old_held if old_held.any() else None, group)
+        machine.patience[group.mask] += 1
+
+    return step
+
+
+def _turns(index: Array) -> list[Array]:
+    """Which accesses happen together: those to one place one after the other."""
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    start = np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))
+    turn = np.empty(len(index), np.intp)
+    turn[order] = np.arange(len(ordered)) - start
+    return [np.flatnonzero(turn == number) for number in range(int(turn.max(initial=-1)) + 1)]
+
+
+def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cp.async: bytes from global to shared memory, zeros beyond those that the source has (9.7.9.25.3)."""
+    parts = instruction.parts
+    if parts[:2] != ("cp", "async") or parts[2] not in ("ca", "cg", "commit_group", "wait_group", "wait_all"):
+        raise Unknown(f"{instruction.opcode} is not known")
+    if parts[2] not in ("ca", "cg"):
+        return _groups(machine, instruction)
+    target, source, number, *more = instruction.operands
+    assert isinstance(number, Number)
+    size = number.number
+    to, from_ = machine.addresses(target, function), machine.addresses(source, function)
+    count = machine.register(more[0], "u32", function) if more and "L2::cache_hint" not in parts else None
+
+    def step(group: ActiveThreads) -> None:
+        threads = np.flatnonzero(group.mask)
+        (there, _), (here, origin) = to(), from_()
+        machine.unset_address(origin, threads)
+        data, held = np.zeros((machine.threads, size), "u1"), np.zeros((machine.threads, size), np.int32)
+        counts = np.full(machine.threads, size) if count is None else np.minimum(count.bits, size)
+        reading = threads[counts[threads] > 0]
+        for each in np.unique(counts[reading]):
+            alike = reading[counts[reading] == each]
+            own = int(each)
+            for memory, index, who in machine.access("global", here[alike], own, alike, align=1):
+                data[who, :own], held[who, :own] = memory.load(index, own)
+                machine.reads(memory, index, own, who)
+        for memory, index, who in machine.access("shared", there[threads], size, threads):
+            memory.store(index, data[who], held[who])
+            machine.writes(memory, index, size, who, copies=True)
+
+    return step
+
+
+def _groups(machine: Machine, instruction: Statement) -> Step:
+    """cp.async.commit_group, wait_group and wait_all."""
+    kind = instruction.parts[2]
+    pending = instruction.operands[0].number if kind == "wait_group" else 0  # type: ignore[union-attr]
+
+    def step(group: ActiveThreads) -> None:
+        warps = np.unique(np.flatnonzero(group.mask) // WARP)
+        if kind != "wait_group":
+            machine.order.commit(warps)
+        if kind != "commit_group":
+            machine.order.arrived(warps, pending)
+
+    return step
+
+
+def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """shfl.sync (9.7.9.6)."""
+    kind = instruction.parts[2]
+    target, source, *rest = instruction.operands
+    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
+    result, value = (machine.register(operand, "b32", function) for operand in (first, source))
+    valid = machine.register(second, "pred", function) if second else None
+    by, clamp = (machine.register(operand, "b32", function) for operand in rest[:2])
+    lane = np.arange(machine.threads) % WARP
+    if instruction.parts[1] != "sync" or kind not in ("up", "down", "bfly", "idx"):
+        raise Unknown(f"{instruction.opcode} is not known")
+
+    def step(group: ActiveThreads) -> None:
+        amount, limit = (by.bits & 31).astype("i8"), (clamp.bits & 31).astype("i8")
+        segment = (clamp.bits >> np.uint32(8) & 31).astype("i8")
+        low = lane & segment
+        high = low | limit & ~segment
+        at = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount}.get(kind, low | amount & ~segment)
+        good = at >= high if kind == "up" else at <= high
+        at = np.where(good, at, lane) + np.arange(machine.threads) - lane
+        absent = np.flatnonzero(group.mask & ~group.mask[at])
+        if len(absent):
+            machine.fault("divergence", absent, f"{instruction.opcode} reads from lanes that do not execute it")
+        result.put(value.bits[at], None if value.origin is None else value.origin[at], group)
+        if valid:
+            valid.put(good, None, group)
+
+    return step
+
+
+def _ballot(group: ActiveThreads, true: Array) -> Array:
+    """The lanes of each warp for which something is true, as 32 bits for each thread."""
+    bits = (group.mask & true).reshape(-1, WARP)
+    words = np.packbits(bits, axis=1, bitorder="little").view("u4").ravel()
+    return np.repeat(words, WARP)
+
+
+def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """vote.sync, of the threads that execute it together."""
+    kind = instruction.parts[2]
+    target, source = instruction.operands[:2]
+    result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
+    value, negated = machine.predicate(source, function)
+
+    def step(group: ActiveThreads) -> None:
+        true = value.bits ^ negated
+        yes, no = _ballot(group, true), _ballot(group, ~true)
+        found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
+        result.put(found, unset([value]) if kind != "ballot" else None, group)
+
+    return step
+
+
+def _active(machine: Machine, instruction: Statement, function: Function) -> Step:
+    result = machine.register(instruction.operands[0], "b32", function)
+    return lambda group: result.put(_ballot(group, group.mask), None, group)
+
+
+def _match(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """match.any.sync: the lanes that hold the same."""
+    result, value = (machine.register(operand, instruction.type, function) for operand in instruction.operands[:2])
+    if instruction.parts[1] != "any":
+        raise Unknown(f"{instruction.opcode} is not known")
+
+    def step(group: ActiveThreads) -> None:
+        lanes = value.bits.reshape(-1, WARP)
+        alike = (lanes[:, :, None] == lanes[:, None, :]) & group.mask.reshape(-1, WARP)[:, None, :]
+        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel()
+        result.put(words.astype(result.bits.dtype), None, group)
+
+    return step
+
+
+def _reduce(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """redux.sync, of the threads that execute it together."""
+    operation, type_ = instruction.parts[2], instruction.type
+    result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
+    reducer = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or}
+    reduce = (reducer | {"xor": np.bitwise_xor})[operation]
+
+    def step(group: ActiveThreads) -> None:
+        numbers, found = value.numbers(type_), np.zeros(machine.threads, value.numbers(type_).dtype)
+        ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
+        for warp in np.unique(np.flatnonzero(group.mask) // WARP):
+            at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
+            found[at] = reduce.reduce(numbers[at])
+            if ids is not None and value.ids is not None:
+                one = value.ids[at[:1]]
+                for each in at[1:]:
+                    one = machine.tape.join("add" if operation == "add" else "mix", [one, value.ids[each : each + 1]])
+                ids[at] = one
+        result.put_numbers(type_, found, ids, group)
+
+    return step
+
+
+def _elect(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """elect.sync: the first thread of each warp that executes it."""
+    target = instruction.operands[0]
+    assert isinstance(target, Both)
+    lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
+
+    def step(group: ActiveThreads) -> None:
+        first = np.repeat(group.mask.reshape(-1, WARP).argmax(axis=1), WARP)
+        lane.put(first.astype("u4"), None, group)
+        chosen.put(np.arange(machine.threads) % WARP == first, None, group)
+
+    return step
+
+
+def _branch(machine: Machine, instruction: Statement, function: Function) -> Step:
+    target = instruction.operands[0]
+    assert isinstance(target, Name)
+    at = machine.address_of(target.name, function)
+
+    def step(group: ActiveThreads) -> None:
+        machine.pc[group.mask] = at
+
+    return step
+
+
+def _end(machine: Machine, instruction: Statement, _: Function) -> Step:
+    if instruction.parts[0] == "exit":
+        return lambda group: machine.stop(group.mask)
+    return machine.end
+
+
+def _trap(machine: Machine, _: Statement, __: Function) -> Step:
+    def step(group: ActiveThreads) -> None:
+        machine.fault("trap", np.flatnonzero(group.mask), "the kernel traps")
+        machine.stop(group.mask)
+
+    return step
+
+
+def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """call of a function by its name: parameters are copied there, and results back when it returns."""
+    operands = instruction.operands
+    name = next(operand for operand in operands if isinstance(operand, Name))
+    at = operands.index(name)
+    called = machine.functions.get(name.name)
+    if called is None:
+        raise Unknown(f"the function {name.name} is called and not defined")
+    results, given = (
+        [item for operand in part if isinstance(operand, Vector) for item in operand.items]
+        for part in (operands[:at], operands[at + 1 :])
+    )
+    local = machine.spaces.local
+
+    def places(operands: list[Operand], owner: Function) -> list[int]:
+        return [machine.address_of(each.name, owner) for each in operands if isinstance(each, Name)]
+
+    into = [machine.own[called.name, each.name] for each in called.parameters]
+    back = [machine.own[called.name, each.name] for each in called.returns]
+    inward = list(zip(places(given, function), into, [each.size for each in called.parameters], strict=True))
+    outward = list(zip(back, places(results, function), [each.size for each in called.returns], strict=True))
+    start = machine.entry_of[called.name]
+
+    def copy(moves: list[tuple[int, int, int]], threads: Array) -> None:
+        for source, target, size in moves:
+            data, origin = local.load(threads * local.size + source, size)
+            local.store(threads * local.size + target, data, origin)
+
+    def step(group: ActiveThreads) -> None:
+        threads = np.flatnonzero(group.mask)
+        copy(inward, threads)
+        machine.enter(group, start, machine.at + 1, lambda back_again: copy(outward, back_again))
+
+    return step
+
+
+def _barrier(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bar.sync, bar.arrive, bar.red and barrier with its words (9.7.13.1)."""
+    words = {*instruction.parts[1:]}
+    if "warp" in words:
+        return lambda _: None
+    if words - {"sync", "arrive", "aligned", "cta"} or not words & {"sync", "arrive"}:
+        raise Unknown(f"{instruction.opcode} is not known")
+    number, *count = (machine.register(operand, "u32", function) for operand in instruction.operands)
+
+    def step(group: ActiveThreads) -> None:
+        expected = count[0].bits if count else None
+        machine.wait(group, number.bits, expected, arrive="arrive" in words)
+
+    return step
+
+
+_MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+    "ld": _load,
+    "ldu": _load,
+    "st": _store,
+    "atom": _atomic,
+    "red": _atomic,
+    "shfl": _shuffle,
+    "vote": _vote,
+    "activemask": _active,
+    "match": _match,
+    "redux": _reduce,
+    "elect": _elect,
+    "bra": _branch,
+    "ret": _end,
+    "exit": _end,
+    "trap": _trap,
+    "brkpt": _trap,
+    "call": _call,
+    "bar": _barrier,
+    "barrier": _barrier,
+}

@@ -1,0 +1,437 @@
+"""PTX as text to functions of instructions: as nvcc, Triton, TileLang, MLIR and people write it (PTX ISA 4 and 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from ...db.errors import LanemapError
+
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t\r\f]+|//[^\n]*|/\*.*?\*/)|(?P<end>\n)|(?P<text>\"[^\"\n]*\")"
+    r"|(?P<number>0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|\d+(?:\.\d*(?:[eE][-+]?\d+)?|U)?)"
+    r"|(?P<word>[.%$_A-Za-z][\w$.%]*(?:::[\w.]+)*)|(?P<sign>[][{}();,:|!@+*/<>=~&^?-])",
+    re.DOTALL,
+)
+
+#: Directives that end with their line.
+_OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
+
+#: Where the debugger finds what.
+_SECTION = re.compile(r"\.section[^{\n]*\s*\{[^}]*\}")
+
+#: State spaces of variables.
+SPACES = (".global", ".const", ".shared", ".local", ".param")
+
+#: Bits of a fundamental type (5.2.1), by its letters and number.
+_TYPE = re.compile(r"(?:[busf]|bf|tf)(\d+)(x2)?|pred")
+
+
+def bits_of(type_: str) -> int:
+    """Bits of a type such as ``u32`` or ``f16x2``; 1 of ``pred``.
+
+    >>> bits_of("bf16x2")
+    32
+    """
+    matched = _TYPE.fullmatch(type_)
+    if matched is None:
+        raise LanemapError(f"{type_} is not a type of PTX")
+    return int(matched[1] or 1) * (2 if matched[2] else 1)
+
+
+class Name(NamedTuple):
+    """A register, a variable, a label, a function or a special register; as an operand it may be negated."""
+
+    name: str
+    negated: bool = False
+
+
+class Number(NamedTuple):
+    """An immediate. ``type`` is ``f32`` or ``f64`` where the number is the bits of such a float, else empty."""
+
+    number: int
+    type: str = ""
+
+
+class Vector(NamedTuple):
+    """Operands in braces or parentheses."""
+
+    items: tuple[Operand, ...]
+
+
+class MemoryOperand(NamedTuple):
+    """``[base + offset]``, or of a tensor ``[base, {coordinates}]``."""
+
+    base: Name | None
+    offset: int
+    more: tuple[Operand, ...] = ()
+
+
+class Both(NamedTuple):
+    """``%r|%p``: a result and a predicate."""
+
+    first: Operand
+    second: Operand
+
+
+Operand = Name | Number | Vector | MemoryOperand | Both
+
+
+class Variable(NamedTuple):
+    """A variable in a state space, or a parameter. ``size`` counts bytes; ``data`` is what it begins with."""
+
+    name: str
+    space: str
+    type: str
+    size: int
+    align: int
+    data: bytes | None = None
+    pointer: bool = False
+
+
+class SourceLine(NamedTuple):
+    """The line of the PTX, and the one of the source that it came from, where that is known."""
+
+    line: int
+    source: str = ""
+
+    def __str__(self) -> str:
+        return self.source or f"line {self.line}"
+
+
+class Statement(NamedTuple):
+    """One instruction. ``parts`` are its words between dots, the first of them the operation."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Name | None
+    place: SourceLine
+
+    @property
+    def opcode(self) -> str:
+        """The instruction without operands."""
+        return ".".join(self.parts)
+
+    @property
+    def type(self) -> str:
+        """The last part that is a type."""
+        return next((part for part in reversed(self.parts) if _TYPE.fullmatch(part)), "")
+
+
+@dataclass
+class Function:
+    """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body."""
+
+    name: str
+    entry: bool
+    parameters: list[Variable] = field(default_factory=list)
+    returns: list[Variable] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    registers: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class Module:
+    """All functions with a body and the variables of a text."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+
+    def entry(self, name: str | None = None) -> Function:
+        """The entry of this name, or the only one. Raises LanemapError, which names those that there are."""
+        entries = {function.name: function for function in self.functions.values() if function.entry}
+        if name is None and len(entries) == 1:
+            return next(iter(entries.values()))
+        if name in entries:
+            return entries[name]
+        words = f"no entry {name}" if name else "there are several entries" if entries else "no entry in it"
+        raise LanemapError(f"{words}: {'choose --entry ' if entries else ''}{' or '.join(entries) or 'is it PTX?'}")
+
+
+def parse(text: str) -> Module:
+    """The functions and variables of a text. Raises LanemapError with the line of what is not PTX."""
+    return _Reader(text).module
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        matched = _TOKEN.match(text, at)
+        if matched is None:
+            raise LanemapError(f"line {line} of the PTX: {text[at : at + 20].splitlines()[0]!r} is not PTX")
+        if matched.lastgroup != "blank":
+            yield _Token(str(matched.lastgroup), matched[0], line)
+        line += matched[0].count("\n")
+        at = matched.end()
+
+
+class _Scope:
+    """The names that a block in braces declares: each with the name that is unique in its function."""
+
+    def __init__(self, outer: _Scope | None, number: int) -> None:
+        self.outer, self.number, self.names = outer, number, dict[str, str]()
+
+    def declare(self, name: str) -> str:
+        self.names[name] = f"{name}#{self.number}" if self.outer else name
+        return self.names[name]
+
+    def find(self, name: str) -> str:
+        if name in self.names:
+            return self.names[name]
+        return self.outer.find(name) if self.outer else name
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.module = Module()
+        self.files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(?:[^"\n]*/)?([^"\n]*)"', text, re.MULTILINE))
+        self.function: Function | None = None
+        self.scopes: list[_Scope] = []
+        self.opened = 0
+        self.source = ""
+        self.pending: list[tuple[Statement, _Scope]] = []
+        for line, tokens in self._statements(_SECTION.sub(lambda section: "\n" * section[0].count("\n"), text)):
+            try:
+                self._statement(tokens, line)
+            except (IndexError, ValueError):
+                words = " ".join(token.text for token in tokens[:12])
+                raise LanemapError(f"line {line} of the PTX cannot be read: {words}") from None
+        if self.scopes:
+            raise LanemapError("the PTX ends within braces")
+
+    @staticmethod
+    def _statements(text: str) -> Iterator[tuple[int, list[_Token]]]:
+        """Statements with their line. Braces of scopes and labels with their colon are statements."""
+        held: list[_Token] = []
+        depth = 0
+        for token in _tokens(text):
+            if token.kind == "end":
+                if held and held[0].text in _OF_A_LINE:
+                    yield held[0].line, held
+                    held = []
+                continue
+            initial = any(each.text == "=" for each in held)
+            scope = not held or (held[0].text.startswith(".") and not initial and not depth)
+            if token.text in "{}" and scope:
+                if held:
+                    yield held[0].line, held
+                yield token.line, [token]
+                held = []
+                continue
+            depth += (token.text in "{([") - (token.text in "})]") if token.kind == "sign" else 0
+            if token.text == ";" or (token.text == ":" and len(held) == 1):
+                if held:
+                    yield held[0].line, held + ([token] if token.text == ":" else [])
+                held, depth = [], 0
+            else:
+                held.append(token)
+
+    def _statement(self, tokens: list[_Token], line: int) -> None:
+        first = tokens[0].text
+        words = [token.text for token in tokens]
+        if first == ".loc":
+            file = self.files.get(words[1], "")
+            self.source = f"{file}:{words[2]}" if file and words[2] != "0" else ""
+        elif first == "{":
+            self._open()
+        elif first == "}":
+            self._close()
+        elif words[-1] == ":" and len(words) == 2:
+            function = self._inside()
+            function.labels[self.scopes[-1].declare(first)] = len(self.pending)
+        elif ".entry" in words or ".func" in words:
+            self._head(tokens)
+        elif first == ".reg":
+            self._registers(words)
+        elif any(space in words[:4] for space in SPACES):
+            self._variable(tokens)
+        elif not first.startswith("."):
+            self._instruction(tokens, line)
+
+    def _inside(self) -> Function:
+        if self.function is None:
+            raise IndexError
+        return self.function
+
+    def _open(self) -> None:
+        self._inside()
+        self.opened += 1
+        self.scopes.append(_Scope(self.scopes[-1] if self.scopes else None, self.opened))
+
+    def _close(self) -> None:
+        self.scopes.pop()
+        if not self.scopes:
+            function = self._inside()
+            function.body = [_resolved(instruction, scope) for instruction, scope in self.pending]
+            self.module.functions[function.name] = function
+            self.function, self.pending, self.opened, self.source = None, [], 0, ""
+
+    def _head(self, tokens: list[_Token]) -> None:
+        words = [token.text for token in tokens]
+        at = next(place for place, word in enumerate(words) if word in (".entry", ".func")) + 1
+        returns: list[Variable] = []
+        if words[at] == "(":
+            close = words.index(")", at)
+            returns, at = _variables(tokens[at + 1 : close]), close + 1
+        function = Function(words[at], words[at - 1] == ".entry" or ".entry" in words, returns=returns)
+        if at + 1 < len(words) and words[at + 1] == "(":
+            function.parameters = _variables(tokens[at + 2 : words.index(")", at)])
+        # What is only declared ends with a semicolon, and no brace follows: the next head replaces it.
+        self.function = None if ".extern" in words else function
+
+    def _registers(self, words: list[str]) -> None:
+        function, type_ = self._inside(), words[1].removeprefix(".")
+        at = 2
+        while at < len(words):
+            name, several = words[at], words[at + 1 : at + 2] == ["<"]
+            for each in [f"{name}{number}" for number in range(int(words[at + 2]))] if several else [name]:
+                function.registers[self.scopes[-1].declare(each)] = type_
+            at += 5 if several else 2
+
+    def _variable(self, tokens: list[_Token]) -> None:
+        (variable,) = _variables(tokens)
+        if self.function and self.scopes:
+            self.function.variables.append(variable._replace(name=self.scopes[-1].declare(variable.name)))
+        else:
+            self.module.variables.append(variable)
+
+    def _instruction(self, tokens: list[_Token], line: int) -> None:
+        self._inside()
+        guard = None
+        if tokens[0].text == "@":
+            negated = tokens[1].text == "!"
+            guard, tokens = Name(tokens[1 + negated].text, negated), tokens[2 + negated :]
+        operands = _operands(tokens[1:])
+        parts = tuple(tokens[0].text.split("."))
+        self.pending.append((Statement(parts, operands, guard, SourceLine(line, self.source)), self.scopes[-1]))
+
+
+def _variables(tokens: Sequence[_Token]) -> list[Variable]:
+    """Declarations, apart from each other by commas outside of brackets and braces."""
+    found = []
+    for declared in _separated(tokens):
+        words = [token.text for token in declared]
+        if not words:
+            continue
+        head, _, rest = " ".join(words).partition(" = ")
+        matched = re.search(r"([$\w%]+)((?: \[ ?\d* ?\])*)$", head)
+        if matched is None:
+            raise ValueError(head)
+        types = [word[1:] for word in head.split() if word.startswith(".") and _TYPE.fullmatch(word[1:])]
+        space = next((word for word in head.split() if word in SPACES), ".reg")
+        extents = re.findall(r"\[ ?(\d*) ?\]", matched[2])
+        each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in words else 2 if ".v2" in words else 1)
+        size = each * prod(int(extent or 0) for extent in extents)
+        align = re.search(r"\.align (\d+)", head)
+        pointer, data = ".ptr" in words, None
+        if rest:
+            numbers = [int(number, 0) for number in re.findall(r"(?<![\w.])-?(?:0x[0-9a-fA-F]+|\d+)", rest)]
+            width = bits_of(types[0]) // 8
+            data = b"".join((number & (1 << 8 * width) - 1).to_bytes(width, "little") for number in numbers)
+            data = data.ljust(size, b"\0")
+        alignment = each if align is None or pointer else int(align[1])
+        found.append(Variable(matched[1], space, types[0], size, alignment, data, pointer))
+    return found
+
+
+def _separated(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
+    held: list[_Token] = []
+    depth = 0
+    for token in tokens:
+        if token.kind == "sign":
+            depth += (token.text in "{([") - (token.text in "})]")
+        if token.text == "," and not depth:
+            yield held
+            held = []
+        else:
+            held.append(token)
+    if held:
+        yield held
+
+
+def _operands(tokens: Sequence[_Token]) -> tuple[Operand, ...]:
+    return tuple(_operand(each) for each in _separated(tokens))
+
+
+def _operand(tokens: list[_Token]) -> Operand:
+    first, last = tokens[0].text, tokens[-1].text
+    if any(token.text == "|" for token in tokens):
+        at = [token.text for token in tokens].index("|")
+        return Both(_operand(tokens[:at]), _operand(tokens[at + 1 :]))
+    if (first, last) in (("{", "}"), ("(", ")")):
+        return Vector(_operands(tokens[1:-1]))
+    if first == "[":
+        inner, *more = _separated(tokens[1:-1])
+        base, offset = _sum(inner)
+        return MemoryOperand(base, offset, tuple(_operand(each) for each in more))
+    if first == "!":
+        return Name(tokens[1].text, negated=True)
+    base, offset = _sum(tokens)
+    if base is not None:
+        return MemoryOperand(base, offset) if offset else base
+    return _number(tokens)
+
+
+def _sum(tokens: list[_Token]) -> tuple[Name | None, int]:
+    """A name and what is added to it."""
+    base, offset, sign = None, 0, 1
+    for token in tokens:
+        if token.text in "+-":
+            sign = sign if token.text == "+" else -sign
+        elif token.kind == "number":
+            offset, sign = offset + sign * _integer(token.text), 1
+        elif token.kind == "word" and base is None:
+            base = Name(token.text)
+        else:
+            raise ValueError(token.text)
+    return base, offset
+
+
+def _integer(text: str) -> int:
+    if text[:2].lower() in ("0f", "0d"):
+        return int(text[2:], 16)
+    if "." in text:
+        return 0
+    text = text.rstrip("U")
+    return int(text, 8) if re.fullmatch(r"0[0-7]+", text) else int(text, 0)
+
+
+def _number(tokens: list[_Token]) -> Number:
+    text = tokens[-1].text
+    sign = -1 if len(tokens) > 1 and tokens[0].text == "-" else 1
+    kind = {"0f": "f32", "0d": "f64"}.get(text[:2].lower(), "")
+    if "." in text:
+        import struct
+
+        return Number(struct.unpack("<Q", struct.pack("<d", sign * float(text)))[0], "f64")
+    return Number(sign * _integer(text), kind)
+
+
+def _resolved(instruction: Statement, scope: _Scope) -> Statement:
+    """The same with names that are unique in the function."""
+
+    def resolve(operand: Operand) -> Operand:
+        match operand:
+            case Name(name, negated):
+                return Name(scope.find(name), negated)
+            case Vector(items):
+                return Vector(tuple(map(resolve, items)))
+            case MemoryOperand(base, offset, more):
+                return MemoryOperand(base and Name(scope.find(base.name)), offset, tuple(map(resolve, more)))
+            case Both(first, second):
+                return Both(resolve(first), resolve(second))
+        return operand
+
+    guard = instruction.guard and Name(scope.find(instruction.guard.name), instruction.guard.negated)
+    return instruction._replace(operands=tuple(map(resolve, instruction.operands)), guard=guard)

@@ -1,0 +1,425 @@
+"""Threads: which of them run, where they are, what they wait for, and what goes wrong on their way.
+
+All threads of some blocks run at once, each with a program counter of its own. Those that are furthest behind go first,
+so that threads that went apart meet again where their ways join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...db.errors import LanemapError
+from ...db.isa.instructions import WARP
+from ...db.layout.algebra import Array
+from ...db.text import spans
+from .memory import LOCAL, SHARED, Memory, Spaces
+from .order import Order
+from .parse import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
+from .values import UNSET, ActiveThreads, Register, Tape
+
+#: What a thread does.
+RUNS, WAITS, ENDED = 0, 1, 2
+
+#: What an instruction does to the threads of a group.
+Step = Callable[[ActiveThreads], None]
+Binder = Callable[["Machine", Statement, Function], Step]
+
+#: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
+_FIRST_SHARED = 1024
+
+Dimensions = tuple[int, int, int]
+
+
+class Unknown(LanemapError):  # noqa: N818
+    """An instruction, or a word of one, that the machine does not know."""
+
+
+class Fault(NamedTuple):
+    """What went wrong at an instruction, first in this thread of this block, and how often."""
+
+    kind: str
+    place: SourceLine
+    words: str
+    block: int
+    thread: int
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched: grid and block, bytes of dynamic shared memory, and the bytes of the parameters."""
+
+    grid: Dimensions
+    block: Dimensions
+    shared: int
+    parameters: bytes
+
+
+@dataclass
+class Log:
+    """What a run leaves behind, of all blocks together: faults by kind and place with their number, and counts."""
+
+    faults: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    steps: int = 0
+    stopped: str = ""
+
+    def fault(self, fault: Fault, count: int = 1) -> None:
+        """Note a fault; of one kind at one place the first is kept."""
+        self.faults.setdefault((fault.kind, str(fault.place)), [fault, 0])[1] += count
+
+
+class Machine:
+    """Some blocks of a launch, which run together.
+
+    ``globe`` is global memory, and ``symbols`` are the addresses of variables in it. ``bind`` makes the step of an
+    instruction, for which ``layouts`` finds fragments.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        entry: Function,
+        launch: Launch,
+        blocks: Sequence[int],
+        globe: Memory,
+        symbols: Mapping[str, int],
+        tape: Tape,
+        log: Log,
+        layouts: Any,
+        bind: Binder,
+    ) -> None:
+        self.launch, self.tape, self.log, self.layouts = launch, tape, log, layouts
+        x, y, z = launch.block
+        self.per_block = -(-x * y * z // WARP) * WARP
+        self.threads = self.per_block * len(blocks)
+        thread = np.arange(self.threads) % self.per_block
+        self.number = thread
+        self.owner = np.arange(self.threads) // self.per_block  # which of the blocks here
+        self.block = np.asarray(blocks)[self.owner]
+        self.state = np.where(thread < x * y * z, RUNS, ENDED)
+        self.warps = self.threads // WARP
+        self.pc = np.zeros(self.threads, np.int64)
+        self.patience = np.zeros(self.threads, np.int64)
+        self.barrier = np.zeros((self.threads, 2), np.int64)
+        self.arrived: dict[tuple[int, int], int] = {}
+        self.stack: list[Array] = []
+        self.returned: dict[int, Callable[[Array], None]] = {}
+        self.depth = np.zeros(self.threads, np.int64)
+        self.special = self._special()
+        functions = [entry, *(function for function in module.functions.values() if function is not entry)]
+        self.functions = {function.name: function for function in functions}
+        self.symbols: dict[str, int] = dict(symbols)
+        self.own: dict[tuple[str, str], int] = {}
+        self.spaces = self._spaces(module, functions, globe)
+        self.order = Order(self.warps, self.per_block // WARP, len(self.spaces.shared.data))
+        self.registers = {
+            (function.name, name): Register.unset(type_, self.threads)
+            for function in functions
+            for name, type_ in function.registers.items()
+        }
+        self.entry_of: dict[str, int] = {}
+        self.leaders: set[int] = set()
+        self.program: list[tuple[Statement, Function]] = []
+        for function in functions:
+            self.entry_of[function.name] = len(self.program)
+            self.leaders |= {len(self.program) + index for index in function.labels.values()}
+            self.program += [(instruction, function) for instruction in function.body]
+            self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
+        self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
+        self.at = 0
+        self.bind = bind
+
+    def _special(self) -> dict[str, Any]:
+        launch, found = self.launch, dict[str, Any]()
+        for axis, name in enumerate("xyz"):
+            below = int(np.prod(launch.block[:axis]))
+            found[f"%tid.{name}"] = self.number // below % launch.block[axis]
+            found[f"%ntid.{name}"] = launch.block[axis]
+            found[f"%ctaid.{name}"] = self.block // int(np.prod(launch.grid[:axis])) % launch.grid[axis]
+            found[f"%nctaid.{name}"] = launch.grid[axis]
+            found |= {f"%cluster_ctaid.{name}": 0, f"%cluster_nctaid.{name}": 1}
+            found |= {f"%clusterid.{name}": found[f"%ctaid.{name}"], f"%nclusterid.{name}": launch.grid[axis]}
+        lane = self.number % WARP
+        found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
+        found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
+        found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%smid": 0, "%nsmid": 1, "%gridid": 0}
+        found |= {"%dynamic_smem_size": launch.shared, "%cluster_ctarank": 0, "%cluster_nctarank": 1}
+        return found | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0, "%is_explicit_cluster": 0}
+
+    def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
+        """Allocate the variables of shared and local memory, and write the parameters of the entry."""
+        ends = {"shared": _FIRST_SHARED, "local": 16}
+        late: list[str] = []
+
+        def allocate(variable: Variable, function: str | None) -> None:
+            kind = "shared" if variable.space == ".shared" else "local"
+            start = -(-ends[kind] // max(variable.align, 1)) * max(variable.align, 1)
+            if kind == "shared" and not variable.size:
+                late.append(variable.name)  # dynamic shared memory follows all that is static
+                return
+            ends[kind] = start + variable.size
+            if function is None:
+                self.symbols[variable.name] = start
+            else:
+                self.own[function, variable.name] = start
+
+        for variable in module.variables:
+            if variable.space == ".shared":
+                allocate(variable, None)
+        for function in functions:
+            for variable in (*function.parameters, *function.returns, *function.variables):
+                allocate(variable, function.name)
+        dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
+        self.symbols |= dict.fromkeys(late, dynamic)
+        shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)
+        local = Memory("local", LOCAL, ends["local"], self.threads)
+        given, start = np.frombuffer(self.launch.parameters, np.uint8), 0
+        for variable in functions[0].parameters:
+            index = np.arange(self.threads) * local.size + self.own[functions[0].name, variable.name]
+            data = np.broadcast_to(given[start : start + variable.size], (self.threads, variable.size))
+            local.store(index, data, None)
+            start += variable.size
+        return Spaces(globe, shared, local)
+
+    # What steps are made of.
+
+    def register(self, operand: Operand, type_: str, function: Function) -> Register:
+        """The register of an operand; for an immediate, a variable or a special register one that is constant."""
+        width = bits_of(type_)
+        match operand:
+            case Name("_"):
+                return Register.unset(type_, self.threads)
+            case Name(name):
+                if found := self.registers.get((function.name, name)):
+                    return found
+                if name in self.special:
+                    every = np.broadcast_to(np.asarray(self.special[name]), (self.threads,))
+                    return Register(width, every.astype(f"i{max(width // 8, 1)}").view(f"u{max(width // 8, 1)}"))
+                return Register.constant(width, self.address_of(name, function), self.threads)
+            case Number(number, kind):
+                if kind == "f64" and type_ in ("f32", "f16", "bf16"):
+                    number = int(np.float32(np.uint64(number & (1 << 64) - 1).view("f8")).view("u4"))
+                if type_ == "pred":
+                    return Register(1, np.full(self.threads, bool(number)))
+                return Register.constant(width, number, self.threads)
+            case MemoryOperand(base, offset) if base is not None:
+                return Register.constant(width, self.address_of(base.name, function) + offset, self.threads)
+        raise Unknown(f"{operand} is no operand of type {type_}")
+
+    def predicate(self, operand: Operand, function: Function) -> tuple[Register, bool]:
+        """The register of a predicate, and whether it is negated."""
+        negated = isinstance(operand, Name) and operand.negated
+        plain = operand._replace(negated=False) if isinstance(operand, Name) else operand
+        return self.register(plain, "pred", function), negated
+
+    def address_of(self, name: str, function: Function) -> int:
+        """The address of a variable in its state space, or where a label or a function begins."""
+        if (function.name, name) in self.own:
+            return self.own[function.name, name]
+        if name in function.labels:
+            return self.entry_of[function.name] + function.labels[name]
+        if name in self.symbols:
+            return self.symbols[name]
+        if name in self.entry_of:
+            return self.entry_of[name]
+        raise Unknown(f"{name} is not declared")
+
+    def addresses(self, operand: Operand, function: Function) -> Callable[[], tuple[Array, Array | None]]:
+        """What gives the address of each thread, and its origins."""
+        if not isinstance(operand, MemoryOperand):
+            raise Unknown("an address must stand in brackets")
+        base, offset = operand.base, operand.offset
+        if base is None or (function.name, base.name) not in self.registers:
+            start = offset + (0 if base is None else self.address_of(base.name, function))
+            constant = np.full(self.threads, start, np.int64)
+            return lambda: (constant, None)
+        register = self.registers[function.name, base.name]
+        return lambda: (register.bits.astype(np.int64) + offset, register.origin)
+
+    def warp_names(self, warps: Array) -> Array:
+        """The block and the warp in it of warps here, as an array (warps, 2)."""
+        first = warps * WARP
+        return np.stack([self.block[first], self.number[first] // WARP], axis=1)
+
+    def fault(self, kind: str, threads: Array, words: str) -> None:
+        """Note what goes wrong at the present instruction in some threads."""
+        first = int(threads[0])
+        place = self.program[self.at][0].place
+        self.log.fault(
+            Fault(kind, place, words, int(self.block[first]), int(self.number[first])), len(np.unique(threads))
+        )
+
+    def access(
+        self, space: str, address: Array, size: int, threads: Array, *, align: int | None = None
+    ) -> list[tuple[Memory, Array, Array]]:
+        """Where some threads access memory: the indices, and the threads whose access is one that hardware allows."""
+        found = []
+        for memory, at, who in self.spaces.reached(space, address, threads):
+            good = memory.inside(at, size)
+            owner = self.owner if memory is self.spaces.shared else np.arange(self.threads)
+            index = at if memory is self.spaces.globe else at + owner[who] * memory.size
+            if memory is self.spaces.globe and good.any():
+                touched = memory.origin[np.where(good, index, 0)[:, None] + np.array([0, size - 1])]
+                good &= (touched != -3).all(axis=1)
+            if not good.all():
+                wrong = who[~good]
+                self.fault("bounds", wrong, f"{memory.name} memory at {int(at[~good][0]):#x} is out of bounds")
+            off = good & (at % (align or size) != 0)
+            if off.any():
+                words = f"{memory.name} memory at {int(at[off][0]):#x} is not aligned to {align or size} bytes"
+                self.fault("alignment", who[off], words)
+                good &= ~off
+            found.append((memory, index[good], who[good]))
+        return found
+
+    def reads(self, memory: Memory, index: Array, size: int, threads: Array) -> None:
+        """Note what threads read of shared memory, and what races with it."""
+        if memory is self.spaces.shared and len(index):
+            self._races(self.order.reads(index, size, threads, self.at), threads, "reads what", "writes")
+
+    def writes(self, memory: Memory, index: Array, size: int, threads: Array, *, copies: bool = False) -> None:
+        """Note what threads write to shared memory, themselves or by copies, and what races with it."""
+        if memory is self.spaces.shared and len(index):
+            race = self.order.writes(index, size, threads, self.at, copies=copies)
+            self._races(race, threads, "writes what", "still uses")
+
+    def _races(self, race: tuple[Array, int] | None, threads: Array, does: str, other: str) -> None:
+        if race is not None:
+            own, there = (self.program[at][0] for at in (self.at, race[1]))
+            words = f"{own.parts[0]} {does} {there.parts[0]} of {there.place} {other}, and nothing orders the two"
+            self.fault("race", threads[race[0]], words)
+
+    def unset_address(self, origin: Array | None, threads: Array) -> None:
+        """Note an address that nobody computed."""
+        if origin is not None and (unset := (origin[threads] == UNSET).any(axis=1)).any():
+            self.fault("unset", threads[unset], "an address is uninitialised")
+
+    # How it runs.
+
+    def step(self, at: int) -> tuple[Step, Register | None, bool]:
+        """What the instruction at a place does, its guard, and whether that is negated; made once."""
+        if (made := self.steps[at]) is None:
+            instruction, function = self.program[at]
+            guard = (None, False) if instruction.guard is None else self.predicate(instruction.guard, function)
+            made = self.bind(self, instruction, function), *guard
+            self.steps[at] = made
+        return made
+
+    def unknown(self) -> dict[str, str]:
+        """What the machine does not know of the program, with the lines where it stands."""
+        found: dict[str, list[int]] = {}
+        for at, (instruction, _) in enumerate(self.program):
+            try:
+                self.step(at)
+            except Unknown as error:
+                found.setdefault(str(error), []).append(instruction.place.line)
+        return {words: f"line{'s' * (len(lines) > 1)} {spans(lines)}" for words, lines in found.items()}
+
+    def run(self, limit: int) -> None:
+        """Run until every thread has ended. Stops, and says why, after ``limit`` steps, or where all wait."""
+        with np.errstate(all="ignore"):
+            while self.log.steps < limit and not self.log.stopped:
+                runs = self.state == RUNS
+                if not runs.any():
+                    if (self.state == WAITS).any():
+                        self._stuck()
+                    return
+                order = self.pc + (self.patience << 32)
+                first = order[runs].min()
+                mask = runs & (order == first)
+                self._straight(int(first & 0xFFFFFFFF), ActiveThreads.of(mask))
+        if not self.log.stopped:
+            self.log.stopped = f"it was still running after {limit} instructions"
+
+    def _straight(self, at: int, group: ActiveThreads) -> None:
+        """Run a group up to a branch, a wait, or a place where ways join."""
+        self.pc[group.mask] = -1
+        while True:
+            self.at = at
+            try:
+                step, guard, negated = self.step(at)
+            except Unknown as error:
+                place = self.program[at][0].place
+                warps = np.unique(np.flatnonzero(group.mask) // WARP)
+                self.log.stopped = f"{place}: {error} (reached by {len(warps)} warp{'s' * (len(warps) > 1)})"
+                return
+            chosen = group
+            if guard is not None:
+                if guard.origin is not None and (guard.origin[group.mask] == UNSET).any():
+                    self.fault("unset", np.flatnonzero(group.mask), "a predicate is uninitialised")
+                taken = group.mask & (guard.bits ^ negated)
+                chosen = ActiveThreads.of(taken)
+            self.log.steps += 1
+            if chosen.full or chosen.mask.any():
+                step(chosen)
+            at += 1
+            moved = self.pc[group.mask] != -1
+            if moved.any() or at in self.leaders or self.log.stopped:
+                stayed = group.mask & (self.pc == -1)
+                self.pc[stayed] = at
+                return
+
+    def enter(self, group: ActiveThreads, start: int, back: int, returned: Callable[[Array], None]) -> None:
+        """Threads of a group call a function, and come back to ``back``; ``returned`` is told which do."""
+        for depth in np.unique(self.depth[group.mask]):
+            while len(self.stack) <= depth:
+                self.stack.append(np.zeros(self.threads, np.int64))
+            at = group.mask & (self.depth == depth)
+            self.stack[depth][at] = back
+        self.returned[back] = returned
+        self.depth[group.mask] += 1
+        self.pc[group.mask] = start
+
+    def end(self, group: ActiveThreads) -> None:
+        """Threads return from a function, or end."""
+        returning = group.mask & (self.depth > 0)
+        if returning.any():
+            for depth in np.unique(self.depth[returning]):
+                at = returning & (self.depth == depth)
+                self.pc[at] = self.stack[depth - 1][at]
+            for back in np.unique(self.pc[returning]):
+                self.returned[int(back)](np.flatnonzero(returning & (self.pc == back)))
+            self.depth[returning] -= 1
+        ending = group.mask & ~returning
+        self.stop(ending)
+
+    def stop(self, mask: Array) -> None:
+        """Threads end, which may release others from a barrier."""
+        self.state[mask] = ENDED
+        self.pc[mask] = 0
+        for owner in np.unique(self.owner[mask]):
+            for number in np.unique(self.barrier[(self.owner == owner) & (self.state == WAITS), 0]):
+                self._release(int(owner), int(number))
+
+    def wait(self, group: ActiveThreads, number: Array, count: Array | None, *, arrive: bool = False) -> None:
+        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1)."""
+        if not arrive:
+            self.state[group.mask] = WAITS
+            self.pc[group.mask] = self.at + 1
+        self.barrier[group.mask, 0] = number[group.mask]
+        self.barrier[group.mask, 1] = 0 if count is None else count[group.mask]
+        for owner in np.unique(self.owner[group.mask]):
+            own = group.mask & (self.owner == owner)
+            for each in np.unique(number[own]):
+                if arrive:
+                    key = int(owner), int(each)
+                    self.arrived[key] = self.arrived.get(key, 0) + int(np.count_nonzero(own & (number == each)))
+                self._release(int(owner), int(each))
+
+    def _release(self, owner: int, number: int) -> None:
+        here = (self.owner == owner) & (self.state == WAITS) & (self.barrier[:, 0] == number)
+        live = np.count_nonzero((self.owner == owner) & (self.state != ENDED))
+        present = int(np.count_nonzero(here)) + self.arrived.get((owner, number), 0)
+        wanted = int(self.barrier[here, 1].max(initial=0)) or live
+        if here.any() and present >= wanted:
+            self.state[here] = RUNS
+            self.order.meet(np.unique(np.flatnonzero(here) // WARP))
+            self.arrived.pop((owner, number), None)
+
+    def _stuck(self) -> None:
+        waiting = np.flatnonzero(self.state == WAITS)
+        self.at = int(self.pc[waiting[0]]) - 1
+        warps = np.unique(self.number[waiting] // WARP)
+        self.fault("stuck", waiting, f"warps {', '.join(map(str, warps[:8]))} wait for ever")

@@ -1,0 +1,286 @@
+"""Tensor instructions: what fragments say of their operands is all that is known of them here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.errors import LanemapError
+from ...db.isa.forms import Form, forms
+from ...db.isa.instructions import WARP, Key, operand
+from ...db.layout.algebra import Array
+from ...db.layout.fragment import Fragment, address_lanes
+from .. import values
+from .arithmetic import joined
+from .parse import Function, Number, Statement, Vector
+from .schedule import Machine, Step, Unknown
+from .values import MIXED, UNSET, ActiveThreads, Execution, Register, whole
+
+#: Gives the fragment of a key. Raises LanemapError where no source has its elements.
+Layouts = Callable[[Key], Fragment]
+
+_NAMES = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix")
+
+#: State spaces that a move may name, and leave out for generic addresses.
+_SPACES = ("shared", "global")
+
+
+@cache
+def _forms() -> Mapping[tuple[str, ...], Form]:
+    """The forms that a warp executes, by the words of their mnemonics in any order that PTX takes."""
+    return {_words(form.mnemonic.split(".")): form for name in _NAMES for form in forms(name)}
+
+
+def _words(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a mnemonic; those of a move may stand in any order, with or without a state space."""
+    if "mma" in parts[:2]:
+        return tuple(parts)
+    return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
+
+
+class Held(NamedTuple):
+    """A fragment as arrays: for each slot, in the order of lanes, registers and slots, its cell; and the way back.
+
+    ``slot`` (computations, rows, columns) is the slot that holds a cell.
+    """
+
+    fragment: Fragment
+    computation: Array
+    row: Array
+    col: Array
+    slot: Array
+
+
+@cache
+def held(fragment: Fragment) -> Held:
+    """The arrays of a fragment. Raises LanemapError where it lacks cells."""
+    cells = values.places(fragment)
+    slot = np.full((fragment.computations, *fragment.dimensions), -1)
+    slot[cells] = np.arange(len(fragment.table))
+    if (slot < 0).any() or len(fragment.table) != operand(fragment.key).size:
+        raise LanemapError(f"{fragment.source} does not have all elements of {fragment}")
+    return Held(fragment, *cells, slot)
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What a tensor instruction does; None where it is of another kind."""
+    name = instruction.parts[0]
+    if name not in _NAMES:
+        return None
+    form = _forms().get(_words(instruction.parts))
+    if form is None or form.sparse or form.scale is not None:
+        raise Unknown(f"{instruction.opcode} is not known")
+    if not form.role:
+        return _multiply(machine, instruction, function, form)
+    make = {"wmma": _tile, "movmatrix": _transpose}.get(name, _matrices)
+    return make(machine, instruction, function, form)
+
+
+def _registers(machine: Machine, operand: object, form: Form, role: str, function: Function) -> list[Register]:
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    wide = form.operand(role)
+    if len(items) != wide.registers:
+        raise Unknown(f"{form.mnemonic} takes {wide.registers} registers of {role}, not {len(items)}")
+    return [machine.register(item, f"b{wide.register_bits}", function) for item in items]  # type: ignore[arg-type]
+
+
+def whole_warps(machine: Machine, group: ActiveThreads) -> Array:
+    """The warps of a group; notes those of which only some lanes execute the instruction."""
+    mask = group.mask.reshape(-1, WARP)
+    warps = np.flatnonzero(mask.any(axis=1))
+    if not mask[warps].all():
+        threads = np.flatnonzero(group.mask)
+        opcode = ".".join(machine.program[machine.at][0].parts[:2])
+        machine.fault("divergence", threads, f"only some lanes of a warp execute {opcode}, which takes whole warps")
+    return warps
+
+
+def bits_of_warps(registers: list[Register], warps: Array) -> Array:
+    """Registers of warps as an array (warps, registers, lanes)."""
+    return np.stack([register.bits.reshape(-1, WARP)[warps] for register in registers], axis=1)
+
+
+def origins(machine: Machine, registers: list[Register], warps: Array, slots: int) -> Array:
+    """The origin of each slot (warps, slots of all lanes). That of a byte is the first of the elements in it."""
+    width = registers[0].width // 8
+    found = np.zeros((len(warps), WARP, len(registers), width), np.int32)
+    for number, register in enumerate(registers):
+        if register.origin is not None:
+            found[:, :, number] = register.origin.reshape(-1, WARP, width)[warps]
+    if slots > width:
+        each = found[..., None] + np.arange(slots // width, dtype=np.int32)
+        element = (found > 0) & (found < machine.tape.starts[0])
+        return np.where(element[..., None], each, found[..., None]).reshape(len(warps), -1)
+    return whole(found.reshape(-1, width // slots)).reshape(len(warps), -1)
+
+
+def write(
+    machine: Machine, registers: list[Register], warps: Array, bits: Array, ids: Array, group: ActiveThreads
+) -> None:
+    """Write bits (warps, registers, lanes) and the origins of slots (warps, slots) to the registers of warps."""
+    width = registers[0].width // 8
+    by_slot = ids.reshape(len(warps), WARP, len(registers), -1)
+    count = by_slot.shape[-1]
+    bytes_ = np.repeat(by_slot, width // count, axis=-1) if count <= width else by_slot[..., :: count // width]
+    for number, register in enumerate(registers):
+        whole_bits = np.zeros((machine.warps, WARP), register.bits.dtype)
+        whole_bits[warps] = bits[:, number]
+        origin = np.zeros((machine.warps, WARP, width), np.int32)
+        origin[warps] = bytes_[:, :, number]
+        register.put(whole_bits.ravel(), origin.reshape(-1, width), group)
+
+
+def _exact(type_: str) -> str:
+    """The type of numpy in which sums of products of a type are exact, or as exact as the instruction's."""
+    return "f8" if type_ in ("s32", "f64") else "f4"
+
+
+def _multiply(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
+    """mma: D = A x B + C, of each warp."""
+    operands = [
+        _registers(machine, operand, form, role, function)
+        for operand, role in zip(instruction.operands[:4], "DABC", strict=True)
+    ]
+    d, a, b, c = operands
+    layout = {role: held(machine.layouts(form.key(role))) for role in "ABCD"}
+    of_role = {role: form.operand(role) for role in "ABCD"}
+    exact = _exact(form.d)
+
+    def matrix(role: str, registers: list[Register], warps: Array) -> Array:
+        numbers = values.read_registers(of_role[role], bits_of_warps(registers, warps)).astype(exact)
+        return numbers[:, layout[role].slot]
+
+    def step(group: ActiveThreads) -> None:
+        warps = whole_warps(machine, group)
+        numbers = {role: matrix(role, each, warps) for role, each in zip("ABC", (a, b, c), strict=True)}
+        result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
+        if form.d == "s32":
+            result = (result.astype("i8") & 0xFFFFFFFF).astype("u4").view("i4")
+        ids = {
+            role: origins(machine, each, warps, of_role[role].slots)
+            for role, each in zip("ABC", (a, b, c), strict=True)
+        }
+        slots = result[:, layout["D"].computation, layout["D"].row, layout["D"].col]
+        event = Execution(form, instruction.place, machine.warp_names(warps), ids)
+        nodes = machine.tape.add(event, slots.size).reshape(slots.shape)
+        write(machine, d, warps, values.write_registers(of_role["D"], slots), nodes, group)
+
+    return step
+
+
+def _matrices(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
+    """ldmatrix and stmatrix: each lane names a row of a matrix in shared memory."""
+    if form.shape != "m8n8":
+        raise Unknown(f"{instruction.opcode} is not known")
+    first, second = instruction.operands
+    vector, address = (second, first) if form.stores else (first, second)
+    registers = _registers(machine, vector, form, form.role, function)
+    addresses = machine.addresses(address, function)
+    moved, lanes = machine.layouts(form.key("r")), machine.layouts(form.key("p"))
+    lane, (_, _, place) = address_lanes(moved, lanes), values.places(moved)
+    width = values.memory_bits(form) // 8
+    space = _space(instruction)
+
+    def step(group: ActiveThreads) -> None:
+        warps = whole_warps(machine, group)
+        given, origin = addresses()
+        machine.unset_address(origin, np.flatnonzero(group.mask))
+        named = np.zeros(WARP, bool)
+        named[lane] = True
+        threads = (warps[:, None] * WARP + np.flatnonzero(named)).ravel()
+        base = np.full(machine.threads, -1)
+        memory = machine.spaces.shared
+        for reached, index, who in machine.access(space, given[threads], values.LINE, threads):
+            if reached is memory:
+                base[who] = index
+            else:
+                machine.fault("bounds", who, f"an address of {instruction.parts[0]} is not in shared memory")
+        at = base.reshape(-1, WARP)[warps][:, lane]
+        good = at >= 0
+        at = np.where(good, at + place * width, 0)
+        who = (warps[:, None] * WARP + lane).ravel()
+        if form.stores:
+            codes = bits_of_warps(registers, warps).swapaxes(1, 2).reshape(len(warps), -1)
+            data = np.ascontiguousarray(codes).view("u1").reshape(at.size, width)
+            held_ids = origins(machine, registers, warps, form.operand("r").slots).reshape(-1)
+            chosen = good.ravel()
+            memory.store(at.ravel()[chosen], data[chosen], np.repeat(held_ids[chosen, None], width, axis=1))
+            machine.writes(memory, at.ravel()[chosen], width, who[chosen])
+            return
+        data, ids = memory.load(at.ravel(), width)
+        machine.reads(memory, at.ravel()[good.ravel()], width, who[good.ravel()])
+        ids = np.where(good.reshape(-1, 1), ids, UNSET)
+        words = np.ascontiguousarray(data.reshape(len(warps), WARP, -1)).view("u4").swapaxes(1, 2)
+        by_slot = np.where((ids == ids[:, :1]).all(axis=1), ids[:, 0], MIXED).reshape(len(warps), -1)
+        write(machine, registers, warps, words, by_slot, group)
+
+    return step
+
+
+def _space(instruction: Statement) -> str:
+    """The state space that a move names; empty where addresses are generic."""
+    return next((space for space in _SPACES for part in instruction.parts if part.startswith(space)), "")
+
+
+def _tile(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
+    """wmma.load and wmma.store: a matrix in memory, whose rows or columns are a stride apart (9.7.14.4.3)."""
+    first, second, *stride = instruction.operands
+    vector, address = (second, first) if form.stores else (first, second)
+    registers = _registers(machine, vector, form, form.role, function)
+    addresses, space = machine.addresses(address, function), _space(instruction)
+    apart = machine.register(stride[0] if stride else Number(values.extents(form, form.role)[1]), "u32", function)
+    _, row, col = values.places(machine.layouts(form.key(form.role)))
+    line, place = (each.reshape(WARP, -1) for each in ((row, col) if form.layout == "row" else (col, row)))
+    width, lane = values.memory_bits(form) // 8, np.arange(machine.threads) % WARP
+    if not width:
+        raise Unknown(f"{instruction.opcode} is not known: elements share bytes")
+    size = registers[0].width // 8
+
+    def step(group: ActiveThreads) -> None:
+        whole_warps(machine, group)
+        given, origin = addresses()
+        threads = np.flatnonzero(group.mask)
+        machine.unset_address(origin, threads)
+        data = (
+            np.stack([register.bits for register in registers], axis=1).view("u1").reshape(machine.threads, -1, width)
+        )
+        ids = joined(registers)
+        origins_ = np.zeros(data.shape, np.int32) if ids is None else ids.reshape(data.shape).copy()
+        for element in range(line.shape[1]):
+            at = given + (line[lane, element] * apart.bits.astype("i8") + place[lane, element]) * width
+            for memory, index, who in machine.access(space, at[threads], width, threads):
+                if form.stores:
+                    memory.store(index, data[who, element], origins_[who, element])
+                    machine.writes(memory, index, width, who)
+                else:
+                    data[who, element], origins_[who, element] = memory.load(index, width)
+                    machine.reads(memory, index, width, who)
+        if not form.stores:
+            words = data.reshape(machine.threads, -1).view(f"u{size}")
+            by_register = origins_.reshape(machine.threads, len(registers), size)
+            for number, register in enumerate(registers):
+                register.put(np.ascontiguousarray(words[:, number]), by_register[:, number], group)
+
+    return step
+
+
+def _transpose(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
+    """movmatrix: a matrix of 8 x 8 in registers, transposed."""
+    target, source = (
+        _registers(machine, operand, form, role, function)
+        for operand, role in zip(instruction.operands, "DA", strict=True)
+    )
+    of, to = (held(machine.layouts(form.key(role))) for role in "AD")
+
+    def step(group: ActiveThreads) -> None:
+        warps = whole_warps(machine, group)
+        codes = np.ascontiguousarray(bits_of_warps(source, warps).swapaxes(1, 2)).reshape(len(warps), -1).view("u2")
+        ids = origins(machine, source, warps, form.operand("A").slots)
+        at = of.slot[0][to.col, to.row]
+        words = np.ascontiguousarray(codes[:, at]).view("u4").reshape(len(warps), 1, WARP)
+        write(machine, target, warps, words, ids[:, at], group)
+
+    return step

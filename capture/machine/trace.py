@@ -1,0 +1,344 @@
+"""A run of a kernel: what it is given, what it computes, and all that is wrong with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...db.errors import LanemapError
+from ...db.layout.algebra import Array
+from ...db.layout.fragment import Fragment
+from ...db.text import counted
+from . import arguments as given_arguments
+from . import arithmetic, moves, product, tensor
+from .arguments import Argument
+from .findings import ANY, RIGHT, Diagnostic, Judge
+from .memory import GLOBAL, Allocated, Memory, lay_out
+from .parse import Function, Module, Statement, parse
+from .schedule import Dimensions, Launch, Log, Machine, Step, Unknown
+from .tensor import Layouts
+from .values import NONE, UNSET, Execution, Tape, whole
+
+#: Threads that run at once, if that is not less than a block.
+_TOGETHER = 4096
+
+#: Instructions of all groups of threads after which a run ends.
+LIMIT = 5_000_000
+
+_KINDS = {
+    "bounds": "out of bounds",
+    "alignment": "misaligned",
+    "unset": "uninitialised",
+    "race": "race",
+    "divergence": "divergence",
+    "stuck": "deadlock",
+    "trap": "trap",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run of a kernel on simulated threads.
+
+    ``findings`` are what is wrong; ``notes`` what could not be judged. ``outputs`` are the arrays as the kernel leaves
+    them, by name. ``ok`` is whether nothing is wrong and a product that was given could be checked.
+    """
+
+    kernel: str
+    findings: tuple[Diagnostic, ...]
+    notes: tuple[str, ...]
+    outputs: dict[str, Array] = field(repr=False)
+    counts: str
+    checked: bool
+    judge: Judge = field(repr=False)
+
+    def operand(self, role: str, mma: int = 1, warp: int = 0) -> Fragment:
+        """What A or B of one execution of ``mma`` holds, as a fragment that can be drawn and compared.
+
+        Executions count from 1, as in findings, and warps are those that execute it together. Rows and columns are
+        those that should hold the element.
+
+        Raises:
+            LanemapError: there is no such operand, or it does not hold elements of one tile.
+        """
+        return self.judge.fragment(role, mma, warp)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no finding, and nothing that a given product leaves open."""
+        return not self.findings and self.checked
+
+    def check(self) -> None:
+        """Raise AssertionError with the findings, if there are any."""
+        if not self.ok:
+            raise AssertionError(self.text())
+
+    def text(self) -> str:
+        """All of it in lines."""
+        memory = {finding.kind for finding in self.findings}
+        clean = [
+            words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in memory
+        ]
+        lines = [str(finding) for finding in self.findings]
+        lines += [f"memory: {'; '.join(clean)}"] if clean else []
+        return "\n".join([*lines, *self.notes, self.counts])
+
+    def records(self) -> dict[str, Any]:
+        """All of it but the arrays, as JSON has it."""
+        findings = [
+            {
+                "kind": each.kind,
+                "words": each.words,
+                "place": each.place,
+                "details": list(each.details),
+                "count": each.count,
+            }
+            for each in self.findings
+        ]
+        return {
+            "kernel": self.kernel,
+            "ok": self.ok,
+            "findings": findings,
+            "notes": list(self.notes),
+            "counts": self.counts,
+        }
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(self.text())}</pre>"
+
+
+def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """What an instruction does. Raises Unknown."""
+    try:
+        for binder in (arithmetic.binder, moves.binder, tensor.binder):
+            if step := binder(machine, instruction, function):
+                return step
+    except Unknown:
+        raise
+    except LanemapError as error:
+        raise Unknown(str(error)) from None
+    except (ValueError, TypeError, KeyError, AttributeError, AssertionError, IndexError):
+        raise Unknown(f"{instruction.opcode} is not known with these operands") from None
+    raise Unknown(f"{instruction.opcode} is not known")
+
+
+def trace(
+    text: str,
+    layouts: Layouts,
+    arguments: Sequence[Argument] = (),
+    *,
+    block: Dimensions,
+    grid: Dimensions = (1, 1, 1),
+    shared: int = 0,
+    entry: str | None = None,
+    formula: str | None = None,
+    seed: int = 0,
+    limit: int = LIMIT,
+) -> Trace:
+    """Run a kernel, whose PTX is ``text``, and judge it.
+
+    ``layouts`` gives the fragment of each operand of a tensor instruction. ``formula`` is what the kernel computes, in
+    index notation.
+
+    Raises:
+        LanemapError: the text is not PTX, the arguments are not those of the kernel, or the product not theirs.
+    """
+    started = time.perf_counter()
+    module = parse(text)
+    function = module.entry(entry)
+    steps = product.parse(formula) if formula else ()
+    named = [factor.name for step in steps for term in step.terms for factor in term.factors]
+    outputs = [step.left.name for step in steps if step.left.name not in named]
+    given = given_arguments.given(arguments, function, outputs, seed)
+    arrays = [argument for argument in given if argument.pointer]
+    shapes = {argument.name: argument.shape for argument in arrays}
+    extents = product.extents(steps, shapes)
+    if steps and steps[-1].left.name not in shapes:
+        raise LanemapError(
+            f"{steps[-1].left.name} of the product is no argument: there is {', '.join(shapes)}", "product"
+        )
+    if not 1 <= prod(block) <= 1024 or not 1 <= prod(grid) <= 1 << 20 or not 0 <= shared <= 1 << 18:
+        raise LanemapError(
+            "a block has 1 to 1024 threads, a grid is of 1 to 2^20 blocks, and shared memory of 2^18 bytes"
+        )
+    globe, symbols = _globe(module, arrays)
+    places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
+    launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places))
+    tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
+    together = max(_TOGETHER // prod(block), 1)
+    unknown: dict[str, str] = {}
+    for first in range(0, prod(grid), together):
+        blocks = range(first, min(first + together, prod(grid)))
+        machine = Machine(module, function, launch, blocks, globe, symbols.named, tape, log, layouts, bind)
+        unknown = unknown or machine.unknown()
+        machine.run(limit)
+        if log.stopped:
+            break
+    after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
+    judge = Judge(tape, arrays, steps, extents, layouts)
+    findings = [*judge.operands, *_faults(log)]
+    notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
+    notes += [f"stopped: {log.stopped}"] if log.stopped else []
+    checked = not log.stopped
+    if steps and checked:
+        expected = product.evaluate(
+            steps, {each.name: each.decode(each.encode()) for each in arrays if each.array is not None}
+        )
+        findings += _output(judge, after, steps, expected)
+    values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
+    counts = _counts(tape, log, prod(block), time.perf_counter() - started)
+    return Trace(function.name, tuple(findings), tuple(notes), values, counts, checked, judge)
+
+
+class _Symbols(NamedTuple):
+    """Where arguments lie, and the addresses of variables by name."""
+
+    places: list[Allocated]
+    named: dict[str, int]
+
+
+def _globe(module: Module, arrays: Sequence[Argument]) -> tuple[Memory, _Symbols]:
+    """Global memory with the arguments, and with the variables of the module."""
+    variables = [variable for variable in module.variables if variable.space in (".global", ".const")]
+    globe, places = lay_out([*(argument.size for argument in arrays), *(max(each.size, 1) for each in variables)])
+    for argument, place in zip(arrays, places, strict=False):
+        at = slice(place.address - GLOBAL, place.address - GLOBAL + place.size)
+        if argument.array is not None:
+            globe.data[at], globe.origin[at] = argument.encode(), argument.origins
+    own = places[len(arrays) :]
+    for variable, place in zip(variables, own, strict=True):
+        at = slice(place.address - GLOBAL, place.address - GLOBAL + variable.size)
+        globe.data[at], globe.origin[at] = np.frombuffer(variable.data or bytes(variable.size), "u1"), NONE
+    named = {variable.name: place.address for variable, place in zip(variables, own, strict=True)}
+    return globe, _Symbols(places[: len(arrays)], named)
+
+
+class Compiled(NamedTuple):
+    """PTX with what a compiler says of it: threads of a block, dynamic shared memory, types of arguments by name."""
+
+    text: str
+    threads: int | None = None
+    shared: int | None = None
+    types: Mapping[str, str] | None = None
+
+
+def compiled(kernel: Any) -> Compiled:
+    """The PTX of a path, a text, or what Triton compiles, which need not have a GPU."""
+    if (asm := getattr(kernel, "asm", None)) is not None:
+        metadata, signature = kernel.metadata, kernel.src.signature
+        types = {name: type_ for name, type_ in signature.items() if type_ != "constexpr"}
+        return Compiled(asm["ptx"], 32 * metadata.num_warps, metadata.shared, types)
+    if isinstance(kernel, str) and "{" in kernel:
+        return Compiled(kernel)
+    try:
+        return Compiled(Path(kernel).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX", "kernel") from None
+
+
+def _bytes(globe: Memory, argument: Argument, places: Mapping[str, Allocated]) -> tuple[Array, Array]:
+    start = places[argument.name].address - GLOBAL
+    at = slice(start, start + argument.size)
+    return globe.data[at], globe.origin[at]
+
+
+def _faults(log: Log) -> list[Diagnostic]:
+    found = []
+    for fault, count in log.faults.values():
+        where = f"warp {fault.thread // 32}, lane {fault.thread % 32}" + (
+            f" of block {fault.block}" if fault.block else ""
+        )
+        times = f", {count} times" if count > 1 else ""
+        found.append(
+            Diagnostic(
+                fault.kind, f"{_KINDS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})", str(fault.place)
+            )
+        )
+    return found
+
+
+def _output(
+    judge: Judge, after: dict[str, tuple[Array, Array]], steps: Sequence[product.Formula], expected: dict[str, Array]
+) -> list[Diagnostic]:
+    """Compare the output of the last step with what the product says."""
+    name = steps[-1].left.name
+    argument = next(each for each in judge.arguments if each.name == name)
+    data, origin = after[name]
+    number = judge.names.index(name)
+    ids = whole(origin.reshape(-1, argument.bits // 8)) if argument.bits >= 8 else origin
+    found = []
+    unset = ids == UNSET
+    if unset.any():
+        index = [int(part) for part in np.unravel_index(int(np.argmax(unset)), argument.shape)]
+        words = f"{name}: {np.count_nonzero(unset)} of {unset.size} elements are never written"
+        found.append(Diagnostic("unwritten", words, details=(f"the first is {judge.element(number, index)}",)))
+    values = argument.decode(data).astype("f8")
+    wanted = expected[name]
+    wrong = ~np.isclose(values, wanted, rtol=_tolerance(judge, steps), atol=_tolerance(judge, steps) * _largest(wanted))
+    wrong &= ~unset.reshape(wrong.shape)
+    if wrong.any():
+        found.append(_wrong(judge, number, wrong, ids, values, wanted))
+    return found
+
+
+def _tolerance(judge: Judge, steps: Sequence[product.Formula]) -> float:
+    """How far results may be off: rounding of the narrowest type between, where functions leave the whole numbers."""
+    kinds = {argument.type for argument in judge.arguments}
+    digits = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7, "e4m3": 3, "e5m2": 2}
+    inexact = len(steps) > 1 or any(step.functions or any(term.scale != 1 for term in step.terms) for step in steps)
+    name = steps[-1].left.name
+    own = next(argument.type for argument in judge.arguments if argument.name == name)
+    least = min(digits.get(kind, 10 if inexact else 30) for kind in (kinds if inexact else {own}))
+    return float(2.0 ** -min(least, 10 if inexact else 52)) * (4 if inexact else 1)
+
+
+def _largest(values: Array) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max(initial=0.0)) / 4
+
+
+def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, wanted: Array) -> Diagnostic:
+    """Which elements are wrong, and why the first of them is."""
+    flat = np.flatnonzero(wrong)
+    labels = judge.labels(ids[flat])
+    place = np.stack(np.unravel_index(flat, wrong.shape), axis=-1)
+    rank = place.shape[1]
+    target = judge.names.index(next(iter(reversed([judge.name(number), *judge._like(judge.name(number))]))))
+    known = (labels.array == target) & (labels.place[:, :rank] != ANY).all(axis=-1)
+    elsewhere = known & (labels.place[:, :rank] != place).any(axis=-1)
+    words = f"{judge.name(number)}: {len(flat)} of {wrong.size} elements are wrong"
+    details, at, kind = list[str](), 0, "sum"
+    first = int(np.argmax(elsewhere))
+    other = labels.place[first]
+    if elsewhere.any() and judge.sum_words(number, other[:rank].tolist(), int(ids[flat[first]])) in ("", RIGHT):
+        at, kind = first, "store"
+        subject = f"{judge.element(number, place[at])} has the sum of {judge.element(number, other)}"
+        details.append(f"{subject}; so for {np.count_nonzero(elsewhere)} of {wrong.size} elements")
+    elif own := judge.sum_words(number, place[at].tolist(), int(ids[flat[at]])):
+        details.append(own)
+    value = tuple(place[at].tolist())
+    details.append(f"{judge.element(number, value)} is {values[value]:g}, and must be {wanted[value]:g}")
+    return Diagnostic(kind, words, details=tuple(details), count=len(flat))
+
+
+def _counts(tape: Tape, log: Log, threads: int, seconds: float) -> str:
+    products = [event for event in tape.events if isinstance(event, Execution)]
+    count = sum(len(event.warps) for event in products)
+    parts = []
+    if products:
+        kinds = ", ".join(sorted({f"{event.form.shape} {event.form.a}" for event in products}))
+        places = len({event.place.line for event in products})
+        parts.append(f"{count} {products[0].form.name} ({kinds}) in {counted(places, 'place')}")
+    return ", ".join([*parts, f"{log.steps} steps of {threads} threads", f"{seconds:.1f} s"])

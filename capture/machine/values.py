@@ -1,0 +1,188 @@
+"""Registers of many threads at once, each byte with its origin, and the record of what was computed from what.
+
+An origin is a number: of an element of an argument, or of a node, which is a value that was computed from several of
+them. Elements come first, counted through all arguments from 1; nodes follow. Moving bytes and converting a number
+keep the origin; what has an origin and what has none make the one that there is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.isa.forms import Form
+from ...db.layout.algebra import Array
+from .parse import SourceLine, bits_of
+
+#: Origins that are no element and no node: of constants, of what comes from several places, of what nobody wrote.
+NONE, MIXED, UNSET = 0, -1, -2
+
+#: Types of numpy for those of PTX. Those of bits are unsigned numbers.
+_LETTERS = {"u": "u", "s": "i", "b": "u", "f": "f"}
+
+
+class ActiveThreads(NamedTuple):
+    """The threads that execute an instruction together; ``full`` if all there are."""
+
+    mask: Array
+    full: bool
+
+    @classmethod
+    def of(cls, mask: Array) -> ActiveThreads:
+        """The group of a mask."""
+        return cls(mask, bool(mask.all()))
+
+
+class Register:
+    """A register of all threads, or a number that all of them have.
+
+    ``bits`` is an array of unsigned numbers, or bool of a predicate. ``origin`` is an array (threads, bytes), or None
+    where nothing has one.
+    """
+
+    __slots__ = ("bits", "origin", "width")
+
+    def __init__(self, width: int, bits: Array, origin: Array | None = None) -> None:
+        self.width, self.bits, self.origin = width, bits, origin
+
+    @classmethod
+    def unset(cls, type_: str, threads: int) -> Register:
+        """A register that nobody wrote."""
+        width = bits_of(type_)
+        return cls(width, np.zeros(threads, _unsigned(width)), spread(np.full(threads, UNSET, np.int32), width))
+
+    @classmethod
+    def constant(cls, width: int, number: int, threads: int) -> Register:
+        """A register that holds one number, of which ``width`` bits count."""
+        return cls(width, np.full(threads, number & (1 << width) - 1, _unsigned(width)))
+
+    def put(self, bits: Array, origin: Array | None, group: ActiveThreads) -> None:
+        """Write what the threads of a group have computed."""
+        if group.full:
+            self.bits, self.origin = bits, origin
+            return
+        self.bits = np.where(group.mask, bits, self.bits)
+        if origin is not None or self.origin is not None:
+            shape = len(bits), max(self.width // 8, 1)
+            new, old = (np.zeros(shape, np.int32) if each is None else each for each in (origin, self.origin))
+            self.origin = np.where(group.mask[:, None], new, old)
+
+    def put_numbers(self, type_: str, numbers: Array, ids: Array | None, group: ActiveThreads) -> None:
+        """Write numbers of a type, each with one origin for all of its bytes; wider registers are extended."""
+        bits = to_bits(type_, numbers)
+        if bits.dtype.itemsize * 8 < self.width:
+            signed = bits.view(f"i{bits.dtype.itemsize}") if type_[0] == "s" else bits
+            bits = signed.astype(f"i{self.width // 8}" if type_[0] == "s" else _unsigned(self.width))
+            bits = bits.view(_unsigned(self.width))
+        self.put(bits, None if ids is None else spread(ids, self.width), group)
+
+    def numbers(self, type_: str) -> Array:
+        """Its numbers of a type: (threads,), or (threads, 2) of two packed ones."""
+        width = bits_of(type_)
+        bits = self.bits if width == self.width else self.bits.astype(_unsigned(width))
+        if type_.startswith("bf16"):
+            bits = (bits.view("u2").astype("u4") << 16).view("f4")
+        elif type_ != "pred":
+            bits = bits.view(f"{_LETTERS[type_[0]]}{width // 8 // (2 if type_.endswith('x2') else 1)}")
+        return bits.reshape(-1, 2) if type_.endswith("x2") else bits
+
+    @property
+    def ids(self) -> Array | None:
+        """The one origin of each thread's value, MIXED where its bytes have several; None where nothing has one."""
+        return None if self.origin is None else whole(self.origin)
+
+
+def to_bits(type_: str, numbers: Array) -> Array:
+    """The bits of numbers of a type, the inverse of ``Register.numbers``."""
+    if type_ == "pred":
+        return numbers.astype(bool)
+    if type_.startswith("bf16"):
+        return round_bf16(numbers).view("u4" if type_.endswith("x2") else "u2").reshape(-1)
+    width = bits_of(type_)
+    letter = f"{_LETTERS[type_[0]]}{width // 8 // (2 if type_.endswith('x2') else 1)}"
+    return np.ascontiguousarray(numbers.astype(letter)).view(_unsigned(width)).reshape(-1)
+
+
+def round_bf16(numbers: Array) -> Array:
+    """The nearest bf16 of each number, of two the even one, as 16 bits."""
+    bits = np.ascontiguousarray(numbers, "f4").view("u4")
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(numbers), 0x7FFF, rounded).astype("u2")
+
+
+def _unsigned(width: int) -> str:
+    return "?" if width == 1 else f"u{width // 8}"
+
+
+def spread(ids: Array, width: int) -> Array:
+    """The same origin for each byte of a register."""
+    return np.broadcast_to(ids[:, None], (len(ids), max(width // 8, 1)))
+
+
+def whole(origin: Array) -> Array:
+    """The origin that the bytes of each row (rows, bytes) have in common, those apart that have none."""
+    first = origin[:, 0]
+    if (origin == first[:, None]).all():
+        return first
+    high, low = origin.max(axis=1), origin.min(axis=1)
+    alike = ((origin == high[:, None]) | (origin == NONE)).all(axis=1)
+    return np.where(low == UNSET, UNSET, np.where(alike, high, MIXED)).astype(np.int32)
+
+
+class Join(NamedTuple):
+    """Values that come from two: a sum, a product, or anything else (``kind`` is add, mul or mix)."""
+
+    kind: str
+    left: Array
+    right: Array
+
+
+class Execution(NamedTuple):
+    """One execution of a tensor instruction: origins (warps, slots) of its operands; its nodes are the slots of D."""
+
+    form: Form
+    place: SourceLine
+    warps: Array
+    held: dict[str, Array]
+
+
+class Tape:
+    """What was computed from what. Node n of event e has the number ``starts[e]`` + n."""
+
+    def __init__(self, first: int) -> None:
+        self.starts = [first]
+        self.events: list[Join | Execution] = []
+
+    def add(self, event: Join | Execution, count: int) -> Array:
+        """The numbers of the nodes of an event."""
+        first = self.starts[-1]
+        self.events.append(event)
+        self.starts.append(first + count)
+        return np.arange(first, first + count, dtype=np.int32)
+
+    def event(self, node: int) -> tuple[Join | Execution, int]:
+        """The event of a node, and which of its nodes it is."""
+        at = bisect_right(self.starts, node) - 1
+        return self.events[at], node - self.starts[at]
+
+    def join(self, kind: str, sources: Sequence[Array | None]) -> Array | None:
+        """One origin of a value that comes from several, for each thread."""
+        found: Array | None = None
+        for ids in sources:
+            if ids is None or found is None:
+                found = ids if found is None else found
+                continue
+            joined = np.where(found == NONE, ids, found)
+            both = (found != NONE) & (ids != NONE)
+            if kind == "mix":
+                both &= found != ids
+            if both.any():
+                new = both & (found > 0) & (ids > 0)
+                joined = np.where(both, np.minimum(np.minimum(found, ids), MIXED), joined).astype(np.int32)
+                if count := int(np.count_nonzero(new)):
+                    joined[new] = self.add(Join(kind, found[new], ids[new]), count)
+            found = joined
+        return found

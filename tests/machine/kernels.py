@@ -1,0 +1,9 @@
+"""The kernel of the guide, which tests change."""
+
+from ..test_readme import blocks
+
+#: A tile of A, B and C; B by way of shared memory.
+(PRODUCT,) = blocks("ptx")
+
+ARGUMENTS = ["A=f16[16,16]", "B=f16[8,16]", "C=f32[16,8]"]
+FORMULA = "C[m,n] = A[m,k] B[n,k]"

@@ -1,0 +1,256 @@
+"""Every instruction of arithmetic against a definition in Python's own whole numbers and fractions."""
+
+import math
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ..modes import examples
+from .conftest import computed
+
+EDGES = [0, 1, 2, 5, 31, 32, 33, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+
+
+def pairs(bits, count, random):
+    """Numbers of two operands: all edges with each other, and others."""
+    edges = [edge & (1 << bits) - 1 for edge in EDGES] + [(1 << bits) - 1, 1 << bits - 1]
+    left = [a for a in edges for _ in edges] + random.integers(0, 1 << bits, count, "u8").tolist()
+    right = [b for _ in edges for b in edges] + random.integers(0, 1 << bits, count, "u8").tolist()
+    return left, right
+
+
+def signed(number, bits):
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> bits - 1 else number
+
+
+def shift_right(value, by, bits):
+    return value >> min(by, 63 if bits == 64 else 32) if value < 0 else value >> by if by < bits else 0
+
+
+def quotient(a, b):
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+WHOLE = {
+    "add.u32": lambda a, b: a + b,
+    "add.s64": lambda a, b: a + b,
+    "sub.s32": lambda a, b: a - b,
+    "add.sat.s32": lambda a, b: max(min(a + b, 2**31 - 1), -(2**31)),
+    "mul.lo.s32": lambda a, b: a * b,
+    "mul.hi.s32": lambda a, b: a * b >> 32,
+    "mul.hi.u32": lambda a, b: a * b >> 32,
+    "mul.hi.u64": lambda a, b: a * b >> 64,
+    "mul.hi.s64": lambda a, b: a * b >> 64,
+    "div.u32": lambda a, b: a // b if b else None,
+    "div.s32": lambda a, b: quotient(a, b) if b else None,
+    "rem.u32": lambda a, b: a % b if b else None,
+    "rem.s32": lambda a, b: a - quotient(a, b) * b if b else None,
+    "min.s32": min,
+    "max.u32": max,
+    "min.u64": min,
+    "and.b32": lambda a, b: a & b,
+    "or.b64": lambda a, b: a | b,
+    "xor.b32": lambda a, b: a ^ b,
+}
+
+
+@pytest.mark.parametrize("opcode", WHOLE)
+def test_whole_numbers(opcode):
+    type_ = opcode.rpartition(".")[2]
+    bits = int(type_[1:])
+    left, right = pairs(bits, 100, np.random.default_rng(0))
+    given_ = {"a": np.array(left, f"u{bits // 8}"), "b": np.array(right, f"u{bits // 8}")}
+    got = computed(f"{opcode} %d, %a, %b;", f"u{bits}", given_).tolist()
+    for a, b, found in zip(left, right, got, strict=True):
+        numbers = (signed(a, bits), signed(b, bits)) if type_[0] == "s" else (a, b)
+        expected = WHOLE[opcode](*numbers)
+        assert expected is None or found == expected & (1 << bits) - 1, (opcode, a, b)
+
+
+WIDE = {"mul.wide.u32": False, "mul.wide.s32": True}
+
+
+@pytest.mark.parametrize("opcode", WIDE)
+def test_wide_products(opcode):
+    left, right = pairs(32, 100, np.random.default_rng(1))
+    got = computed(f"{opcode} %d, %a, %b;", "u64", {"a": np.array(left, "u4"), "b": np.array(right, "u4")}).tolist()
+    for a, b, found in zip(left, right, got, strict=True):
+        product = signed(a, 32) * signed(b, 32) if WIDE[opcode] else a * b
+        assert found == product & (1 << 64) - 1
+
+
+@pytest.mark.parametrize("type_", ["b32", "u32", "s32", "b64", "s64", "b16", "s16"])
+@pytest.mark.parametrize("left", [True, False])
+def test_shifts(type_, left):
+    bits = int(type_[1:])
+    by = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000, 0xFFFFFFFF]
+    values = [0, 1, 0xFFFFFFFFFFFFFFFF, 0x8000800080008000, 0x0123456789ABCDEF, 0x7EDCBA9876543210]
+    a = [value & (1 << bits) - 1 for value in values for _ in by]
+    b = by * len(values)
+    name = f"shl.b{bits}" if left else f"shr.{type_}"
+    got = computed(f"{name} %d, %a, %b;", f"u{bits}", {"a": np.array(a, f"u{bits // 8}"), "b": np.array(b, "u4")})
+    for value, amount, found in zip(a, b, got.tolist(), strict=True):
+        amount = min(amount, bits)
+        expected = value << amount if left else (signed(value, bits) if type_[0] == "s" else value) >> amount
+        assert found == expected & (1 << bits) - 1, (value, amount)
+
+
+@examples(100)
+@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 2, *[st.integers(0, 40)] * 2), min_size=1, max_size=64))
+def test_fields_of_bits(cases):
+    a, b, start, length = (np.array(column, "u4") for column in zip(*cases, strict=True))
+    taken = computed("bfe.u32 %d, %a, %b, %c;", "u32", {"a": a, "b": start, "c": length})
+    kept = computed("bfe.s32 %d, %a, %b, %c;", "u32", {"a": a, "b": start, "c": length})
+    put = computed("bfi.b32 %d, %a, %b, %e, %f;", "u32", {"a": a, "b": b, "e": start, "f": length})
+    for value, base, first, count, *found in zip(a, b, start, length, taken, kept, put, strict=True):
+        value, base, first, count = map(int, (value, base, first, count))
+        bits = [value >> at & 1 for at in range(32)]
+        field = [bits[at] for at in range(first, min(first + count, 32))]
+        expected = sum(bit << at for at, bit in enumerate(field))
+        sign = bits[min(first + count - 1, 31)] if count else 0
+        filled = expected | (sum(1 << at for at in range(len(field), 32)) if sign else 0)
+        inserted = [bits[at - first] if first <= at < first + count else base >> at & 1 for at in range(32)]
+        assert found == [expected, filled, sum(bit << at for at, bit in enumerate(inserted))]
+
+
+@examples(100)
+@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=64), st.integers(0, 255))
+def test_bytes_and_functions_of_bits(cases, table):
+    a, b, c = (np.array(column, "u4") for column in zip(*cases, strict=True))
+    permuted = computed("prmt.b32 %d, %a, %b, %c;", "u32", {"a": a, "b": b, "c": c})
+    logic = computed(f"lop3.b32 %d, %a, %b, %c, {table};", "u32", {"a": a, "b": b, "c": c})
+    funnel = computed("shf.l.wrap.b32 %d, %a, %b, %c;", "u32", {"a": a, "b": b, "c": c})
+    clamped = computed("shf.r.clamp.b32 %d, %a, %b, %c;", "u32", {"a": a, "b": b, "c": c})
+    for low, high, third, *found in zip(a, b, c, permuted, logic, funnel, clamped, strict=True):
+        low, high, third = map(int, (low, high, third))
+        data = struct.pack("<II", low, high)
+        chosen = [third >> 4 * at & 0xF for at in range(4)]
+        picked = bytes((0xFF if data[nibble & 7] >> 7 else 0) if nibble & 8 else data[nibble & 7] for nibble in chosen)
+        bits = [table >> ((low >> at & 1) << 2 | (high >> at & 1) << 1 | third >> at & 1) & 1 for at in range(32)]
+        both = high << 32 | low
+        left = both << (third & 31) >> 32 & 0xFFFFFFFF
+        right = both >> min(third, 32) & 0xFFFFFFFF
+        assert found == [int.from_bytes(picked, "little"), sum(bit << at for at, bit in enumerate(bits)), left, right]
+
+
+COUNTS = {
+    "popc.b32": lambda a: a.bit_count(),
+    "clz.b32": lambda a: 32 - a.bit_length(),
+    "brev.b32": lambda a: int(f"{a:032b}"[::-1], 2),
+    "bfind.u32": lambda a: a.bit_length() - 1,
+    "bfind.s32": lambda a: (~signed(a, 32) if a >> 31 else a).bit_length() - 1,
+    "not.b32": lambda a: ~a,
+    "neg.s32": lambda a: -a,
+    "abs.s32": lambda a: abs(signed(a, 32)),
+}
+
+
+@pytest.mark.parametrize("opcode", COUNTS)
+def test_one_operand(opcode):
+    a = [*EDGES, *np.random.default_rng(2).integers(0, 1 << 32, 50).tolist()]
+    got = computed(f"{opcode} %d, %a;", "u32", {"a": np.array(a, "u4")})
+    assert got.tolist() == [COUNTS[opcode](value) & 0xFFFFFFFF for value in a]
+
+
+@pytest.mark.parametrize(
+    "name", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
+)
+def test_comparisons_of_floats(name):
+    values = [0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan]
+    a, b = ([pair[side] for pair in [(x, y) for x in values for y in values]] for side in (0, 1))
+    got = computed(
+        f"setp.{name}.f32 %p, %a, %b; selp.u32 %d, 1, 0, %p;", "u32", {"a": np.array(a, "f4"), "b": np.array(b, "f4")}
+    )
+    for x, y, found in zip(a, b, got.tolist(), strict=True):
+        none = math.isnan(x) or math.isnan(y)
+        plain = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}
+        expected = (
+            not none
+            if name == "num"
+            else none
+            if name == "nan"
+            else (none or plain[name[:-1]] if name.endswith("u") else plain[name] and not none)
+        )
+        assert found == expected, (name, x, y)
+
+
+def test_a_comparison_with_its_opposite_and_another_predicate():
+    a = np.arange(8, dtype="u4")
+    text = "setp.gt.u32 %q, %a, 5; setp.lt.and.u32 %p|%q, %a, 3, !%q; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
+    assert computed(text, "u32", {"a": a}).tolist() == [1, 1, 1, 2, 2, 2, 0, 0]
+
+
+FLOATS = {
+    "add.f32": lambda a, b: a + b,
+    "sub.f32": lambda a, b: a - b,
+    "mul.f32": lambda a, b: a * b,
+    "div.rn.f32": lambda a, b: a / b,
+    "min.f32": min,
+    "max.f32": max,
+}
+
+
+@pytest.mark.parametrize("opcode", FLOATS)
+def test_floats(opcode):
+    random = np.random.default_rng(3)
+    a, b = (random.normal(0, 100, 200).astype("f4") for _ in range(2))
+    got = computed(f"{opcode} %d, %a, %b;", "f32", {"a": a, "b": b})
+    for x, y, found in zip(a.tolist(), b.tolist(), got, strict=True):
+        assert found == np.float32(FLOATS[opcode](x, y))
+
+
+def test_fused_products_are_rounded_once():
+    a, b, c = (np.array([value], "f4") for value in (1 + 2**-12, 1 - 2**-12, -1.0))
+    assert computed("fma.rn.f32 %d, %a, %b, %c;", "f32", {"a": a, "b": b, "c": c})[0] == -(2.0**-24)
+
+
+@pytest.mark.parametrize(("type_", "digits"), [("f16", 11), ("bf16", 8)])
+def test_halves_are_rounded_to_even(type_, digits):
+    values = np.array([1.0, 1 + 2**-digits, 1 + 3 * 2**-digits, 1 + 2**-digits + 2**-20, -3.14159, 0.1], "f4")
+    got = computed(f"cvt.rn.{type_}x2.f32 %d, %a, %a;", "u32", {"a": values})
+    for value, found in zip(values.tolist(), got.tolist(), strict=True):
+        mantissa, exponent = math.frexp(value)
+        scaled = mantissa * 2**digits
+        nearest = round(scaled) * 2.0 ** (exponent - digits)
+        low = np.array([found & 0xFFFF], "u2")
+        assert found & 0xFFFF == found >> 16
+        half = low.view("f2")[0] if type_ == "f16" else (low.astype("u4") << 16).view("f4")[0]
+        assert float(half) == nearest
+
+
+@pytest.mark.parametrize("to", ["s32", "u32", "s16", "u64"])
+@pytest.mark.parametrize(
+    ("mode", "rounded"), [("rzi", math.trunc), ("rni", round), ("rmi", math.floor), ("rpi", math.ceil)]
+)
+def test_floats_become_whole_numbers(to, mode, rounded):
+    values = [0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 1e6, -7.9, 7.9, 1e30, -1e30]
+    bits = int(to[1:])
+    got = computed(f"cvt.{mode}.{to}.f32 %d, %a;", f"u{bits}", {"a": np.array(values, "f4")})
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if to[0] == "s" else (0, (1 << bits) - 1)
+    for value, found in zip(np.array(values, "f4").tolist(), got.tolist(), strict=True):
+        assert found == min(max(rounded(value), low), high) & (1 << bits) - 1, value
+
+
+def test_narrow_floats_hold_the_nearest_value():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = np.r_[
+        np.random.default_rng(4).normal(0, 30, 300), 0.0, -0.0, 1e-9, 448, 449, 1e9, -1e9, 0.0009765625
+    ].astype("f4")
+    for type_, native in (("e4m3", ml_dtypes.float8_e4m3fn), ("e5m2", ml_dtypes.float8_e5m2)):
+        largest = float(ml_dtypes.finfo(native).max)
+        got = computed(
+            f".reg .b16 %n; cvt.rn.satfinite.{type_}x2.f32 %n, %a, %b; cvt.u32.u16 %d, %n;",
+            "u32",
+            {"a": values, "b": -values},
+        )
+        expected = np.clip(values, -largest, largest).astype(native).view("u1")
+        assert np.array_equal(got >> 8, expected)
+        assert np.array_equal(got & 0xFF, np.clip(-values, -largest, largest).astype(native).view("u1"))
+        back = computed(
+            f".reg .b16 %n; cvt.u16.u32 %n, %a; cvt.rn.f16x2.{type_}x2 %d, %n;", "u32", {"a": got.astype("u4")}
+        )
+        assert np.array_equal((back >> 16).astype("u2").view("f2"), expected.view(native).astype("f2"))

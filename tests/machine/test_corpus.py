@@ -1,0 +1,123 @@
+"""Kernels that compilers wrote are right, without a false finding; with a mistake planted they are explained."""
+
+import re
+
+import numpy as np
+import pytest
+
+import lanemap
+
+from ..modes import LONG
+from .conftest import run
+
+GEMM = ["A=f16[64,128]", "B=f16[32,128]", "C=f32[64,32]", "K=128"]
+FORMULA = "C[m,n] = A[m,k] B[n,k]"
+
+
+def gemm(text, **how):
+    return run(text, GEMM, FORMULA, block=64, grid=(1, 2, 1), **how)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_what_nvcc_makes_is_right(nvcc, target):
+    found = gemm(nvcc("gemm", target))
+    assert found.ok, found
+    race = gemm(nvcc("gemm", target).replace("cp.async.wait_group 0;", "")).findings[0]
+    assert race.words.startswith("race: ldmatrix reads what cp of gemm.cu:")
+
+
+def test_blocks_that_add_up_their_sums_are_right(nvcc):
+    given = ["A=f16[64,128]", "B=f16[32,128]", "C=f32[64,32]=0", "K=128"]
+    found = run(nvcc("gemm", "sm_80", "SPLIT"), given, FORMULA, block=64, grid=(1, 2, 2))
+    assert found.ok, found
+
+
+def mutants(text, random, count):
+    """The kernel with one number changed, two registers of an instruction exchanged, or a wait left out."""
+    lines = text.splitlines()
+    moves = [
+        at for at, line in enumerate(lines) if re.search(r"\b(mma|ldmatrix|ld\.global|st\.global|cp\.async)", line)
+    ]
+    numbers = [at for at, line in enumerate(lines) if re.match(r"\s+(shl|and|add|xor|or)\S+\s.*, \d+;", line)]
+    waits = [at for at, line in enumerate(lines) if re.search(r"bar\.sync|wait_group", line)]
+    for number in range(count):
+        at = int(random.choice([moves, numbers, waits][number % 3]))
+        changed = list(lines)
+        if number % 3 == 2:
+            changed[at] = ""
+        elif number % 3 == 1:
+            changed[at] = re.sub(
+                r"(\d+);", lambda found: f"{int(found[1]) ^ 1 << int(random.integers(0, 6))};", lines[at]
+            )
+        else:
+            names = [*re.finditer(r"%r\d+(?=[,}])|%f\d+(?=[,}])", lines[at])]
+            if len(names) < 2:
+                continue
+            one, two = sorted(random.choice(len(names), 2, replace=False).tolist())
+            (a, b), (c, d) = names[one].span(), names[two].span()
+            line = lines[at]
+            changed[at] = line[:a] + line[c:d] + line[b:c] + line[a:b] + line[d:]
+        yield at, "\n".join(changed)
+
+
+@pytest.mark.slow
+def test_every_wrong_product_is_explained(nvcc, seed):
+    text = nvcc("gemm", "sm_80")
+    wrong = 0
+    given = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
+    for at, mutant in mutants(text, np.random.default_rng(seed), 1000 if LONG else 100):
+        found = run(mutant, given, FORMULA, block=64, limit=5000)
+        output = [finding for finding in found.findings if finding.kind in ("sum", "store", "unwritten")]
+        others = [finding for finding in found.findings if finding not in output]
+        if output and not found.notes:
+            wrong += 1
+            because = any(len(finding.details) > 1 or finding.kind != "sum" for finding in output)
+            assert others or because, (text.splitlines()[at], mutant.splitlines()[at], str(found))
+    assert wrong >= 20
+
+
+@pytest.fixture(scope="module")
+def triton():
+    found = pytest.importorskip("triton", reason="needs lanemap[test-toolchains]")
+    pytest.importorskip("triton.backends.nvidia")
+    return found
+
+
+def compiled(triton, name, types, constants, capability):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from . import triton_kernels
+
+    names = [*types, *constants]
+    attributes = {
+        (number,): [["tt.divisibility", 16]] for number, type_ in enumerate(types.values()) if type_ != "fp32"
+    }
+    source = ASTSource(
+        getattr(triton_kernels, name),
+        signature=types | dict.fromkeys(constants, "constexpr"),
+        constexprs={(names.index(key),): value for key, value in constants.items()},
+        attrs=attributes,
+    )
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4})
+
+
+@pytest.mark.parametrize("capability", [80, 120])
+def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "width": "i32", "depth": "i32"}
+    kernel = compiled(triton, "matmul", types, {"tile_m": 64, "tile_n": 64, "tile_k": 32}, capability)
+    given = {"a": (64, 64), "b": (64, 128), "c": (64, 128), "width": 128, "depth": 64}
+    found = database.trace(kernel, given, "c[m,n] = a[m,k] b[k,n]", grid=(1, 2))
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("capability", [80, 120])
+def test_what_triton_makes_of_attention_is_right(triton, capability, database):
+    types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
+    kernel = compiled(triton, "attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
+    given = {"q": (64, 64), "k": (128, 64), "v": (128, 64), "o": (64, 64), "width": 128, "scale": 0.125}
+    steps = "S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax(S); o[m,e] = P[m,n] v[n,e]"
+    found = database.trace(kernel, given, steps)
+    assert found.ok, found
+    with pytest.raises(lanemap.LanemapError, match="the kernel takes q, k, v, o, width, scale: x does not fit"):
+        database.trace(kernel, given | {"x": 1}, steps)

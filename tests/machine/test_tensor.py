@@ -1,0 +1,66 @@
+"""The probes' own kernels on the machine give what the simulated group computes, whatever the table says.
+
+The group shares the arithmetic of values with the machine, but neither layouts as arrays nor how registers move.
+"""
+
+import numpy as np
+import pytest
+
+from lanemap.capture.device import Probes
+from lanemap.capture.kernels import kernels, module_text
+from lanemap.capture.machine import trace
+from lanemap.capture.machine.arguments import Argument
+from lanemap.capture.verify import SimulatedGroup, _random
+from lanemap.db.isa.forms import forms
+
+from ..capture.tables import at_random
+from .conftest import documented
+
+FORMS = [form for form in forms("mma") if form.scale is None]
+FORMS += [form for form in forms("wmma") if form.a not in ("s4", "u4", "b1") or not form.role]
+FORMS += [form for name in ("ldmatrix", "stmatrix") for form in forms(name) if form.shape == "m8n8"] + [
+    *forms("movmatrix")
+]
+
+
+def launched(kernel, probes, table):
+    """What the machine leaves of the output, as the device gives it back."""
+    count = len(probes.picks)
+    given = []
+    for port in kernel.inputs:
+        rows = probes.patterns[port.name]
+        data = np.ascontiguousarray(rows).reshape(len(rows), -1).view("u1")
+        padded = np.zeros((len(rows), port.size(kernel.threads)), "u1")
+        padded[:, : data.shape[1]] = data
+        given.append(Argument(port.name, "u32", (padded.size // 4,), padded.reshape(-1).view("u4")))
+    given.append(Argument("probes", "u32", (probes.picks.size,), probes.picks.astype("u4")))
+    size = count * kernel.output.size(kernel.threads) // 4
+    given.append(Argument("output", "u32", (size,), np.full(size, 0xDEADBEEF)))
+    text = module_text([kernel], "sm_120a")
+    found = trace.trace(text, table.__getitem__, given, block=(kernel.threads, 1, 1), grid=(count, 1, 1), limit=100_000)
+    assert not [finding for finding in found.findings if finding.kind != "operand"], found
+    results = found.outputs["output"].view("u1").reshape(count, -1)
+    if kernel.output.bytes:
+        return results
+    by_thread = results.view(f"u{kernel.output.bits // 8}").reshape(count, -1, kernel.threads, kernel.output.together)
+    return by_thread.swapaxes(2, 3).reshape(count, kernel.output.registers, kernel.threads)
+
+
+#: Some of each kind, and with the slow tests all.
+SOME = [form if not number % 7 else pytest.param(form, marks=pytest.mark.slow) for number, form in enumerate(FORMS)]
+
+
+@pytest.mark.parametrize("form", SOME, ids=str)
+def test_an_instruction_does_what_the_table_says(form):
+    # Four products in a warp are no random table; movmatrix gets its source from ldmatrix.
+    table = (
+        documented() if form.name == "mma" and form.shape == "m8n8k4" else at_random([*forms("ldmatrix", "m8n8"), form])
+    )
+    random = np.random.default_rng(0)
+    for kernel in kernels(form):
+        patterns = {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}
+        picks = np.tile(np.arange(4, dtype=np.uint32)[:, None], (1, len(kernel.inputs)))
+        probes = Probes(patterns, picks)
+        expected = SimulatedGroup(table).run(kernel, probes).data
+        found = launched(kernel, probes, table)
+        assert np.array_equal(found[:, : expected.shape[1]], expected)
