@@ -1,0 +1,286 @@
+"""Matrix descriptors: the word with which wgmma reads a tile in shared memory, and what it reads (9.7.15.5.1.2).
+
+The tile has its atoms packed without gaps, first along K. A tensor map writes it with one copy: its innermost dimension
+is a line, then come the lines of an atom, the atoms along K, and those along M or N.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import LanemapError
+from ..isa.instructions import Key, dimensions, tile
+from ..isa.names import Query
+from ..isa.shared import MODES, RESERVED, Fields, Tile, descriptor, patterns
+from ..isa.spelling import candidates
+from ..isa.types import type_bits
+from ..layout.algebra import Array
+from ..layout.shared import places, read, strides
+from ..rows import Rows, Told
+from ..text import spans
+
+#: Bytes of shared memory that a block can have on sm_90 and sm_100.
+LARGEST = 227 << 10
+
+_LETTERS = {"A": "mk", "B": "nk"}
+_EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")
+
+
+class TensorMap(NamedTuple):
+    """What ``cuTensorMapEncodeTiled`` needs to write a tile: the extents of the box, innermost first, and the swizzle.
+
+    ``axes`` say what each of them counts: ``k``, or ``m`` or ``n``. Element strides are all 1.
+    """
+
+    box: tuple[int, ...]
+    axes: tuple[str, ...]
+    swizzle: str
+
+
+@dataclass(frozen=True)
+class Descriptor(Told):
+    """The descriptor of an operand in a tile.
+
+    ``word`` is the constant without the address. ``steps`` has a row for each product that the tile holds: where it
+    begins along M or N and along K, in elements, and the advance of the start address in bytes and as it is encoded.
+    """
+
+    key: Key
+    tile: Tile
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of the word, with 0 for the start address."""
+        return Fields(self.tile.mode, *self.tile.offsets)
+
+    @property
+    def word(self) -> int:
+        """The 64-bit constant, to which the encoded start address is added."""
+        return descriptor(self.fields)
+
+    @property
+    def tensor_map(self) -> TensorMap:
+        """The tensor map that writes the tile."""
+        outer, inner = tuple(_LETTERS[self.key.role])
+        (along_mn, along_k), atoms = self.tile.atom, self.tile.atoms
+        line, lines = (along_k, along_mn) if self.tile.major == "K" else (along_mn, along_k)
+        letters = (inner, outer) if self.tile.major == "K" else (outer, inner)
+        box = [(line, letters[0]), (lines, letters[1]), (atoms[1], inner), (atoms[0], outer)]
+        joined: list[tuple[int, str]] = []
+        for extent, letter in box:
+            if extent > 1 and len(joined) > 1 and joined[-1][1] == letter:
+                joined[-1] = joined[-1][0] * extent, letter
+            elif extent > 1 or len(joined) < 2:
+                joined.append((extent, letter))
+        name = "NONE" if self.tile.mode == "none" else self.tile.mode
+        extents, axes = zip(*joined, strict=True)
+        return TensorMap(extents, axes, f"CU_TENSOR_MAP_SWIZZLE_{name}")
+
+    @property
+    def steps(self) -> Rows:
+        """Where each product of the tile begins."""
+        letter, of = _LETTERS[self.key.role][0], _product(self.key)
+        advance = strides(self.tile)
+        rows = []
+        for mn in range(0, self.tile.mn, of.mn):
+            for k in range(0, self.tile.k, of.k):
+                byte = int(advance(mn, k)) // 8
+                rows.append((mn, k, byte, byte >> 4))
+        return Rows((letter, "k", "bytes", "encoded"), rows)
+
+    def rows(self) -> Rows:
+        """The same as ``steps``."""
+        return self.steps
+
+    def parts(self) -> Iterator[str | Rows]:
+        """Its facts, the lines of C++, and the steps."""
+        of, fields = self.tile, self.fields
+        leading = f"{fields.leading} bytes" if _reads_leading(self.key) else "not read"
+        letter = _LETTERS[self.key.role][0]
+        box = ", ".join(f"{extent} ({axis})" for extent, axis in zip(*self.tensor_map[:2], strict=True))
+        yield f"{self.key} in a tile of {letter}{of.mn}k{of.k}"
+        yield f"size: {of.size} bytes from a multiple of {of.alignment}"
+        yield f"leading dimension byte offset: {leading}"
+        yield f"stride dimension byte offset: {fields.stride} bytes"
+        yield f"descriptor without address: 0x{self.word:016x}"
+        yield f"tensor map: box {box}, element strides 1, {self.tensor_map.swizzle}"
+        yield ""
+        yield f"constexpr uint64_t {self.key.role.lower()}_tile = 0x{self.word:016x};"
+        yield f"uint64_t descriptor = {self.key.role.lower()}_tile | ((address & 0x3FFFF) >> 4);  // + encoded advance"
+        yield ""
+        yield "advance of the start address to each product:"
+        yield self.steps
+
+
+@dataclass(frozen=True)
+class Decoded(Told):
+    """What a word addresses, compared with what lies in a tile.
+
+    ``reads`` has for each element of the product, over (mn, k), which element of the tile lies where it is read: mn and
+    k, or -1 where there is none.
+    """
+
+    right: Descriptor
+    fields: Fields
+    reads: Array
+
+    @property
+    def wrong(self) -> Array:
+        """Which elements of the product are not those of the tile, over (mn, k)."""
+        mn, k = np.indices(self.reads.shape[:2])
+        return np.asarray((self.reads != np.stack([mn, k], axis=-1) + self.reads[0, 0]).any(axis=-1) | self._outside)
+
+    @property
+    def _outside(self) -> Array:
+        return np.asarray((self.reads < 0).any(axis=-1))
+
+    @property
+    def verdict(self) -> str:
+        """``right``, or which rows read what, and which field must be what."""
+        if not self.wrong.any():
+            return "right"
+        line = "row" if self.right.key.role == "A" else "column"
+
+        def named(first: int, last: int) -> str:
+            return f"{line}s {first} to {last}" if last > first else f"{line} {first}"
+
+        mn, k = (int(at) for at in np.argwhere(self.wrong)[0])
+        column = self.reads[:, k, 0]
+        run = next(
+            (at for at in range(mn, len(column)) if not self.wrong[at, k] or column[at] - at != column[mn] - mn),
+            len(column),
+        )
+        first, last = column[mn], column[run - 1]
+        found = "what is not in the tile" if first < 0 else f"what lies in {named(first, last)}"
+        said = f"{named(mn, run - 1)} {'read' if run > mn + 1 else 'reads'} {found}" + (f" at k {k}" if k else "")
+        return f"{said}: {'; '.join(self.corrections) or 'the start address is not that of a product of the tile'}"
+
+    @property
+    def corrections(self) -> Sequence[str]:
+        """Which fields are not what the tile takes."""
+        names = {"mode": "swizzling mode", "leading": "leading byte offset", "stride": "stride byte offset"}
+        used = {**names, "base": "base offset"}
+        if not _reads_leading(self.right.key):
+            del used["leading"]
+        pairs = ((name, getattr(self.fields, field), getattr(self.right.fields, field)) for field, name in used.items())
+        return [f"the {name} is {given}, it must be {needed}" for name, given, needed in pairs if given != needed]
+
+    def rows(self) -> Rows:
+        """Each element of the product, and the element of the tile that is read for it."""
+        letter = _LETTERS[self.right.key.role][0]
+        records = [(mn, k, *map(int, self.reads[mn, k])) for mn, k in np.ndindex(*self.reads.shape[:2])]
+        return Rows((letter, "k", f"reads_{letter}", "reads_k"), records)
+
+    def parts(self) -> Iterator[str | Rows]:
+        """The fields, and the verdict."""
+        given = self.fields
+        yield f"swizzling mode: {given.mode}"
+        yield f"start address: {given.start}"
+        yield f"leading dimension byte offset: {given.leading}"
+        yield f"stride dimension byte offset: {given.stride}"
+        yield f"base offset: {given.base}"
+        yield self.verdict
+
+
+def describe(query: Query, extents: str | None = None) -> Descriptor:
+    """The descriptor of an operand in a tile, by default the smallest one.
+
+    Args:
+        query: an operand with its layout in shared memory, such as m64n128k16 f16 B 128B.K.
+        extents: the tile, such as n128k64: M or N, and K, both multiples of those of the product.
+
+    Raises:
+        LanemapError: there is no such operand or layout, or the tile does not fit it; says what would be right.
+    """
+    key = _key(query)
+    of = tile(key)
+    if of is None:
+        raise LanemapError(f"say how {key} lies in shared memory: {', '.join(patterns(type_bits(key.type)))}")
+    if extents is None:
+        return Descriptor(key, of)
+    letters, parts = _LETTERS[key.role], _EXTENTS.fullmatch(extents.lower())
+    if not parts or {parts[1], parts[3]} != {*letters}:
+        raise LanemapError(f"{extents!r} is no tile of {key.role}: write {letters[0]}{of.mn}k{4 * of.k}")
+    numbers = {parts[1]: int(parts[2]), parts[3]: int(parts[4])}
+    for letter, least in zip(letters, (of.mn, of.k), strict=True):
+        if not numbers[letter] or numbers[letter] % least:
+            raise LanemapError(
+                f"{letter}{numbers[letter]} of the tile is no multiple of {least}, as one product has it"
+            )
+    whole = of._replace(mn=numbers[letters[0]], k=numbers["k"])
+    along = whole.k if of.major == "K" else whole.mn
+    if along * of.bits // 8 % of.span:
+        wide = along * of.bits // 8
+        fitting = [mode for mode, span in MODES.items() if wide % span == 0]
+        raise LanemapError(
+            f"{of.mode} needs rows of {of.span} bytes, and these have {wide}: write {fitting[-1]}.{of.major}"
+        )
+    if whole.size > LARGEST:
+        raise LanemapError(
+            f"a tile of {extents} has {whole.size} bytes: a block has at most {LARGEST} of shared memory"
+        )
+    return Descriptor(key, whole)
+
+
+def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
+    """What a descriptor reads of a tile that begins where its pattern does, at or below the start address.
+
+    Raises:
+        LanemapError: the word is no descriptor, or see ``describe``.
+    """
+    if not 0 <= word < 1 << 64:
+        raise LanemapError(f"{word} is no descriptor: it has 64 bits, as in 0x4000004000400000")
+    if odd := [bit for bit in RESERVED if word >> bit & 1]:
+        raise LanemapError(f"0x{word:016x} is no descriptor: bits {spans(odd)} are reserved, and must be 0")
+    right, given = describe(query, extents), Fields.of(word)
+    of = right.tile
+    cells = np.full((of.size * 8 // of.bits, 2), -1)
+    held = places(of) // of.bits
+    cells[held] = np.moveaxis(np.indices(held.shape), 0, -1)
+    start = given.start % of.alignment
+    at = read(_product(right.key)._replace(mode=given.mode), given._replace(start=start)) // of.bits
+    inside = at < len(cells)
+    return Decoded(right, given, np.where(inside[..., None], cells[np.where(inside, at, 0)], -1))
+
+
+def _reads_leading(key: Key) -> bool:
+    """Whether a product goes from one atom to the next by the leading offset: not where a line has all of its depth."""
+    of = _product(key)
+    return of.major == "MN" or of.atoms[1] > 1
+
+
+def _product(key: Key) -> Tile:
+    of = tile(key)
+    assert of is not None
+    return of
+
+
+def _key(query: Query) -> Key:
+    """The operand in shared memory that a query names.
+
+    Raises:
+        LanemapError: it names none, or several.
+    """
+    asked = query.parameters()
+    role, named = asked["role"], [form for form in candidates(query.tokens) if form.instruction.in_memory]
+    if not named:
+        raise LanemapError(f"{query.title} has no operand that a descriptor names: write m64n128k16 f16 B 128B.K")
+    if role not in _LETTERS:
+        raise LanemapError(
+            f"a descriptor names A or B of {query.title}, not {role}" if role else "say which role: A or B"
+        )
+    form = min(named, key=lambda form: form.sparse)
+    dimensions(form.shape, role, form.name)
+    type_, given = query.type_named(role) or form.types[role], asked["qualifiers"]
+    if given is None:
+        raise LanemapError(f"say how {role} lies in shared memory: {', '.join(patterns(type_bits(type_)))}")
+    known = {name.lower(): name for name in patterns(type_bits(type_))}
+    if given not in known:
+        why = f"{type_} is K-major only" if given.endswith(".mn") else f"there is no {given}"
+        raise LanemapError(f"{why}: choose from {', '.join(known.values())}")
+    return Key(form.name, form.shape, type_, role, qualifiers=known[given])

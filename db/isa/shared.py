@@ -1,0 +1,122 @@
+"""Operands in shared memory: the swizzling modes, and the tile that a matrix descriptor reads (9.7.15.5.1.2).
+
+Memory is cut into lines as long as the span of the mode, 16 bytes where nothing is swizzled, and eight lines are an
+atom. A line runs along K (``K``) or along M or N (``MN``). Atoms follow each other without gaps, first along K.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+#: The bytes of a line by the name of the mode.
+MODES: Mapping[str, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
+
+#: Lines of an atom.
+LINES = 8
+
+_QUALIFIERS = re.compile(r"(none|32b|64b|128b)\.(k|mn)", re.IGNORECASE)
+
+
+class Tile(NamedTuple):
+    """A matrix in shared memory of ``mn`` rows of A or columns of B and a depth of ``k``, both in elements."""
+
+    mode: str
+    major: str
+    bits: int
+    mn: int
+    k: int
+
+    @property
+    def span(self) -> int:
+        """Bytes of a line."""
+        return MODES[self.mode]
+
+    @property
+    def atom(self) -> tuple[int, int]:
+        """The extents of an atom along M or N and along K, in elements."""
+        along = self.span * 8 // self.bits
+        return (LINES, along) if self.major == "K" else (along, LINES)
+
+    @property
+    def atoms(self) -> tuple[int, int]:
+        """How many atoms it takes along M or N and along K."""
+        return -(-self.mn // self.atom[0]), -(-self.k // self.atom[1])
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes from an atom to the next one along M or N, and along K."""
+        return LINES * self.span * self.atoms[1], LINES * self.span
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return self.atoms[0] * self.strides[0]
+
+    @property
+    def alignment(self) -> int:
+        """Where it must start, so that the pattern begins with it: a multiple of so many bytes."""
+        return LINES * self.span if self.span > MODES["none"] else self.span
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The leading and the stride dimension byte offset of a descriptor that reads it (9.7.15.5.1.2.1).
+
+        Along K is the leading one where lines of 16 bytes run along either axis, or swizzled ones run along K, which
+        a single product does not leave.
+        """
+        along_mn, along_k = self.strides
+        return (along_mn, along_k) if self.major == "MN" and self.mode != "none" else (along_k, along_mn)
+
+
+def pattern(qualifiers: str | None) -> tuple[str, str] | None:
+    """The mode and the major-ness that qualifiers name; None where they name none.
+
+    >>> pattern("128b.k")
+    ('128B', 'K')
+    """
+    if not (found := _QUALIFIERS.fullmatch(qualifiers or "")):
+        return None
+    mode, major = found.groups()
+    return next(name for name in MODES if name.lower() == mode.lower()), major.upper()
+
+
+def patterns(bits: int) -> list[str]:
+    """The qualifiers of operands whose elements have so many bits: only those of 16 may lie along M or N."""
+    return [f"{mode}.{major}" for major in ("K", "MN")[: 1 + (bits == 16)] for mode in MODES]
+
+
+#: What the swizzling modes are called in a matrix descriptor of wgmma (9.7.15.5.1.2.2).
+_CODES = ("none", "128B", "64B", "32B")
+
+#: Its bits that no field has.
+RESERVED = (14, 15, 30, 31, 46, 47, 48, *range(52, 62))
+
+
+class Fields(NamedTuple):
+    """The fields of a matrix descriptor of wgmma: offsets and the start address in bytes (9.7.15.5.1.2.2)."""
+
+    mode: str
+    leading: int
+    stride: int
+    start: int = 0
+    base: int = 0
+
+    @classmethod
+    def of(cls, word: int) -> "Fields":
+        """The fields of a word.
+
+        >>> Fields.of(0x4000004000400000)
+        Fields(mode='128B', leading=1024, stride=1024, start=0, base=0)
+        """
+        start, leading, stride = ((word >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+        return cls(_CODES[word >> 62], leading, stride, start, word >> 49 & 7)
+
+
+def descriptor(fields: Fields) -> int:
+    """The word with these fields.
+
+    >>> hex(descriptor(Fields("128B", 1024, 1024)))
+    '0x4000004000400000'
+    """
+    start, leading, stride = (number >> 4 & 0x3FFF for number in (fields.start, fields.leading, fields.stride))
+    return start | leading << 16 | stride << 32 | fields.base << 49 | _CODES.index(fields.mode) << 62

@@ -1,0 +1,134 @@
+"""Where each element of a tile in shared memory lies: strides, and a swizzle over them.
+
+A swizzle is an XOR of some bits of an address onto lower ones, so that each bit of the address has a basis vector, as
+in every linear layout.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import LanemapError
+from ..isa.instructions import WORD, Key, instruction, sparsity, tile
+from ..isa.shared import LINES, MODES, Fields, Tile
+from .algebra import Array, Digit, Sum, parse_strided
+from .fragment import elements
+
+
+class Swizzle(NamedTuple):
+    """For each bit of an address that has an effect on others, these: CuTe's ``Swizzle<bits, first, shift>``."""
+
+    bits: int
+    first: int = 4
+    shift: int = 3
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """The basis vector of each bit of an address up to the last that has an effect."""
+        moved = range(self.first + self.shift, self.first + self.shift + self.bits)
+        return tuple(1 << bit | (1 << bit - self.shift if bit in moved else 0) for bit in range(moved.stop))
+
+    @property
+    def period(self) -> int:
+        """After how many bytes the pattern repeats."""
+        return 1 << self.first + self.shift + self.bits
+
+    def __call__(self, address: Array, rows: int = 0) -> Array:
+        """The addresses with their bits added by XOR.
+
+        The pattern begins where an address is a multiple of its period, or so many ``rows`` later: each is as long as
+        the lowest bit that has an effect.
+        """
+        row = address - (rows << self.first + self.shift)
+        return np.asarray(address ^ (row >> self.shift & ((1 << self.bits) - 1) << self.first))
+
+    def __str__(self) -> str:
+        return f"Swizzle<{self.bits},{self.first},{self.shift}>"
+
+
+def swizzle(mode: str) -> Swizzle:
+    """The swizzle of a mode: of 16-byte units by the number of their 128-byte row (5.5.7).
+
+    >>> str(swizzle("128B"))
+    'Swizzle<3,4,3>'
+    """
+    return Swizzle((MODES[mode] // MODES["none"]).bit_length() - 1)
+
+
+def strides(of: Tile, offsets: tuple[int, int] | None = None) -> Sum:
+    """The bit at which each element of a tile begins, over (mn, k), before its bytes are swizzled.
+
+    ``offsets`` are the leading and the stride byte offset of a descriptor, by default those of the tile.
+    """
+    along_mn, along_k = of.strides
+    if offsets is not None:
+        leading, stride = offsets
+        along_mn, along_k = (leading, stride) if (of.major == "MN" and of.mode != "none") else (stride, leading)
+    line = of.span * 8 // of.bits
+    across, along = Digit(1, LINES, of.span * 8), Digit(1, line, of.bits)
+    atoms_mn, atoms_k = of.atoms
+    mn, k = (across, along) if of.major == "K" else (along, across)
+    return Sum(
+        0,
+        (
+            (mn, Digit(of.atom[0], atoms_mn, along_mn * 8)),
+            (k, Digit(of.atom[1], atoms_k, along_k * 8)),
+        ),
+    )
+
+
+def places(of: Tile) -> Array:
+    """The bit of shared memory at which each element of a tile lies, counted from its start: an array (mn, k)."""
+    bits = strides(of)(*np.indices((of.mn, of.k), sparse=True))
+    return swizzle(of.mode)(bits >> 3) << 3 | bits & 7
+
+
+def read(of: Tile, fields: Fields) -> Array:
+    """The bit at which each element of a product is read by a descriptor: an array (mn, k).
+
+    What the document leaves open is as an H100 reads it: the address decides the phase of the pattern, wherever a tile
+    starts, the base offset is taken from its rows of 128 bytes, and B of a sparse product, twice as deep as a line of
+    32 bytes, goes on at the leading offset.
+    """
+    bits = strides(of, (fields.leading, fields.stride))(*np.indices((of.mn, of.k), sparse=True)) + fields.start * 8
+    return swizzle(of.mode)(bits >> 3, fields.base) << 3 | bits & 7
+
+
+_STATED = re.compile(r"Swizzle<(\d),\s*(\d),\s*(\d)> o (.+)")
+
+
+def stated(text: str, of: Tile) -> Array:
+    """The same by a canonical layout as documents state it, with T, m, k, LBO and SBO for numbers (9.7.15.5.1.2.1.3).
+
+    >>> stated("Swizzle<1,4,3> o ((8,m),(T,2k)):((2T,SBO),(1,T))", Tile("32B", "K", 32, 8, 8))[4, :5].tolist()
+    [1152, 1184, 1216, 1248, 1024]
+
+    Raises:
+        LanemapError: it is not one.
+    """
+    if not (parts := _STATED.fullmatch(text)):
+        raise LanemapError(f"{text!r} is no canonical layout: write Swizzle<3,4,3> o ((8,m),(T,2k)):((8T,SBO),(1,T))")
+    units = of.k * of.bits // 128 // 2 if of.major == "K" else of.atoms[1]
+    leading, stride = (offset * 8 // of.bits for offset in of.offsets)
+    numbers = {"T": 128 // of.bits, "m": of.atoms[0], "k": units, "LBO": leading, "SBO": stride}
+    spelt = re.sub(r"(\d*)(LBO|SBO|T|m|k)", lambda term: str(int(term[1] or 1) * numbers[term[2]]), parts[4])
+    bits = parse_strided(spelt)(*np.indices((of.mn, of.k), sparse=True)) * of.bits
+    return Swizzle(*map(int, parts.groups()[:3]))(bits >> 3) << 3 | bits & 7
+
+
+def shared(key: Key, bits: Array) -> Array:
+    """The elements of an operand of which each lies at a bit of shared memory: an array (mn, k).
+
+    A stored element of a sparse A stands for a window of columns.
+    """
+    of = tile(key)
+    assert of is not None
+    mn, k = np.indices(bits.shape)
+    if key.role == "B":
+        columns: dict[str, Any] = {"row": k, "col": mn}
+    else:
+        first, last = sparsity(*key[:3]).window(k) if instruction(key.instruction).sparse else (k, k)
+        columns = {"row": mn, "col": first, "col_last": last}
+    columns |= {"lane": 0 * bits, "reg": bits // WORD, "slot": bits % WORD // of.bits}
+    return elements({name: values.ravel() for name, values in columns.items()})

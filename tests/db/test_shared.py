@@ -1,0 +1,119 @@
+"""Operands in shared memory, against a model of memory that is filled by hand: no formula of the package is used."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lanemap
+from lanemap.db.isa.instructions import Key
+from lanemap.db.isa.shared import Tile, pattern, patterns
+from lanemap.db.layout.fragment import Fragment
+from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
+from lanemap.db.layout.structure import check
+from lanemap.ingest import catalogue
+
+from ..shared_memory import SPANS, memory
+
+BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
+@pytest.mark.parametrize("mode", list(SPANS))
+@pytest.mark.parametrize("major", ["K", "MN"])
+@given(mn=st.integers(1, 20), k=st.integers(1, 5))
+def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
+    of = Tile(mode, major, bits, mn * 8, k * 128 // bits)
+    found, size = memory(*of)
+    assert (of.size, places(of).tolist()) == (
+        size,
+        [[found[row, col] for col in range(of.k)] for row in range(of.mn)],
+    )
+
+
+def documented():
+    """Every operand in shared memory that the document has, once for each layout."""
+    fragments = [fragment for fragment in catalogue.document("ptx-isa-9.1").fragments if fragment.tile]
+    return list(
+        {(fragment.digest, fragment.key.role): fragment for fragment in fragments if fragment.has_rows}.values()
+    )
+
+
+def test_each_documented_operand_is_what_the_model_holds():
+    fragments = documented()
+    kinds = {(fragment.instruction, fragment.type, fragment.role, fragment.qualifiers) for fragment in fragments}
+    assert len(fragments) > 200
+    assert {"none.K", "32B.K", "64B.K", "128B.K", "none.MN", "32B.MN", "64B.MN", "128B.MN"} == {
+        kind[3] for kind in kinds
+    }
+    for fragment in fragments:
+        m, n, k = (int(number) for number in re.findall(r"\d+", fragment.shape))
+        sparse = fragment.instruction.endswith(".sp")
+        mode, major = fragment.qualifiers.split(".")
+        bits = BITS.get(fragment.type, 16)
+        extent = (m, k // 2 if sparse else k) if fragment.role == "A" else (n, k)
+        found, size = memory(mode, major, bits, *extent)
+        assert fragment.registers * 4 == size
+        assert check(fragment) == []
+        held = {}
+        for lane, reg, slot, row, col, last, computation in fragment.tuples():
+            assert (lane, computation) == (0, 1)
+            held[reg * 32 + slot * bits] = (row, col, last)
+        for (outer, inner), bit in found.items():
+            row, col, last = held.pop(bit)
+            if fragment.role == "B":
+                assert (row, col, last) == (inner, outer, outer)
+            elif not sparse:
+                assert (row, col, last) == (outer, inner, inner)
+            else:  # half of the columns are stored: of each two in tf32, of each four elsewhere
+                width, kept = (2, 1) if bits == 32 else (4, 2)
+                assert (row, col // width, last - col) == (outer, inner // kept, width - kept)
+                assert col % width == inner % kept
+        assert held == {}
+
+
+def test_what_the_document_leaves_open_has_no_rows():
+    """A line of 32 bytes does not hold the 64 bytes along K of B of a sparse product."""
+    open_ = {fragment.key for fragment in catalogue.document("ptx-isa-9.1").fragments if fragment.status == "unstated"}
+    assert open_
+    assert {(key.instruction, key.role, key.qualifiers) for key in open_} == {("wgmma.sp", "B", "32B.K")}
+
+
+@pytest.mark.parametrize("mode", list(SPANS))
+def test_a_swizzle_is_the_xor_of_its_bases(mode):
+    moved = swizzle(mode)
+    address = np.arange(moved.period)
+    spanned = np.zeros_like(address)
+    for bit, basis in enumerate(moved.bases):
+        spanned ^= (address >> bit & 1) * basis
+    assert np.array_equal(moved(address), spanned)
+    assert np.array_equal(moved(moved(address)), address)
+    assert np.array_equal(moved(address + moved.period), moved(address) + moved.period)
+
+
+def test_a_swizzle_of_larger_units_keeps_them():
+    assert Swizzle(2, 5, 2)(np.arange(0, 512, 32)).tolist() == [
+        *(0, 32, 64, 96, 160, 128, 224, 192, 320, 352, 256, 288, 480, 448, 416, 384),
+    ]
+
+
+def test_words_that_are_no_canonical_layout_are_refused():
+    with pytest.raises(lanemap.LanemapError, match=r"is no canonical layout: write Swizzle<3,4,3> o"):
+        stated("((8,m),(T,2k)):((8T,SBO),(1,T))", Tile("128B", "K", 16, 8, 16))
+
+
+def test_qualifiers_name_a_mode_in_any_case():
+    assert [pattern(text) for text in ("128b.k", "NONE.mn", "96B.K", "x4", None)] == [
+        *(("128B", "K"), ("none", "MN"), None, None, None)
+    ]
+    assert patterns(8) == ["none.K", "32B.K", "64B.K", "128B.K"]
+
+
+def test_a_fragment_in_memory_is_held_by_one_thread_and_may_have_gaps():
+    key = Key("wgmma", "m64n8k16", "f16", "B", qualifiers="128B.K")
+    fragment = Fragment.of(key, shared(key, places(Fragment.of(key, None, "x").tile)), "documented")
+    assert (fragment.threads, fragment.registers, fragment.slots) == (1, 256, 2)
+    assert check(fragment) == []
+    assert Fragment.of(key._replace(role="A", qualifiers=None), None, "x").threads == 128

@@ -1,0 +1,53 @@
+"""A model of shared memory that is filled and read by hand: it uses no formula of the package."""
+
+#: What lies in each 16-byte unit of successive rows of 128 bytes, as the document's tables of patterns show it (5.5.7).
+PATTERNS = {
+    "none": ["01234567"],
+    "32B": ["01234567", "10325476"],
+    "64B": ["01234567", "10325476", "23016745", "32107654"],
+    "128B": [
+        *("01234567", "10325476", "23016745", "32107654"),
+        *("45670123", "54761032", "67452301", "76543210"),
+    ],
+}
+SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
+
+
+def moved(mode, address, base=0):
+    """Where the byte of an address lies after its unit was put in its place. The base offset is that of the pattern."""
+    row = PATTERNS[mode][(address // 128 - base) % len(PATTERNS[mode])]
+    return address // 128 * 128 + row.index(str(address // 16 % 8)) * 16 + address % 16
+
+
+def memory(mode, major, bits, mn, k):
+    """The bit at which each element lies, and the size: atoms are written one after the other, line by line."""
+    found, address, unit = {}, 0, 128 // bits
+    along = SPANS[mode] * 8 // bits
+    atom_mn, atom_k = (8, along) if major == "K" else (along, 8)
+    for first_mn in range(0, mn, atom_mn):
+        for first_k in range(0, k, atom_k):
+            for line in range(8):
+                for step in range(0, along, unit):
+                    for at in range(unit):
+                        mn_step, k_step = (line, step + at) if major == "K" else (step + at, line)
+                        cell = (first_mn + mn_step, first_k + k_step)
+                        if cell[0] < mn and cell[1] < k:
+                            found[cell] = moved(mode, address) * 8 + at * bits
+                    address += 16
+    return found, address
+
+
+def addressed(word, major, bits, mn, k):
+    """The bit of an element that a descriptor addresses, by what the document says of its fields."""
+    mode = {0: "none", 1: "128B", 2: "64B", 3: "32B"}[word >> 62]
+    start, leading, stride = ((word >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
+    unit, width, base = 128 // bits, SPANS[mode] // 16, word >> 49 & 7
+    if major == "K":
+        column, at = divmod(k, unit)
+        byte = mn % 8 * SPANS[mode] + mn // 8 * stride + column // width * leading + column % width * 16
+    else:
+        column, at = divmod(mn, unit)
+        of_k = k % 8 * SPANS[mode], k // 8 * (leading if mode == "none" else stride)
+        of_mn = column * stride if mode == "none" else column % width * 16 + column // width * leading
+        byte = sum(of_k) + of_mn
+    return moved(mode, start + byte, base) * 8 + at * bits
