@@ -265,7 +265,7 @@ def named_form(mnemonic: str) -> Form | None:
         return None
     of = dict(zip(row.types, types, strict=True))
     majors = tuple(by_kind.get("layouts", "row.col").split("."))
-    return Form(row.name, by_kind["shape"], of["A"], of["B"], of.get("C", of["D"]), of["D"], "", majors)
+    return Form(row.name, by_kind["shape"], of["A"], of["B"], of.get("C", of["D"]), of["D"], majors=majors)
 
 
 @lru_cache(1 << 10)

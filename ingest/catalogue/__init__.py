@@ -1,9 +1,13 @@
 """The catalogue: what a document says of each fragment, one TOML file per section, as the sources it amounts to.
 
 A folder is a document and its name is the name of the source. ``document.toml`` says which document it is; every
-other file is a section, named by the end of its anchor, which is stable while section numbers drift. Or it is what a
-release of a library has, said in formulas of Lanemap's own: ``library.toml`` names the release and the headers that
-say it, and ``origin`` in every other file which one does. A section has
+other file is a section or what was added to one, named by the end of its anchor, which is stable while section numbers
+drift. A later version has files for what it changed and added. All else is ``as_in`` the version that its
+``document.toml`` names, where ``sections`` maps the first parts of its section numbers to those of the later one, and
+``figures`` says how many new ones were put before a number. A section that is gone has a file with ``fragment = []``.
+
+Or it is what a release of a library has, said in formulas of Lanemap's own: ``library.toml`` names the release and the
+headers that say it, and ``origin`` in every other file which one does. A section has
 ``section``, ``anchor``, ``instruction``, ``shape`` and ``[[fragment]]`` entries; an entry has
 
 - ``roles`` and ``types`` that share the layout; ``major`` or ``qualifiers`` where there are several, of which ``{0,2}``
@@ -13,12 +17,16 @@ say it, and ``origin`` in every other file which one does. A section has
 - ``first_bit``, by type, where a slot is wider than an element: the lowest bit that an element has of it;
 - ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
   or on the number of matrices, the table of instructions has them;
+- ``layouts`` of operands in shared memory, by qualifiers, for all entries of a section: canonical layouts in CuTe's
+  notation. One by which two elements would lie in one place leaves open where they do;
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
-  the document only draws it; ``as_in`` is the section of another document that it was taken from;
+  the document only draws it, or without ``figures`` says nothing; ``as_in`` is the section of another document that
+  it was taken from;
 - ``figures`` by number, with their anchors;
-- ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``.
+- ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``. It is
+  stated once: each later version has it that prints the same formula.
 
 A formula for ``computation`` says which matrix an element is of, where an instruction moves several, and one for
 ``supplied`` which elements there are, where not all slots of all lanes are used. It can use the numbers of its
@@ -40,10 +48,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import Key, computation, majors, operand, selectors
+from ...db.isa.instructions import Key, computation, dimensions, majors, operand, selectors, tile
 from ...db.layout.formula import evaluate_at, parse, value_at
 from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
+from ...db.layout.shared import shared, stated
+from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
+from .. import folders, names
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
@@ -66,7 +77,7 @@ def document(name: str) -> Source:
     corrected = name != printed
     sections = dict(_read(printed))
     imported = sections.pop("library", None)
-    about = imported or sections.pop("document")
+    about = imported or {key: fact for key, fact in sections.pop("document").items() if key not in _AS_IN}
     how = "" if imported else ", corrected where proved wrong" if corrected else ", as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
     distinct, repeated = merge(_fragments(sections, corrected=corrected))
@@ -81,30 +92,46 @@ def document(name: str) -> Source:
     return Source(name, "import" if imported else "document", title, fragments, about)
 
 
-def names() -> list[str]:
-    """The names of the sources that ``load`` gives."""
-    return [name for folder in _folders("document") for name in (folder, f"{folder}+errata")] + _folders("library")
-
-
 @cache
 def sheets() -> dict[str, dict[str, Section]]:
     """The sections of every document of the catalogue by the name of their file, by the name of the document."""
-    read = {name: _read(name) for name in _folders("document")}
+    read = {name: _read(name) for name in folders("document")}
     return {name: {key: sections[key] for key in sections if key != "document"} for name, sections in read.items()}
-
-
-def _folders(of: str) -> list[str]:
-    """The folders of every ``document``, or of every ``library``."""
-    folders = files(__package__).iterdir()
-    return sorted(folder.name for folder in folders if (folder / f"{of}.toml").is_file())
 
 
 @cache
 def _read(name: str) -> dict[str, Section]:
-    """The files of a document by name, without their ending."""
+    """The files of a document by name, without their ending, with those of an earlier version that it does not have."""
     folder = sorted((files(__package__) / name).iterdir(), key=lambda file: file.name)
     written = (file for file in folder if file.name.endswith(".toml"))
-    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8")) for file in written}
+    own = {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8")) for file in written}
+    document = own.get("document", {})
+    if "as_in" not in document:
+        return own
+    earlier = {file: sheet for file, sheet in _read(document["as_in"]).items() if file != "document"}
+    for file in own.keys() & earlier.keys():
+        for entry, other in product(own[file]["fragment"], earlier[file]["fragment"]):
+            same = all({*entry[named]} <= {*other[named]} for named in ("roles", "types"))
+            if same and "erratum" in other and entry.get("formula") == other["formula"]:
+                entry["erratum"] = other["erratum"]
+    return {file: _renumbered(sheet, document) for file, sheet in earlier.items()} | own
+
+
+def _renumbered(section: Section, document: Section) -> Section:
+    """A section of an earlier version, with the numbers that a later one gives it and its figures."""
+    sections, figures, number = document["sections"], document["figures"], section["section"]
+    first = max((first for first in sections if f"{number}.".startswith(f"{first}.")), key=len, default="")
+
+    def figure(number: str) -> str:
+        return str(int(number) + sum(new for first, new in figures.items() if int(first) <= int(number)))
+
+    fragments = [
+        entry | {"figures": {figure(number): anchor for number, anchor in entry["figures"].items()}}
+        if "figures" in entry
+        else entry
+        for entry in section["fragment"]
+    ]
+    return section | {"section": sections.get(first, "") + number.removeprefix(first), "fragment": fragments}
 
 
 def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
@@ -156,8 +183,9 @@ def fragment(
             raise LanemapError(f"section {same_as['section']} has no {key.role} of {key.type} to refer to")
         stated = referred
     erratum = stated.get("erratum", {}) if corrected else {}
-    formula = erratum.get("formula", stated.get("formula"))
-    if formula:
+    layout = section.get("layouts", {}).get(key.qualifiers)
+    formula = erratum.get("formula", stated.get("formula", layout))
+    if formula and not layout:
         numbers = (f"{name} = {n}" for name, n in _NUMBERED.findall(key.qualifiers or "") if name in formula)
         formula = "\n".join([*numbers, formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
@@ -176,7 +204,7 @@ def fragment(
     described = Fragment.of(
         key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None))),
         None,
-        "imported" if cited.origin else "documented" if formula else "figure-only",
+        "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated",
         cited,
         registers=sizes["registers"],
         slots=sizes["slots"],
@@ -184,6 +212,9 @@ def fragment(
     )
     if formula is None:
         return described
+    if described.tile:
+        cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1], formula)
+        return replace(described, elements=cells, status="unstated" if cells is None else described.status)
     lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
     products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
     try:
@@ -195,17 +226,36 @@ def fragment(
 
 @cache
 def documented(key: Key) -> Fragment:
-    """The fragment that the newest document has of a key without a major, corrected.
+    """The fragment that the newest document of its vendor has of a key without a major, corrected.
 
     Raises:
         LanemapError: it has none.
     """
-    sections = [*sheets().values()][-1]
+    newest = documents(in_order(dict.fromkeys(sheets(), "document"))).get(key.vendor, "")
+    sections = sheets().get(newest, {})
     for section in sections.values():
         for entry in section["fragment"]:
             if key in keys(section, entry):
                 return fragment(sections, section, entry, key, corrected=True)
     raise LanemapError(f"no document has {key}")
+
+
+@lru_cache(1 << 12)
+def _shared(key: Key, most: int, layout: str) -> NDArray[Any] | None:
+    """The elements of an operand in shared memory; None where two would lie in one place.
+
+    They are those of the one with the largest N, ``most``, of B its first columns.
+    """
+    widest = key._replace(shape=re.sub(r"n\d+", f"n{most}", key.shape))
+    if key != widest:
+        cells = _shared(widest, most, layout)
+        if cells is None or key.role == "A":
+            return cells
+        return cells[cells["col"] < dimensions(key.shape, key.role, key.instruction)[1]]
+    of = tile(key)
+    assert of is not None
+    bits = stated(layout, of)
+    return shared(key, bits) if len(np.unique(bits)) == bits.size else None
 
 
 @lru_cache(1 << 8)
@@ -223,6 +273,8 @@ def _elements(formula: str, letter: str, registers: int, slots: int, products: t
     return elements(columns)
 
 
+#: How a document has what an earlier version of it has.
+_AS_IN = ("as_in", "sections", "figures")
 #: The numbers of qualifiers, such as those of ``scale_vec::2X.byte_id::0``.
 _NUMBERED = re.compile(r"(\w+)::(\d+)")
 _LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}

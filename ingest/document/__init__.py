@@ -4,8 +4,8 @@ A document goes through four steps:
 
 1. ``html``, ``markup``: a file becomes the same stream of ``blocks``: headings, paragraphs, table rows;
 2. ``sections``: blocks become sections, and the titles say which of them are about fragments;
-3. ``statements``, ``formulas``, ``entries``: a section becomes entries as in the shipped catalogue, one for each
-   operand and its types;
+3. ``statements``, ``formulas``, ``addresses``, ``entries``: a section becomes entries as in the shipped catalogue, one
+   for each operand and its types;
 4. ``sheets``: references from one section to another are resolved, and the entries evaluated as the catalogue is.
 
 Nothing in a document is executed, fetched or followed. A remark is made on whatever of a fragment section cannot be
@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...db.errors import LanemapError
-from ...db.isa.listing import counted
 from ...db.layout.fragment import Source, count_elements
-from ...db.store.columns import table
-from ...db.store.reader import Rows
+from ...db.rows import Rows, table
+from ...db.text import counted
 from .. import catalogue
 from . import html, markup
 from .blocks import Block, Heading, Paragraph, at_most, clean, heading, plain
 from .entries import FragmentSection
-from .sections import Kind, Remark, Remarks, Section, is_later, sections, subject
+from .sections import Kind, Remark, Remarks, Section, draws, sections, subject
 from .sheets import Sheets, evaluate
+from .statements import operands
 
 #: Documents are untrusted. The manual has 1.2 million characters as text, 110,000 of them in fragment sections, and a
 #: wrong bracket.
@@ -83,8 +83,8 @@ class Reading(NamedTuple):
         unseen = 0
         for remark in sorted(self.remarks, key=lambda remark: [*Kind].index(remark.kind)):
             where = f"{remark.file}:{remark.line}"
-            if remark.kind is Kind.LATER:
-                lines.append(f"{remark.kind.value}: {remark.text} ({where})")
+            if remark.kind is Kind.DRAWN:
+                lines.append(f"{remark.kind.value}: {remark.text} ({where}): {remark.reason}")
             elif slips or remark.kind is not Kind.SLIP:
                 lines.append(f"{remark.kind.value}: {remark.section} ({where}): {remark.reason}: {remark.text}")
             else:
@@ -142,7 +142,8 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     """
     places = [place for document in documents for place in sections(document.name, document.blocks)]
     about_fragments = [(place, about) for place in places if (about := subject(place.heading.title))]
-    size = sum(len(place.text) for place, _ in about_fragments)
+    drawing = [place for place in places if draws(place.heading.title)]
+    size = sum(len(place.text) for place in places if subject(place.heading.title) or draws(place.heading.title))
     at_most(MAX_SECTION_CHARACTERS, size, "characters in fragment sections")
     mendings = iter(range(MAX_MENDED))
     parts = [FragmentSection(place, about, mendings) for place, about in about_fragments]
@@ -153,14 +154,15 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
     parts = [part for part in parts if part.entries or not part.place.names & (full | parents)]
     parts.sort(key=lambda part: [int(figure) for figure in (part.place.heading.number or "999").split(".")])
     remarks = Remarks(remark for part in parts for remark in part.remarks)
-    sheets = Sheets(parts, remarks)
+    sheets = Sheets(parts, remarks, version)
     fragments, counted = evaluate(sheets)
-    others = [place for place in places if place.blocks and not subject(place.heading.title)]
-    # Of two with one title, the first is a line of a table of contents.
-    for place in {place.title: place for place in others if is_later(place.heading.title)}.values():
-        remarks.add(Kind.LATER, place, place.heading.line, place.title, "")
-    for place in others:
-        if not is_later(place.heading.title) and _has_formula(place.text):
+    for place in drawing:
+        layouts = chain.from_iterable(operand.layouts for operand in operands(place.blocks))
+        if figures := dict.fromkeys(figure for layout in layouts for figure in layout.figures):
+            remarks.add(Kind.DRAWN, place, place.heading.line, place.title, f"figure {' and '.join(figures)}")
+    for place in places:
+        about = subject(place.heading.title)
+        if not (about and about.shape) and _has_formula(place.text):
             reason = "formulas under a heading that names no shape of mma"
             remarks.add(Kind.UNREAD, place, place.heading.line, place.title, reason)
     order = {document.name: index for index, document in enumerate(documents)}
@@ -217,6 +219,10 @@ def read_text(name: str, data: bytes) -> Document:
         content = _decode(data)
         at_most(MAX_CHARACTERS, len(content), "characters")
         content = clean(content)
+        # What a converter writes in front of a page: lines such as "version: 9.4", between two lines of dashes.
+        front = _FRONT.match(content)
+        said = {name: value.strip("\"'") for name, value in _SAID.findall(front[0])} if front else {}
+        content = "\n" * front[0].count("\n") + content[front.end() :] if front else content
         form = format_of(content)
         size = len(content) + sum(weight * content.count(sign) for sign, weight in WEIGHTS[form].items())
         at_most(MAX_CHARACTERS, size, "characters, of which signs of markup and ends of lines count as several,")
@@ -226,11 +232,15 @@ def read_text(name: str, data: bytes) -> Document:
             blocks = [heading(block.line, block.text) if _is_numbered(block) else block for block in blocks]
     except LanemapError as error:
         raise LanemapError(f"{name}: {error}") from None
-    # The version is the one that a title near the beginning gives.
+    first = next(((at, block) for at, block in enumerate(blocks) if isinstance(block, Heading)), None)
+    if first and "section" in said:
+        at, head = first
+        blocks[at] = head._replace(number=head.number or said["section"])
+    # The version is the one in front, else the one that a title near the beginning gives.
     near = (block.text.split("\n") for block in blocks[:_NEAR] if isinstance(block, Heading | Paragraph))
     titles = (plain(line) for line in chain.from_iterable(near) if "ISA" in line and len(line) < _LONGEST_HEADING)
     version = next((match[1] for title in titles if (match := _VERSION.fullmatch(title))), None)
-    return Document(name, tuple(blocks), version, hashlib.sha256(data).hexdigest())
+    return Document(name, tuple(blocks), said.get("version", version), hashlib.sha256(data).hexdigest())
 
 
 def _decode(data: bytes) -> str:
@@ -263,6 +273,8 @@ _LOOK = 4096
 _NEAR = 200
 _LONGEST_HEADING = 240
 _ENDINGS = (".html", ".htm", ".xhtml", ".md", ".markdown", ".mdx", ".rst", ".txt", ".text")
+_FRONT = re.compile(r"---[ \t]*\n(?:[^\n]{0,999}\n){1,50}?---[ \t]*\n")
+_SAID = re.compile(r"^(version|section):[ \t]*([\"']?\d{1,3}(?:\.\d{1,3}){0,9}[\"']?)[ \t]*$", re.MULTILINE)
 _DOCTYPE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</(?:h[1-6]|p|div|section|table|ul|body|pre)>", re.IGNORECASE)
 _FEW = 3

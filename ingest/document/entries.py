@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from ...db.errors import LanemapError
+from ...db.isa.forms import forms
 from ...db.isa.instructions import WARP, computations, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
 from .. import catalogue
+from .addresses import rows_addressed
 from .blocks import NUMBER, bits, number, types
 from .formulas import read
 from .sections import Kind, Remarks, Section, Subject
@@ -51,7 +54,31 @@ class FragmentSection:
         """Remark on the section as a whole."""
         self._unread(self.place.heading.line, self.place.heading.title, reason)
 
+    def _addresses(self) -> Iterator[catalogue.Entry]:
+        """The addresses of the rows of each matrix that a move has in the types that the section names."""
+        text = self.place.text
+        try:
+            rows, matrices = rows_addressed(text)
+        except LanemapError as error:
+            self._untitled(str(error))
+            return
+        line = next(block.line for block in self.place.blocks if "addr0" in block.text)
+        named: dict[tuple[str, str], list[str]] = {}
+        for form in forms(self.subject.instruction):
+            if f".{form.shape}" in text and form.a in types(text) and dimensions(form.shape, "D")[0] == rows:
+                named.setdefault((form.shape, form.a), []).append(form.qualifiers or "")
+        for (shape, type_), qualifiers in named.items():
+            if lost := {name.partition(".")[0] for name in qualifiers} - matrices:
+                self._unread(line, f"p of {shape} {type_}", f"the table has no row for {', '.join(sorted(lost))}")
+            stated = {"line": line, "roles": ["p"], "types": [type_], "shape": shape, "lanes": rows}
+            stated["qualifiers"] = [name for name in dict.fromkeys(qualifiers) if name.partition(".")[0] in matrices]
+            formula = f"row = %laneid % {rows}\ncol = 0\ncomputation = (%laneid / {rows}) + 1"
+            yield stated | {"formula": formula, "mended": "put into a formula: the section says it in a table"}
+
     def _entries(self) -> Iterator[catalogue.Entry]:
+        if not instruction(self.subject.instruction).multiplies:
+            yield from self._addresses()
+            return
         before, *stated = operands(self.place.blocks)
         for formula in chain.from_iterable(layout.formula for layout in before.layouts):
             self._unread(formula.line, formula.text, "a formula before any operand is named")

@@ -7,7 +7,7 @@ from typing import Any
 from lxml import etree
 
 from ...db.errors import LanemapError
-from .blocks import OPEN, Block, Paragraph, Row, clean, heading, link
+from .blocks import OPEN, Block, Paragraph, Row, clean, heading, link, plain
 
 MAX_TAG = 5_000
 
@@ -52,6 +52,7 @@ class _Walker:
         self.words: list[str] = []
         self.targets: list[str] = []
         self.named: list[str] = []
+        self.anchor = ""
         self.tables: list[_Table] = []
 
     def walk(self, root: etree._Element) -> None:
@@ -97,7 +98,8 @@ class _Walker:
         tag = element.tag
         if tag in _TITLES or "caption" in (element.get("class") or "").split():
             if OPEN not in "".join(self.words):
-                self.words.append(link("#" + next(filter(None, reversed(self.named)), "")))
+                self.words.append(self.anchor or link("#" + next(filter(None, reversed(self.named)), "")))
+                self.anchor = ""
             if tag in _HEADINGS:
                 head = heading(self.line, "".join(self.words), int(tag[1]))
                 self.found += [head] if head.title else []
@@ -116,11 +118,14 @@ class _Walker:
         text = "\n".join(line.strip() for line in "".join(self.words).split("\n")).strip()
         text = re.sub(f" +(?={OPEN})", "", _SPACES.sub(" ", text))
         self.words.clear()
-        if text and self.tables and self.tables[-1].cells:
+        if text and not plain(text):  # an anchor by itself is that of the heading or caption behind it
+            self.anchor = self.anchor or text
+        elif text and self.tables and self.tables[-1].cells:
             cell = self.tables[-1].cells[-1]
             cell[0] = f"{cell[0]} {text}".strip()
         elif text:
-            self.found.append(Paragraph(self.line, text))
+            self.found.append(Paragraph(self.line, text + ("" if OPEN in text else self.anchor)))
+            self.anchor = ""
 
 
 class _Table:

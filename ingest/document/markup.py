@@ -25,8 +25,10 @@ def markdown(text: str) -> list[Block]:
     Raises:
         LanemapError: it is nested deeper than any page of the documentation.
     """
+    text = _FENCED.sub(_fenced, piped(text))
+    text = _INDENTED.sub(r"\1  ", text)
     # A heading whose line a conversion has broken inside a tag, a link or a phrase is one line again.
-    text = _CUT_HEADING.sub(lambda cut: " ".join(cut[0].split("\n")) + "\n" * cut[0].count("\n"), piped(text))
+    text = _CUT_HEADING.sub(lambda cut: " ".join(cut[0].split("\n")) + "\n" * cut[0].count("\n"), text)
     # Pandoc's own signs go: spans and their attributes, but an attribute that names an anchor becomes a link.
     for _ in range(_SPANS_IN_SPANS if "{" in text else 0):
         text = _SPAN.sub(lambda span: span[1] + "\n" * span[2].count("\n"), text)
@@ -37,6 +39,12 @@ def markdown(text: str) -> list[Block]:
             f"lists and quotations are nested deeper than {_MAX_NESTING} levels: this is not a PTX document"
         )
     return html.blocks("".join(_rendered(tokens)))
+
+
+def _fenced(code: re.Match[str]) -> str:
+    """Fenced code with what its first line has in front of it, such as a quotation mark, in front of all its lines."""
+    margin, lines = code[1], code[0].split("\n")
+    return "\n".join(line if line.startswith(margin.rstrip() or margin) else margin + line for line in lines)
 
 
 def _rendered(tokens: Sequence[Token]) -> Iterator[str]:
@@ -177,6 +185,14 @@ _CUT_HEADING = re.compile(
     r"(?:\n[ \t>]{0,20}[^\s>#][^\n]{0,400}){1,8}$",
     re.MULTILINE,
 )
+#: Code in a quotation or list: up to the end of its fence, or to a heading where a conversion has lost that.
+_FENCED = re.compile(
+    r"^([ \t]{0,20}[ \t>]{1,20})(`{3,9}|~{3,9})[^\n`]{0,99}\n"
+    r"(?:(?![ \t>]*\2[ \t]*$|[ \t>]*#{1,6}[ \t]+\d)[^\n]*\n)*[ \t>]*(?:\2)?[ \t]*$",
+    re.MULTILINE,
+)
+#: An item of a list that code or a table without indentation has interrupted: it is no code.
+_INDENTED = re.compile(r"(^[^\s*+\-][^\n]*\n(?:[ \t]*\n){1,3}) {4,20}(?=[*+\-] )", re.MULTILINE)
 _SPANS_IN_SPANS = 3
 _SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
 _ATTRIBUTES = re.compile(r"\{(?=[.#][A-Za-z])(?:#([\w.:\-]{1,200}))?[^{}]{0,300}\}")

@@ -61,22 +61,28 @@ def sections(file: str, blocks: Iterable[Block]) -> list[Section]:
 
 def is_part(inner: Heading, outer: Heading) -> bool:
     """True for a heading inside a section that is read, such as one of an operand or of some types of it."""
-    if inner.number or not subject(outer.title) or subject(inner.title) or is_later(inner.title):
+    if inner.number or not subject(outer.title) or subject(inner.title) or draws(inner.title):
         return False
     return inner.level > outer.level or bool(_PART.match(inner.title))
 
 
 def subject(title: str) -> Subject | None:
-    """The instruction and shape in the title of a fragment section of mma or mma.sp; None for any other title."""
+    """The instruction and shape in the title of a section that is read; None for any other title.
+
+    These are the fragment sections of mma and mma.sp, and those of the moves whose addresses stand in a table: the
+    titles of moves give no shape.
+    """
+    if move := _MOVE.search(title):
+        return Subject(move[1], "")
     matched = _FRAGMENTS.search(title)
     if not matched:
         return None
     return Subject("mma.sp" if matched["sparse"] or matched["sp"] else "mma", matched["shape"].lower())
 
 
-def is_later(title: str) -> bool:
-    """True for the instructions whose fragments Lanemap does not read yet."""
-    return bool(_LATER.search(title))
+def draws(title: str) -> bool:
+    """True for sections about instructions whose fragments the document only draws."""
+    return bool(_DRAWING.search(title)) and not _FRAGMENTS.search(title)
 
 
 class Kind(StrEnum):
@@ -86,7 +92,7 @@ class Kind(StrEnum):
     MENDED = "mended"
     SLIP = "slip"
     NOTE = "note"
-    LATER = "not covered yet"
+    DRAWN = "figure-only"
 
 
 class Remark(NamedTuple):
@@ -117,7 +123,8 @@ _FRAGMENTS = re.compile(
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
     re.IGNORECASE,
 )
-_LATER = re.compile(
-    r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b", re.IGNORECASE
+_MOVE = re.compile(r"\binstruction\W{1,4}(ldmatrix|stmatrix)\W{0,3}$")
+_DRAWING = re.compile(
+    r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b|block scaling\b", re.IGNORECASE
 )
 _PART = re.compile(rf"\W{{0,3}}(?:(?:Multiplicand|Accumulator|Metadata)|{TYPES}\W{{0,3}}$)")

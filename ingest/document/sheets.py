@@ -1,7 +1,8 @@
 """Sections become sheets, in the form of the catalogue's files, with references resolved.
 
-What a document refers to but does not contain is taken from the shipped catalogue, with a remark. Sheets become
-fragments with their elements, with a remark on each that fails or looks wrong.
+What a document refers to but does not contain is taken from the shipped catalogue, from the same version of the
+document where that is shipped, with a remark. Sheets become fragments with their elements, with a remark on each that
+fails or looks wrong.
 """
 
 import re
@@ -11,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...db.errors import LanemapError
-from ...db.isa.forms import FORMS
+from ...db.isa.forms import forms
 from ...db.isa.instructions import Key
 from ...db.layout.formula import Formula, FormulaError, coverage, parse
 from ...db.layout.fragment import Fragment, count_elements
@@ -31,9 +32,11 @@ MAX_ELEMENTS = 20_000
 class Sheets:
     """The sheets of a document by name, and the sections that they come from."""
 
-    def __init__(self, sections: Sequence[FragmentSection], remarks: Remarks) -> None:
+    def __init__(self, sections: Sequence[FragmentSection], remarks: Remarks, version: str | None) -> None:
         """Bring sections into the form of the catalogue, with a remark on everything added to the document."""
         self.remarks = remarks
+        # Of the shipped versions, the document's own comes first, then the newest.
+        self.shipped = sorted(catalogue.sheets().items(), key=lambda known: known[0] != f"ptx-isa-{version}")
         self.sections = self._once(sections)
         self.said = {name: self._sheet(section, section.entries) for name, section in self.sections.items()}
         self.sheets = {
@@ -85,7 +88,7 @@ class Sheets:
         reference: Reference = entry["reference"]
         of_a = {*section.types("A")}
         # What products of these types can be added to; for types that are new, all there is.
-        added = {form.d for form in FORMS if form.a in of_a} or {form.d for form in FORMS}
+        added = {form.d for type_ in of_a for form in forms(a=type_)} or {form.d for form in forms()}
         for group, allowed in (("A", of_a), ("B", of_a), ("CD", added)):
             roles = [role for role in group if role in entry["roles"]]
             if roles:
@@ -96,7 +99,7 @@ class Sheets:
     ) -> Iterator[catalogue.Entry]:
         """Roles as the sheet has them that is referred to, in this document or else in the catalogue."""
         own_sheets = {name: sheet for name, sheet in self.said.items() if self.sections[name] is not section}
-        for source, sheets in [("", own_sheets), *catalogue.sheets().items()]:
+        for source, sheets in [("", own_sheets), *self.shipped]:
             types = {name: [of for of in _types(sheet, roles[0]) if of in allowed] for name, sheet in sheets.items()}
             name = _closest({name: sheet for name, sheet in sheets.items() if types[name]}, reference)
             if name is None:

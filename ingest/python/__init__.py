@@ -17,12 +17,12 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from ...db.child import Child, ChildError, Limits
 from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import Key
 from ...db.layout.fragment import Fragment, Source
 from ..importing import MAPPINGS, Imported, Skipped, claim_sets, wrong
-from .layout import domain, fragment, named, places
+from .child import Child, ChildError, Limits
+from .layout import Places, domain, fragment, named, places
 from .mapping import LibraryEntry, Mapping, read_mapping, shipped
 
 #: The limits of one task, with the import of its library, and of all tasks of a mapping.
@@ -184,13 +184,16 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
         invalid = f"its result does not have the form {entry.form!r}: {error}"
     fields = msgspec.structs.asdict(answer)
     lost: set[Key] = set()
+    tile: Places | None = None
     for claim in entry.claims:
         for type_ in claim.types.split():
             built: Fragment | None = None
             words = [invalid]
             try:
                 if not invalid:
-                    built, words = fragment(entry, claim, type_, places(entry, claim, type_, fields), answer.origin)
+                    if tile is None or entry.form not in ("place", "cell"):  # those have one for all claims
+                        tile = places(entry, claim, type_, fields)
+                    built, words = fragment(entry, claim, type_, tile, answer.origin)
             except LanemapError as error:
                 words = [str(error)]
             key, origin = named(claim, type_), answer.origin or entry.name
@@ -208,6 +211,7 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
     library = f"{library}-{version}" if version else library
     title = " ".join(part for part in (read.library, version, name) if part)
     provenance = {
+        "mapping": read.path.stem if read.path.parent == MAPPINGS else "/".join(read.path.resolve().parts[-2:]),
         "library": read.library,
         "package": read.package,
         "version": version,

@@ -58,13 +58,12 @@ def size(claim: Claim, type_: str) -> Operand:
 
 def domain(entry: LibraryEntry) -> list[int] | None:
     """The range of each argument of an entry's callable; None for an object."""
-    sizes = [(claim, size(claim, type_)) for claim in entry.claims for type_ in claim.types.split()]
-    threads = max(claim.thread + operand.threads for claim, operand in sizes)
+    threads, values = _claimed(entry)
     match entry.form:
-        case "place":
-            return [threads, max(claim.first + _values(claim, operand) for claim, operand in sizes)]
-        case "cell" if any(entry.tile):
+        case "place" | "cell" if any(entry.tile):
             return list(entry.tile)
+        case "place":
+            return [threads, values]
         case "cell":
             return [max(claim.origin[axis] + _extents(claim)[axis] for claim in entry.claims) for axis in (0, 1)]
         case "address":
@@ -140,9 +139,11 @@ def _enumerated(entry: LibraryEntry, answer: Mapping[str, Any]) -> Places:
     if pairs.shape != (len(defined), 2) or pairs.dtype.kind != "i":
         raise ValueError
     words = {"cell": "cell ({}, {})", "place": "lane {} value {}"}.get(entry.form, "lane {}")
+    needed = at[:, 1] < _claimed(entry)[1] if entry.form == "place" else np.ones(len(at), bool)
     undefined = [
         f"{words.format(*at[where[0]].tolist())} is not defined{_others(len(where))}: {error}"
-        for error, where in answer["undefined"].items()
+        for error, places in answer["undefined"].items()
+        if (where := [place for place in places if needed[place]])
     ]
     if entry.form == "cell":
         return Places(pairs[:, 0], pairs[:, 1], at[defined], undefined)
@@ -184,6 +185,13 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     return Places(thread[valid], value[valid], pair[valid], [*addresses.undefined, *remarks])
 
 
+def _claimed(entry: LibraryEntry) -> tuple[int, int]:
+    """Of how many threads, and of how many values of each, an entry claims something."""
+    sizes = [(claim, size(claim, type_)) for claim in entry.claims for type_ in claim.types.split()]
+    threads = max(claim.thread + operand.threads for claim, operand in sizes)
+    return threads, max(claim.first + _values(claim, operand) for claim, operand in sizes)
+
+
 def _dimensions(claim: Claim) -> tuple[int, int]:
     return table.dimensions(claim.shape, claim.role, claim.instruction, claim.qualifiers or None)
 
@@ -218,6 +226,8 @@ def _cut(entry: LibraryEntry, claim: Claim, of: Operand, tile: Places) -> tuple[
     inside = ((pair >= 0) & (pair < extents)).all(axis=1)
     remarks = list(tile.undefined)
     wrong = inside & ~held if entry.form == "cell" else held & ~inside
+    if entry.form == "place" and any(entry.tile):
+        wrong |= (tile.value >= _claimed(entry)[1]) & ~inside
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         where = f"lane {tile.thread[at]} value {tile.value[at]}"

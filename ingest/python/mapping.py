@@ -139,7 +139,7 @@ class LibraryEntry(_Known, frozen=True):
         make: arguments of a call that returns the callable or the object.
         with_: arguments of each call, by name; ``with`` in the file.
         stride: if it returns a number instead of a pair, how many of the second axis one step of the first has.
-        tile: how many cells a ``cell`` takes. Default: as many as its claims need.
+        tile: how many cells a ``cell``, or threads and values a ``place`` takes. Default: as many as its claims need.
         origin: the name of its definition in the library, if that is not the entry itself.
     """
 
@@ -183,7 +183,9 @@ class _Head(_Known, frozen=True):
 class Mapping(_Head, frozen=True, kw_only=True):
     """A file: the library and its distribution, the versions with which it was seen to work, and its entries.
 
-    ``module`` is the default for entries. ``refused`` has the entries that cannot be used, each with the reason.
+    ``library`` names the source, and ``package`` is the distribution, as ``pip`` lists it, whose version is a part of
+    the name where it is installed. ``module`` is the default for entries. ``refused`` has the entries that cannot be
+    used, each with the reason.
     """
 
     path: Path

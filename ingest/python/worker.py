@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
@@ -34,6 +35,8 @@ def main() -> None:
     installed = [place for place, folder in enumerate(path) if folder.endswith("-packages")]
     path.insert(installed[0] if installed else len(path), first)
     sys.path[:] = [*path, *last]
+    adapters = [Path(task["adapter"]) for task in request["tasks"] if task["adapter"]]
+    sys.meta_path.insert(0, _Libraries({file.stem: file for file in adapters}))
     process = os.getpid()
     with os.fdopen(int(sys.argv[1]), "wb") as answers:
         for answer in itertools.chain([_version(request)], map(_answer, request["tasks"])):
@@ -42,6 +45,25 @@ def main() -> None:
             message = _encoded(answer).encode()
             answers.write(len(message).to_bytes(8, "big") + message)
             answers.flush()
+
+
+class _Libraries:
+    """Finds the library that an adapter has the name of, and never the adapter itself."""
+
+    def __init__(self, adapters: dict[str, Path]) -> None:
+        self.adapters = adapters
+
+    def find_spec(self, name: str, path: Any = None, _: Any = None) -> Any:
+        """A module with the name of an adapter; others are found as usual."""
+        if path is not None or name not in self.adapters:
+            return None
+        places = [Path(folder, name) for folder in sys.path]
+        own = self.adapters[name]
+        others = [at for at in places if at.with_name(f"{name}.py").resolve() != own or (at / "__init__.py").exists()]
+        found = importlib.machinery.PathFinder.find_spec(name, [str(at.parent) for at in others])
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found
 
 
 def _encoded(value: Any) -> str:

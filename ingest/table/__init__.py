@@ -9,7 +9,9 @@ For an instruction that Lanemap knows, a table may only have its shapes and type
 and types of its own, whose width is in a column ``bits``, 128 at most.
 
 A column ``first_bit`` is the lowest bit of its slot that an element occupies, if it does not fill the slot: one number
-for all elements of a fragment. A table without it does not claim it.
+for all elements of a fragment. A table without it does not claim it. An unknown instruction has as many slots in a
+register as elements fit, or as a column ``slots`` says, or one if there is a ``first_bit`` and no other is used. Its
+only register may be as wide as its slots need; its threads are the next power of two of its lanes.
 
 Instead of reg and slot there may be a column ``value``, which counts the slots of a lane's registers. A column
 ``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin whose address the lane passes. A
@@ -34,11 +36,11 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.isa import instructions
 from ...db.isa.instructions import Key
-from ...db.isa.listing import naturally
 from ...db.isa.spelling import cased, every_candidate
-from ...db.isa.types import TYPES, known_type, plain, type_bits, type_name
-from ...db.layout.fragment import Citation, Fragment, Source, elements
+from ...db.isa.types import TYPES, known_type, plain, type_name
+from ...db.layout.fragment import UNTOLD_WINDOWS, Citation, Fragment, Source, elements
 from ...db.store.files import MANIFEST, sha256_of, written
+from ...db.text import naturally
 from ..importing import Imported, Skipped
 from ..python.layout import Places, loaded
 from .columns import Numbers, Text, at_most, read_columns
@@ -48,8 +50,8 @@ MAX_FRAGMENTS = 10_000
 MAX_SOURCES = 100
 MAX_PARTS = 1000
 MAX_REGISTERS = 256
-#: Bits of an element, and of a register.
-MAX_WIDTH = 128
+#: Bits of an element, and slots of a register.
+MAX_WIDTH = MAX_SLOTS = 128
 MAX_DIMENSION = 1024
 #: How many origins of a fragment are named.
 MAX_ORIGINS = 4
@@ -60,7 +62,7 @@ def load(path: str | Path) -> list[Imported]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
     The title of a file without a digest ends in ``unsealed``: a changed value would go unnoticed. Nothing is left out
-    of a table. A finding says which sparse operands have no ``col_last``, and so claim single columns.
+    of a table. A finding says which sparse operands have no ``col_last``: nobody can judge what they claim.
 
     Raises:
         LanemapError: it is not such a table; the message says what is wrong, and in which fragment or row.
@@ -126,8 +128,9 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
             raise LanemapError(f"{path}: {error}") from None
         if sources.setdefault(key["source"], {}).setdefault(fragment.key, fragment) is not fragment:
             raise LanemapError(f"{path}: row {rows[0] + 1}: {fragment} has another spelling of its name in other rows")
-        if fragment.windowed and (count := int(np.ma.getmaskarray(numbers["col_last"]).sum())):
-            missing = f"{count} of {len(rows)} rows have no col_last: each claims one exact column, not a window"
+        if fragment.status == UNTOLD_WINDOWS:
+            count = int(np.ma.getmaskarray(numbers["col_last"]).sum())
+            missing = f"{count} of {len(rows)} rows have no col_last: is col exact, or the first of a window?"
             findings.setdefault(key["source"], []).append(Skipped(str(fragment), missing))
     provenance = {"file": path.name, "sha256": sha256_of(path)}
     title = f"table {path.name}" + ("" if columns.sealed else ", unsealed")
@@ -181,22 +184,31 @@ def _fragment(key: Mapping[str, str], numbers: dict[str, Numbers], origin: str, 
     product = instructions.computation(*named[:3], columns["lane"])
     columns["col_last"] = numbers["col_last"].filled(columns["col"])
     columns["computation"] = numbers["computation"].filled(product)
-    _check(named, register, columns)
-    # A register has the slots of its operand, though a table may use only the first ones, or it has more.
-    slots = max(1 << int(numbers["slot"].max()).bit_length(), fill)
-    first_bit, *others = dict.fromkeys(numbers["first_bit"].tolist())
-    if others:
-        raise LanemapError(f"{named}: first_bit {first_bit} and {others[0]}: give one number for all elements")
-    if width and type_ not in TYPES:  # only here is its width known
+    _check(named, MAX_SLOTS if width else register, columns)
+    first_bit, told = (_one(named, numbers, name) for name in ("first_bit", "slots"))
+    last, registers = int(numbers["slot"].max()), int(numbers["reg"].max()) + 1
+    # A register has the slots of its operand, though a table may use only the first ones, or it has more. It has one
+    # where elements that would fill several are said to begin at a bit, and use the first slot alone.
+    alone = fill * width == register and first_bit is not None and not last
+    slots = 1 if alone else max(1 << last.bit_length(), fill)
+    if width:
+        slots = slots if told is None else told
+        if not last < slots <= MAX_SLOTS:
+            raise LanemapError(f"{named}: slots {slots} is outside {last + 1}..{MAX_SLOTS}")
+        if registers == 1:  # it may be wider than its vendor's, as a vector of 6-bit elements is
+            register = max(register, slots * width)
         room = register // slots - width
         if room < 0:
             raise LanemapError(f"{named}: {register} bits of a register have no {slots} slots of {width}")
         if (first_bit or 0) > room:
             raise LanemapError(f"{named}: first_bit {first_bit} is outside 0..{room}")
         first_bit = first_bit if room else 0
-    sizes = {"registers": int(numbers["reg"].max()) + 1, "slots": slots, "register_bits": register}
+    sizes = {"registers": registers, "slots": slots, "register_bits": register}
     cited = Citation(origin=origin or None)
-    return Fragment.of(named, elements(columns), "imported", cited, first_bit=first_bit, **sizes)
+    windowed = role in instructions.instruction(instruction).windowed
+    untold = windowed and bool(np.ma.getmaskarray(numbers["col_last"]).any())
+    status = UNTOLD_WINDOWS if untold else "imported"
+    return Fragment.of(named, elements(columns), status, cited, first_bit=first_bit, **sizes)
 
 
 def _loaded(key: Key, move: str, numbers: Mapping[str, Numbers]) -> dict[str, Numbers]:
@@ -236,11 +248,19 @@ def _forms(instruction: str) -> dict[str, dict[str, set[str]]]:
     return types
 
 
+def _one(key: Key, numbers: Mapping[str, Numbers], name: str) -> int | None:
+    """The number in a column that has one for all elements of a fragment, if it has one."""
+    first, *others = dict.fromkeys(numbers[name].tolist())
+    if others:
+        raise LanemapError(f"{key}: {name} {first} and {others[0]}: give one number for all elements")
+    return None if first is None else int(first)
+
+
 def _width(key: Key, bits: Numbers) -> int:
     """The width of an element of an unknown instruction: by the column ``bits`` or by the name of its type."""
     widths = np.unique(bits.compressed()).tolist()
-    with suppress(LanemapError):
-        widths = widths or [type_bits(type_name(key.type)[0])]
+    with suppress(LanemapError, KeyError):
+        widths = widths or [TYPES[type_name(key.type)[0]].bits]
     if not widths:
         raise LanemapError(f"{key}: Lanemap does not know the type {key.type}: give its width in a column bits")
     if len(widths) > 1 or not 1 <= widths[0] <= MAX_WIDTH:
@@ -248,9 +268,9 @@ def _width(key: Key, bits: Numbers) -> int:
     return int(widths[0])
 
 
-def _check(key: Key, register: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
+def _check(key: Key, slots: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse rows that cannot be a layout. Lanes and cells outside the instruction are left to structural checks."""
-    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, register - 1)}
+    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, slots - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
     for name, values in {**columns, "selector": np.asarray([key.selector or 0])}.items():
@@ -259,9 +279,9 @@ def _check(key: Key, register: int, columns: Mapping[str, NDArray[np.int32]]) ->
             raise LanemapError(f"{key}: {name} {outside[0]} is outside {least}..{most}")
     if (columns["col_last"] < columns["col"]).any():
         raise LanemapError(f"{key}: a window of columns ends before it begins: col_last is less than col")
-    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * MAX_WIDTH + columns["slot"]
+    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * MAX_SLOTS + columns["slot"]
     distinct, count = np.unique(place, return_counts=True)
     if (count > 1).any():
         first = int(distinct[count > 1][0])
-        lane, reg, slot = first // MAX_WIDTH // MAX_REGISTERS, first // MAX_WIDTH % MAX_REGISTERS, first % MAX_WIDTH
+        lane, reg, slot = first // MAX_SLOTS // MAX_REGISTERS, first // MAX_SLOTS % MAX_REGISTERS, first % MAX_SLOTS
         raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} is in two rows, but may be in only one")

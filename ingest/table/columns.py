@@ -17,12 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...db.errors import LanemapError, in_one_line
+from ...db.errors import LanemapError
 from ...db.store.export import DIGEST_KEY, digest
+from ...db.text import in_one_line
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers", "origin", "move")
-NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector", "bits", "value", "first_bit")
+NUMBERS = (
+    *("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"),
+    *("bits", "slots", "value", "first_bit"),
+)
 #: The columns that a table may have instead of registers and slots.
 _PLACES = ("value", "move")
 

@@ -8,7 +8,7 @@ from lanemap.ingest.document import read
 
 @pytest.fixture(scope="session")
 def printed(sources):
-    """The fragments of the shipped catalogue, as printed, by key."""
+    """The fragments of an earlier version, as printed, by key: figures of the pages have its numbers."""
     return {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
 
 

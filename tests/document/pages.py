@@ -247,13 +247,14 @@ SPARSE = (
 ELSEWHERE = (
     Head("7.5.1", "Matrix Fragments for `wgmma.mma_async.m64nNk32`", "wgmma-64n32"),
     Words("Not about mma."),
+    *shown(152, "wgmma-64n32-a"),
 )
 
 SECTIONS = (INTEGER, FLOAT, HALF, STORAGE, SPARSE, ELSEWHERE)
-DOCUMENT = tuple(part for section in SECTIONS for part in section)
+CORRECTED = tuple(part for section in SECTIONS for part in section)
 
 
-def markdown(parts=DOCUMENT, *, fenced=True, quoted=False, pipes=True, links=True, level=5):
+def markdown(parts=CORRECTED, *, fenced=True, quoted=False, pipes=True, links=True, level=5):
     lines = []
     depth = 0
     for part in parts:
@@ -292,7 +293,7 @@ def markdown(parts=DOCUMENT, *, fenced=True, quoted=False, pipes=True, links=Tru
     return "".join(f"{'> ' if quoted else ''}{line}\n" for line in lines)
 
 
-def site(parts=DOCUMENT, title="PTX ISA 7.7 documentation", *, spans=False):
+def site(parts=CORRECTED, title="PTX ISA 7.7 documentation", *, spans=False):
     """A page of HTML with permalinks, captions and highlighted blocks. ``spans``: equal cells are one."""
     body = []
     for part in parts:
@@ -335,7 +336,7 @@ def spanned(rows):
         ]
 
 
-def flat(parts=DOCUMENT, *, glue=True):
+def flat(parts=CORRECTED, *, glue=True):
     """Text whose lines are all that is left: cells on lines of their own, formulas run into what follows them."""
     text = ""
     for part in parts:
@@ -370,7 +371,7 @@ def inline(text):
     return re.sub(r"\[([^\]]*)\]\(([^)]*)\)", r'<a class="reference internal" href="\2">\1</a>', text)
 
 
-def typed(parts=DOCUMENT, *, deeper=1, apart=False):
+def typed(parts=CORRECTED, *, deeper=1, apart=False):
     """Markdown as people type it: operands are headings of their own, pictures say what a figure says.
 
     ``apart``: every cell of a table is a paragraph.
@@ -402,7 +403,7 @@ def typed(parts=DOCUMENT, *, deeper=1, apart=False):
     return "\n".join(lines)
 
 
-def pandoc(parts=DOCUMENT, *, grid=False):
+def pandoc(parts=CORRECTED, *, grid=False):
     """Markdown as pandoc writes it: attributes in braces, tables drawn with dashes, lines cut at 72 columns."""
     lines = []
     for part in parts:
@@ -459,8 +460,24 @@ def ruled(rows):
 
 def with_contents(text):
     """The text behind a table of contents, as flattened pages begin."""
-    titles = [f"{part.number}. {bare(part.title)}" for part in DOCUMENT if isinstance(part, Head)]
+    titles = [f"{part.number}. {bare(part.title)}" for part in CORRECTED if isinstance(part, Head)]
     return "Contents\n\n" + "\nUp to the next page\n".join(titles) + "\n\nThat was the table of contents.\n\n" + text
+
+
+def with_front(text):
+    """The text behind what converters put in front of a page, with anchors and pictures on lines of their own."""
+    text = re.sub(r"(?m)^##### (\S+) \[(.*)\]\(.*#(.*)\)$", r'<a id="\3"></a>\n\n<a id="id7"></a>\n\n##### \1 \2', text)
+    text = re.sub(r'(?m)^( *)(!.*)\n\n *(Figure.*)\[\]\(.*#(.*) "link"\)$', r'<a id="\4"></a>\n\n\2\n\n\3', text)
+    return f'---\ntitle: "All of them"\nsection: "7.3"\nversion: "7.7"\nurl: https://example.org/#x\n---\n\n{text}'
+
+
+def half_quoted(text):
+    """The text in quotations whose code has lost the signs of it behind the first line of its fence."""
+    lines, inside = [], False
+    for line in text.split("\n"):
+        lines.append(line if inside or not line or line.startswith("#") else f"> {line.lstrip()}")
+        inside ^= line.strip() == "```"
+    return "\n".join(lines)
 
 
 FORMS = {
@@ -501,6 +518,9 @@ FORMS = {
     "text with headings cut by line ends": re.sub(r"(?m)^([\d.]+ Matrix .* for) (.*)", r"\1\n\2", flat(glue=False)),
     "text with directives": re.sub(r"(?m)^Figure", ".. figure:: x.png\n\nFigure", flat(glue=False)),
     "HTML with cells that span rows": site(spans=True).replace("registers, each", "registers,<br/>each"),
+    "Markdown with front matter": with_front(markdown()),
+    "Markdown with lists that code has interrupted": with_front(re.sub(r"(?m)^ +(?![*+ ])(?=\S)", "", markdown())),
+    "Markdown with quotations that code has lost": half_quoted(markdown(level=2)),
     "Markdown by pandoc": pandoc(),
     "Markdown by pandoc with grids": pandoc(grid=True),
 }

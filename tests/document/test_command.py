@@ -1,4 +1,4 @@
-"""``lanemap ingest DOCUMENT...``: exit codes, the report, names, and every bad input."""
+"""``lanemap ingest CORRECTED...``: exit codes, the report, names, and every bad input."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_everything_read_is_exit_code_0(run, file, page):
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("ptx-isa-7.7-document: 4 sections, 40 fragments, 5312 rows\n")
     assert "7.3.2           10  1088  Matrix Fragments for mma.m16n8k8\n" in result.out
-    assert "not covered yet: 7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32 (isa.html:" in result.out
+    assert "figure-only: 7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32 (isa.html:" in result.out
     assert "slip: 7.3.1" in result.out
     with lanemap.open(str(file)) as database:
         sources = database.sources().set_index("name")
@@ -71,16 +71,16 @@ def test_the_report_comes_as_rows_too(form, run, file, page):
             "7.3.3",
             "7.4.2",
         ]
-        assert {record["kind"] for record in records} == {"section", "not covered yet"}
+        assert {record["kind"] for record in records} == {"section", "figure-only"}
 
 
 def test_bad_input_is_one_line(refused, page, tmp_path, file):
     refused("ingest", tmp_path / "nowhere.md", words=("nowhere.md", "No such file"), db=file)
     refused("ingest", page(pages.markdown()), words=("page.md", "give the source a name"), db=file)
     refused(
-        "ingest", page(pages.markdown()), "--name", "ptx-isa-9.1", words=("ptx-isa-9.1", "choose another name"), db=file
+        "ingest", page(pages.markdown()), "--name", "ptx-isa-9.4", words=("ptx-isa-9.4", "choose another name"), db=file
     )
-    refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.1+errata", words=("choose another name",), db=file)
+    refused("ingest", page(pages.markdown()), "--name", "ptx-isa-9.4+errata", words=("choose another name",), db=file)
     refused("ingest", page(pages.markdown()), "--name", " ", words=("invalid source name",), db=file)
     refused("ingest", "--slips", words=("documents",), db=file)
     (tmp_path / "empty").mkdir()

@@ -56,10 +56,10 @@ def test_every_form_says_where_it_has_it_from(of_form, printed):
                 assert (told.figures, told.anchor) == (known.figures, known.anchor)
 
 
-def test_what_is_not_covered_yet_is_named(of_form):
+def test_what_is_only_drawn_is_named_with_its_figures(of_form):
     for form in pages.FORMS:
-        later = [remark.text for remark in of_form(form).remarks if remark.kind is Kind.LATER]
-        assert later == ["7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32"]
+        drawn = [(remark.text, remark.reason) for remark in of_form(form).remarks if remark.kind is Kind.DRAWN]
+        assert drawn == [("7.5.1. Matrix Fragments for wgmma.mma_async.m64nNk32", "figure 152")]
 
 
 def test_the_lines_are_those_of_the_document(reading):
@@ -74,12 +74,21 @@ def test_a_reference_is_resolved_against_the_catalogue_and_said_so(reading, prin
     assert found.complete
     notes = [remark.reason for remark in found.remarks if remark.kind is Kind.NOTE]
     assert notes == [
-        "B: not in this document: taken from ptx-isa-9.1 9.7.14.5.7",
-        "C: not in this document: taken from ptx-isa-9.1 9.7.14.5.7",
+        "B: not in this document: taken from ptx-isa-9.4 9.7.16.5.7",
+        "C: not in this document: taken from ptx-isa-9.4 9.7.16.5.7",
     ]
     borrowed = [fragment for fragment in found.source.fragments if fragment.role in "BCD"]
-    assert {fragment.citation.same_as for fragment in borrowed} == {"ptx-isa-9.1 9.7.14.5.7"}
+    assert {fragment.citation.same_as for fragment in borrowed} == {"ptx-isa-9.4 9.7.16.5.7"}
     assert all(fragment.digest == printed[fragment.key].digest for fragment in borrowed)
+
+
+@pytest.mark.parametrize(
+    ("version", "section"),
+    [("9.1", "ptx-isa-9.1 9.7.14.5.7"), ("9.4", "ptx-isa-9.4 9.7.16.5.7"), ("7.7", "ptx-isa-9.4 9.7.16.5.7")],
+)
+def test_a_reference_goes_to_the_version_of_the_document_itself(version, section, reading):
+    found = reading(f'---\nversion: "{version}"\n---\n{pages.markdown(pages.SPARSE)}')
+    assert {fragment.citation.same_as for fragment in found.source.fragments if fragment.role in "BCD"} == {section}
 
 
 def test_a_reference_without_a_link_is_found_by_its_title(reading):
@@ -91,7 +100,7 @@ def test_a_reference_without_a_link_is_found_by_its_title(reading):
     } == {"7.3.2"}
 
 
-@pytest.mark.parametrize(("parts", "section"), [(pages.FLOAT, "7.3.2"), ((), "ptx-isa-9.1 9.7.14.5.7")])
+@pytest.mark.parametrize(("parts", "section"), [(pages.FLOAT, "7.3.2"), ((), "ptx-isa-9.4 9.7.16.5.7")])
 def test_a_reference_may_be_a_link_alone(parts, section, reading):
     text = pages.markdown(parts + pages.SPARSE)
     text = text.replace("in [Matrix Fragments for mma.m16n8k8](#warp", "in [what is said elsewhere](#warp")
@@ -121,10 +130,10 @@ def test_of_two_sections_of_a_shape_the_one_with_the_nearest_title_is_meant(kind
     assert same_as == {"integer": "7.3.1", "floating point": number}[kind]
 
 
-@pytest.mark.parametrize(("kind", "section"), [("integer", "9.7.14.5.9"), ("floating point", "9.7.14.5.8")])
+@pytest.mark.parametrize(("kind", "section"), [("integer", "9.7.16.5.9"), ("floating point", "9.7.16.5.8")])
 def test_the_nearest_title_is_meant_in_the_catalogue_too(kind, section, reading):
     found = reading(referring((), kind)).source.fragments
-    assert {fragment.citation.same_as for fragment in found if fragment.role in "CD"} == {f"ptx-isa-9.1 {section}"}
+    assert {fragment.citation.same_as for fragment in found if fragment.role in "CD"} == {f"ptx-isa-9.4 {section}"}
 
 
 def test_one_file_or_many_is_all_the_same(tmp_path):

@@ -1,4 +1,4 @@
-"""What section 9.7.14.3 says of block scales, against its words, arithmetic, and the CUTLASS release."""
+"""What section 9.7.16.3 says of block scales, against its words, arithmetic, and the CUTLASS release."""
 
 import re
 from itertools import product
@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from lanemap.db.layout.structure import check
+
+from ..shipped import CORRECTED, NUMBERED
 
 #: Table 36: the types of scales, for each number of them in a row of A; and what has them.
 SHAPES = {1: {"mma": "m16n8k32", "mma.sp": "m16n8k64"}, 2: {"mma": "m16n8k64", "mma.sp": "m16n8k128"}}
@@ -17,10 +19,16 @@ BYTES = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
 THREADS = {"SFA": (0, 1), "SFB": (0, 1, 2, 3)}
 
 
+@pytest.fixture(scope="module", params=NUMBERED)
+def version(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def scales(sources):
+def scales(sources, version):
     """The block scales by key, as printed and as corrected: nothing is."""
-    printed, corrected = ({e.key: e for e in s.fragments if e.role in THREADS} for s in sources.values())
+    both = (sources[f"ptx-isa-{version}"], sources[f"ptx-isa-{version}+errata"])
+    printed, corrected = ({e.key: e for e in s.fragments if e.role in THREADS} for s in both)
     assert all(corrected[key].same_layout(fragment) for key, fragment in printed.items())
     return corrected
 
@@ -85,7 +93,7 @@ def test_scaled_products_do_not_see_other_bytes(scales):
 
 def test_each_element_of_a_and_b_has_a_scale(scales, sources):
     """K falls into as many equal blocks as there are scales, and these have the rows of A and the columns of B."""
-    operands = {fragment.key[:4]: fragment for fragment in list(sources.values())[1].fragments}
+    operands = {fragment.key[:4]: fragment for fragment in sources[CORRECTED].fragments}
     for key, scale in scales.items():
         count, _, _ = chosen(key)
         matrix = operands[(*key[:2], "e2m1", key.role[-1])].dimensions
@@ -95,7 +103,9 @@ def test_each_element_of_a_and_b_has_a_scale(scales, sources):
         assert k // count == {1: 32, 2: 32, 4: 16}[count] * (1 + key.instruction.endswith("sp"))
 
 
-def test_where_they_stand(scales):
+def test_where_they_stand(scales, version):
+    chapter, _, _, higher = NUMBERED[version]
     for key, scale in scales.items():
-        assert (scale.citation.section, scale.citation.anchor) == ("9.7.14.3", "warp-level-block-scaling")
-        assert re.findall(r"(\d+) #", scale.citation.figures) == ["42", "43" if key.role == "SFA" else "44", "45"]
+        assert (scale.citation.section, scale.citation.anchor) == (f"{chapter}.3", "warp-level-block-scaling")
+        figures = [int(number) - higher for number in re.findall(r"(\d+) #", scale.citation.figures)]
+        assert figures == [42, 43 if key.role == "SFA" else 44, 45]

@@ -13,6 +13,8 @@ from lanemap.db.layout.fragment import Citation
 from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
+from ..shipped import CORRECTED, NUMBERED, SHIPPED
+
 # What the issue's list says, shape by shape: the types of A and B, then those of C and D.
 DENSE = {
     "m8n8k4": ("f16 f64", "f16 f32 f64"),
@@ -62,10 +64,21 @@ def sources(sources):
 
 @pytest.fixture(scope="module")
 def fragments(sources):
-    return [fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is not None]
+    return [fragment for fragment in sources[CORRECTED].fragments if fragment.elements is not None]
 
 
-@pytest.mark.parametrize("name", ["ptx-isa-9.1", "ptx-isa-9.1+errata"])
+@pytest.fixture(scope="module", params=NUMBERED)
+def version(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def both(sources, version):
+    """A version of the document as printed, and as corrected."""
+    return sources[f"ptx-isa-{version}"], sources[f"ptx-isa-{version}+errata"]
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name.startswith("ptx-isa")])
 def test_every_operand_of_every_type_is_there(sources, name):
     there = Counter(
         (fragment.instruction, fragment.shape, fragment.type, fragment.role) for fragment in sources[name].fragments
@@ -94,35 +107,34 @@ def test_registers_hold_just_the_matrix(sources):
             assert 32 * fragment.registers * fragment.slots == rows * cols * computations // kept, fragment
 
 
-def test_slots_are_as_wide_as_the_type_or_its_container(sources):
-    for fragment in sources["ptx-isa-9.1"].fragments:
+def test_slots_are_as_wide_as_the_type_or_its_container(both):
+    for fragment in both[0].fragments:
         if fragment.role != "E":
             packed = {("mma", "m16n8k64"), ("mma.sp", "m16n8k128")}
             e2m1 = 4 if (fragment.instruction, fragment.shape) in packed else 8
             assert fragment.slot_bits == (e2m1 if fragment.type == "e2m1" else WIDTH.get(fragment.type, 8)), fragment
 
 
-def test_each_section_has_its_number_anchor_and_figures(sources):
-    fragments = sources["ptx-isa-9.1"].fragments
+def test_each_section_has_its_number_anchor_and_figures(both, version):
+    fragments, chapter = both[0].fragments, NUMBERED[version][0]
     numbers = {fragment.citation.section for fragment in fragments}
-    assert numbers == {f"9.7.14.5.{n}" for n in range(1, 14)} | {f"9.7.14.6.2.{n}" for n in range(1, 9)}
+    assert numbers == {f"{chapter}.5.{n}" for n in range(1, 14)} | {f"{chapter}.6.2.{n}" for n in range(1, 9)}
     for fragment in fragments:
         assert re.fullmatch(r"warp-level-matrix-fragment-(sparse-)?mma-\d+[a-z0-9-]*", fragment.citation.anchor)
         assert re.fullmatch(r"\d+ #[a-z0-9-]+(, \d+ #[a-z0-9-]+)*", fragment.citation.figures)
         assert (fragment.citation.formula is None) == (fragment.elements is None) == (fragment.status == "figure-only")
 
 
-def test_figures_run_through_without_a_gap(sources):
+def test_figures_run_through_without_a_gap(both, version):
+    higher = NUMBERED[version][-1]
     numbers = {
-        int(n)
-        for fragment in sources["ptx-isa-9.1"].fragments
-        for n in re.findall(r"(\d+) #", fragment.citation.figures)
+        int(n) - higher for fragment in both[0].fragments for n in re.findall(r"(\d+) #", fragment.citation.figures)
     }
     assert numbers == set(range(46, 104)) | set(range(118, 148))
 
 
-def test_only_what_is_drawn_has_no_rows(sources):
-    for fragment in sources["ptx-isa-9.1"].fragments:
+def test_only_what_is_drawn_has_no_rows(both):
+    for fragment in both[0].fragments:
         drawn = {("m16n8k32", "f16"), ("m16n8k32", "bf16"), ("m16n8k16", "tf32")}
         drawn |= {("m16n8k64", type_) for type_ in "s8 u8 e4m3 e5m2 e3m2 e2m3 e2m1".split()}
         drawn |= {("m16n8k128", type_) for type_ in "s4 u4 e2m1".split()}
@@ -132,8 +144,8 @@ def test_only_what_is_drawn_has_no_rows(sources):
         assert (fragment.elements is None) == (only_drawn or fragment.role == "E"), fragment
 
 
-def test_references_bring_the_layout_they_name(sources):
-    by_key = {fragment.key: fragment for fragment in sources["ptx-isa-9.1"].fragments}
+def test_references_bring_the_layout_they_name(both):
+    by_key = {fragment.key: fragment for fragment in both[0].fragments}
     for fragment in by_key.values():
         if fragment.citation.same_as and fragment.role == "B":
             dense = by_key["mma", *fragment.key[1:]]
@@ -141,16 +153,16 @@ def test_references_bring_the_layout_they_name(sources):
             assert fragment.citation.same_as == dense.citation.section
 
 
-def test_structural_findings_are_just_the_errata(sources):
-    printed, corrected = sources["ptx-isa-9.1"], sources["ptx-isa-9.1+errata"]
+def test_structural_findings_are_just_the_errata(both):
+    printed, corrected = both
     assert [fragment for fragment in corrected.fragments if check(fragment)] == []
     wrong = {fragment.key for fragment in printed.fragments if check(fragment)}
     assert wrong == {fragment.key for fragment in corrected.fragments if fragment.citation.erratum}
     assert wrong == {("mma", "m16n8k256", "b1", "A", "row", None, None)}
 
 
-def test_an_erratum_changes_only_its_own_fragment(sources):
-    for printed, corrected in zip(*(source.fragments for source in sources.values()), strict=True):
+def test_an_erratum_changes_only_its_own_fragment(both):
+    for printed, corrected in zip(*(source.fragments for source in both), strict=True):
         assert printed.key == corrected.key
         assert (printed.digest == corrected.digest) == (corrected.citation.erratum is None)
         if corrected.citation.erratum:
@@ -279,7 +291,7 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
 
 
 def test_sections_that_contradict_each_other_are_refused(sources, monkeypatch):
-    one, other = sources["ptx-isa-9.1"].fragments[0], sources["ptx-isa-9.1"].fragments[4]
+    one, _, _, _, other, *_ = sources["ptx-isa-9.1"].fragments
     stated = [one, replace(one, elements=other.elements, citation=Citation("2"))]
     monkeypatch.setattr(catalogue, "_fragments", lambda *_, **__: stated)
     with pytest.raises(lanemap.LanemapError, match="disagree on A of mma m8n8k4 f16"):

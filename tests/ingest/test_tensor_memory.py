@@ -2,6 +2,8 @@
 
 import re
 
+from ..shipped import NUMBERED
+
 #: Table 49, registers by shape, for x1, x2, x4, ...
 REGISTERS = {
     "16x32bx2": [1, 2, 4, 8, 16, 32, 64, 128],
@@ -14,8 +16,12 @@ SECTIONS = ["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
 
 
 def test_every_shape_and_count_has_the_registers_of_the_table(sources):
-    for source in sources.values():
-        found = [fragment for fragment in source.fragments if fragment.instruction.startswith("tcgen05.")]
+    for name, source in sources.items():
+        *_, chapter, higher = NUMBERED[name.removesuffix("+errata").removeprefix("ptx-isa-")]
+        moves = [fragment for fragment in source.fragments if fragment.instruction.startswith("tcgen05.")]
+        found = [fragment for fragment in moves if "spcompress" not in fragment.instruction]
+        unstated = [fragment for fragment in moves if fragment not in found]
+        assert {fragment.status for fragment in unstated} == ({"unstated"} if "9.4" in name else set())
         assert {
             (*fragment.key[:4], fragment.qualifiers): (fragment.registers, fragment.slots) for fragment in found
         } == {
@@ -24,13 +30,18 @@ def test_every_shape_and_count_has_the_registers_of_the_table(sources):
             for shape, row in REGISTERS.items()
             for at, registers in enumerate(row)
             for packed in ("", pack)
+        } | {
+            ("tcgen05.ld.red", shape, type_, "r", f"x{1 << at}"): (1 << at, 1)
+            for shape in ("32x32b", "16x32bx2")
+            for type_ in ("f32", "u32", "s32")
+            for at in range(1, 8)
         }
         for fragment in found:
             assert (fragment.status, fragment.has_rows, fragment.threads) == ("figure-only", False, 32)
             at = SECTIONS.index(fragment.shape)
             assert (fragment.citation.section, fragment.citation.figures.partition(" ")[0]) == (
-                f"9.7.16.2.3.1.{at + 1}",
-                str(183 + at),
+                f"{chapter}.2.3.1.{at + 1}",
+                str(183 + higher + at),
             )
 
 
@@ -44,4 +55,5 @@ def test_all_that_a_warp_loads_fills_its_registers(sources):
         packed = 2 if "pack" in fragment.qualifiers else 1
         assert fragment.dimensions == (int(lanes), int(bits) * count // 32 * packed)
         assert fragment.computations == (2 if twice else 1)
-        assert fragment.computations * int(lanes) * int(bits) * count == 32 * 32 * fragment.registers
+        stored = 2 if "spcompress" in fragment.instruction else 1
+        assert fragment.computations * int(lanes) * int(bits) * count == 32 * 32 * fragment.registers * stored

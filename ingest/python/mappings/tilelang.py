@@ -5,7 +5,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from operator import add, floordiv, mod, mul, sub
+from types import SimpleNamespace
 
+import numpy as np
 import tilelang  # noqa: F401 - it brings a TVM of its own
 
 
@@ -16,32 +18,75 @@ def _module(folder, name):
 
 layout = _module("layout", "mma_sm70_layout")
 Emitter = _module("macro", "mma_macro_generator").TensorCoreIntrinEmitter
+Sparse = _module("macro", "mma_sp_macro_generator").SparseTensorCoreIntrinEmitter
 Warpgroups = _module("macro", "wgmma_macro_generator").TensorCoreIntrinEmitter
-with suppress(ModuleNotFoundError):  # of versions before 0.1.10
+with suppress(ModuleNotFoundError):  # in older versions
     SparseWarpgroups = _module("macro", "wgmma_sp_macro_generator").WGSparseTensorCoreIntrinEmitter
+    block_scaled = _module("macro", "mma_sm120_macro_generator")
+    BlockScaled = block_scaled.TensorCoreIntrinEmitterSM120
 tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
 
 
-def fragment(matrix, shape, dtype, copy, emitter="Emitter", **settings):
-    """The function (i, j) -> (thread, value) of what an emitter gives for A, B or C, for one of its copies."""
+def fragment(matrix, dtype, transposed, warps, tile, depth, copy=0, emitter="Emitter", **more):
+    """The function (i, j) -> (thread, value) of what an emitter gives for A, B or C, for one of its copies.
+
+    It has ``warps`` down and across, each with a ``tile`` of C. Transposed are A as K x M, and B as K x N.
+    """
+    accumulator = "int32" if dtype.startswith("int") else "float32"
+    settings = {"a_dtype": dtype, "b_dtype": dtype, "accum_dtype": accumulator, **more}
+    settings |= {"a_transposed": transposed, "b_transposed": not transposed}
+    settings |= dict(zip(("block_row_warps", "block_col_warps", "warp_row_tiles", "warp_col_tiles"), (*warps, *tile)))
+    sparse = "Sparse" in emitter
+    settings |= {"warp_k": depth, "e_dtype": "uint16"} if sparse else {"chunk": depth}
+    rows, columns = (across * along for across, along in zip(warps, tile))
+    shape = {"A": (rows, depth // (1 + sparse)), "B": (columns, depth), "C": (rows, columns)}[matrix]
+    turned = transposed and matrix != "C"
     builder = globals()[emitter](**settings)
-    buffer = tirx.decl_buffer(shape, dtype, scope="local.fragment")
+    held = accumulator if matrix == "C" else dtype
+    shape = shape[::-1] if turned else shape
+    buffer = tirx.decl_buffer(shape, held, scope="local.fragment")
     tile = builder.make_mma_store_layout(buffer) if matrix == "C" else builder.make_mma_load_layout(buffer, matrix)
-    results = [tile.thread, *tile.get_forward_index()]
-    return lambda i, j: [_value(result, {"_i": i, "_j": j, "_rep": copy}) for result in results]
+    down, along = np.indices(shape)
+    at = {"_i": down, "_j": along, "_rep": copy}
+    results = np.stack([down * 0 + _value(result, at) for result in (tile.thread, *tile.get_forward_index())], axis=-1)
+    return lambda i, j: results[i, j].tolist()
 
 
 _OPERATIONS = {"Add": add, "Sub": sub, "Mul": mul, "FloorDiv": floordiv, "FloorMod": mod}
 
 
 def _value(expression, at):
-    """An expression of sums, products and floor divisions, with numbers for its variables."""
+    """An expression of sums, products and floor divisions, with numbers or arrays for its variables."""
     kind = type(expression).__name__
     if kind in ("Var", "SizeVar"):
         return at[expression.name]
     if kind == "IntImm":
         return expression.value
     return _OPERATIONS[kind](_value(expression.a, at), _value(expression.b, at))
+
+
+def load(matrix, transposed):
+    """The function lane -> (i, j): from where the emitter of block-scaled products loads A or B with ldmatrix.
+
+    Its macro runs as the Python that it is written in, with a lane's number for the thread.
+    """
+    cells = type("Cells", (), {"__getitem__": lambda _, index: index})()
+    region = SimpleNamespace(buffer=cells, region=[SimpleNamespace(min=0)] * 2)
+    settings = {"a_dtype": "float4_e2m1fn", "b_dtype": "float4_e2m1fn", "accum_dtype": "float32", "chunk": 64}
+    settings |= {"a_transposed": transposed, "b_transposed": not transposed, "is_blockscaled": True}
+    settings |= {"block_row_warps": 1, "block_col_warps": 1, "warp_row_tiles": 16, "warp_col_tiles": 16}
+
+    def place(lane):
+        found = []
+        language = {"macro": lambda function: function, "unroll": range, "access_ptr": lambda cell, *_, **__: cell}
+        language |= {"bool": bool, "ptx_ldmatrix": lambda *arguments: found.append(arguments[2])}
+        block_scaled.T = SimpleNamespace(**{**vars(block_scaled.T), **language})
+        emitter = BlockScaled(**settings, thread_var=lane)
+        emitter._legalize_to_buffer_region = lambda buffer: buffer
+        getattr(emitter, f"ldmatrix_{matrix.lower()}")(cells, region, 0)
+        return found[0]
+
+    return place
 
 
 def products(name, axes):

@@ -3,6 +3,7 @@
 Compiling some 250 intrinsics when the module is imported would take most of a minute, so here nothing is compiled.
 """
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -17,6 +18,8 @@ T.prim_func = _as_written
 import_module("tvm.s_tir" if find_spec("tvm.s_tir") else "tvm.tir").TensorIntrin.register = lambda *_, **__: None
 _MODULES = ("tvm.s_tir.tensor_intrin.cuda", "tvm.tir.tensor_intrin.cuda")
 cuda = import_module(next(name for name in _MODULES if find_spec(name.split(".tensor")[0])))
+with suppress(ModuleNotFoundError):  # in older versions
+    layout = import_module("tvm.tirx.layout")
 
 
 def address(factory, **arguments):
@@ -24,3 +27,14 @@ def address(factory, **arguments):
     _, implementation = getattr(cuda, factory)(**arguments)
     held = dict(zip(implementation.__code__.co_freevars, implementation.__closure__))
     return next(held[name].cell_contents for name in ("smem_offset", "get_tx_index") if name in held)
+
+
+def tensor_memory(shape, rows, columns):
+    """The function (row, column) -> (thread, register) of the registers that an atom moves."""
+    atom = layout.tcgen05_atom_layout(shape, (rows, columns), "float32")
+
+    def cell(row, column):
+        at = {name: int(number) for name, number in atom.apply(row, column, shape=[rows, columns]).items()}
+        return at["tid_in_wg"] if "tid_in_wg" in at else at["wid_in_wg"] * 32 + at["laneid"], at.get("m", 0)
+
+    return cell

@@ -1,0 +1,97 @@
+"""Which threads give the addresses of ldmatrix and stmatrix: read as stated, or refused, never guessed."""
+
+import re
+
+import pytest
+
+from lanemap.db.errors import LanemapError
+from lanemap.ingest.document.addresses import rows_addressed
+from lanemap.ingest.document.sections import Kind
+
+TABLE = """\
+| `.num` | Threads 0-7 | Threads 8-15 | Threads 16-23 | Threads 24-31 |
+| --- | --- | --- | --- | --- |
+| `.x1` | addr0-addr7 | - | - | - |
+| `.x2` | addr0-addr7 | addr8-addr15 | - | - |
+| `.x4` | addr0-addr7 | addr8-addr15 | addr16-addr23 | addr24-addr31 |
+"""
+PAGE = f"""\
+# 7.6.1. Warp-level matrix load instruction: `ldmatrix`
+
+A made-up page about `.m8n8` of `.b16`, `.m8n16` of `.b8x16` and `.m16n16` of `.b8`.
+
+Each address corresponds to the start of a matrix row: addr0-addr7 correspond to the rows of the first matrix, and
+addr8-addr15 correspond to the rows of the second matrix.
+
+{TABLE}
+"""
+#: The same without signs of markup.
+TEXT = re.sub(r"`|^[|] ---.*\n|^[|] ", "", PAGE, flags=re.MULTILINE)
+READ = (8, {"x1", "x2", "x4"})
+
+
+def test_the_addresses_are_those_of_the_catalogue(reading, printed):
+    found = reading(PAGE, file="page.md")
+    assert found.complete
+    fragments = found.source.fragments
+    assert len(fragments) == 9
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in fragments)
+    assert {fragment.shape for fragment in fragments} == {"m8n8", "m8n16"}
+
+
+@pytest.mark.parametrize("number", ["x1", "x2", "x4"])
+def test_a_lost_row_is_reported_and_costs_only_its_own(number, reading):
+    lines = PAGE.splitlines(keepends=True)
+    found = reading("".join(line for line in lines if f"`.{number}`" not in line), file="page.md")
+    assert [remark.kind for remark in found.remarks] == [Kind.UNREAD] * 2
+    assert {fragment.qualifiers.partition(".")[0] for fragment in found.source.fragments} == READ[1] - {number}
+
+
+def test_a_section_without_its_table_is_reported(reading):
+    found = reading(PAGE.replace(TABLE, ""), file="page.md")
+    assert [remark.reason for remark in found.remarks] == ["no table says which threads give the addresses"]
+
+
+def outcome(text):
+    try:
+        return rows_addressed(text)
+    except LanemapError as error:
+        assert "\n" not in str(error)
+        return None
+
+
+def test_every_change_of_a_number_or_a_cell_is_refused_or_loses_its_row():
+    assert outcome(TEXT) == READ
+    table = TEXT.index(".num")
+    changes = [
+        TEXT[: match.start()] + new + TEXT[match.end() :]
+        for part in (r"\d+", r"addr\d+-addr\d+", "(?<= )-(?= )")
+        for match in re.compile(part).finditer(TEXT, table)
+        for new in ("", "-", "3", "9", "16", "addr8-addr15", "addr16-addr23")
+        if new != match[0]
+    ]
+    assert len(changes) > 200
+    for text in changes:
+        found = outcome(text)
+        assert found is None or (found[0] == 8 and found[1] & READ[1] < READ[1]), text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("start of a matrix row", "start of a matrix column"),
+        ("start of a matrix row", "end of a matrix row"),
+        ("addr0-addr7 correspond", "addr0-addr15 correspond"),
+        ("addr0-addr7 correspond", "addr8-addr15 correspond"),
+        ("rows of the first", "columns of the first"),
+        ("rows of the first matrix", "even rows of all matrices"),
+        ("rows of the second", "rows of the third"),
+        ("Threads 0-7 | Threads 8-15", "Threads 8-15 | Threads 0-7"),
+        ("Threads", "Lanes"),
+        ("addr0-addr7 | addr8-addr15 | -", "addr8-addr15 | addr0-addr7 | -"),
+        ("addr0-addr7 | addr8-addr15 | - | -", "addr0-addr7 | - | addr8-addr15 | -"),
+    ],
+)
+def test_other_words_and_other_orders_are_refused(before, after):
+    assert before in TEXT
+    assert outcome(TEXT.replace(before, after)) is None
