@@ -16,7 +16,8 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     list        fragments, sources, findings, listing, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       flow, which is one of chain, chains and recipes; through_movmatrix, recipe
+    chain       flow, which is one of chain, chains and recipes; through_movmatrix, recipe; descriptor
+    trace       trace, which runs a kernel on simulated threads
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
 
@@ -36,8 +37,10 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") =
     # As for the command, modules do not come from the current folder: a copy.py there is not Python's.
     del sys.path[0]
 
+from .db import interruption
+
+# isort: split
 import os
-import re
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -47,17 +50,19 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
-from .db import interruption, lookup
+from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
-from .db.isa import listing, names
+from .db.isa import names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word
 from .db.isa.names import select as forms
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.lookup import Fragments, Place, Where
+from .db.rows import Rows
 from .db.store.connection import connect, state
 from .db.store.location import Location, locate, named_file
-from .db.store.reader import ROWS, SECONDS, STATE, Reader, Rows
+from .db.store.reader import ROWS, SECONDS, STATE, Reader
+from .db.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,37 +71,43 @@ if TYPE_CHECKING:
 
     from .capture import recording, send
     from .capture.kernels import write_kernels
+    from .capture.machine.trace import Trace
+    from .capture.processes import Processes
     from .capture.run import Outcome
-    from .db import errors
     from .db.compare import crosscheck
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
     from .db.compare.verdict import Verdict
+    from .db.errors import refusal
     from .db.flow import recipe
     from .db.flow.chain import Chain, Chains, Transposed
+    from .db.flow.descriptor import Decoded, Descriptor
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.isa.forms import Form
-    from .db.processes import Processes
     from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture import formats, grid
     from .db.render.picture.formats import Picture
-    from .db.store import columns, files
+    from .db.rows import plain, table, wrapped
+    from .db.store import files
     from .db.store.export import write_arrow, write_parquet
+    from .db.text import but_for_n, grouped, masked, naturally, printable, shortened
     from .ingest import importing
     from .ingest.document import Reading
     from .ingest.importing import Imported
 
 __all__ = [
-    *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Export", "Fleet"),
+    *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Decoded", "Descriptor"),
+    *("Export", "Fleet"),
     *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
     *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
+    "Trace",
     *("UnavailableError", "Where", "Which", "__version__"),
     *("forms", "measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_mappings", "shipped_names"),
-    *("write_capture", "write_kernels"),
+    *("trace", "write_capture", "write_kernels"),
 ]
 
 __version__ = "0.1.0"
@@ -105,20 +116,47 @@ _FOLDER = Path(__file__).parent
 _PARTS = ("capture", "cli", "db", "ingest")
 
 
-@cache
-def _places() -> dict[str, str]:
-    """Where everything is that is imported above for type checkers: it is loaded when it is first asked for."""
-    block = Path(__file__).read_text("utf-8").partition("if TYPE_CHECKING:")[2].partition("__all__")[0]
-    imports = re.findall(r"from (\.\S+) import (.+)", block)
-    return {name: place for place, names in imports for name in names.split(", ")}
+#: Where everything is that is imported above for type checkers: it is loaded when it is first asked for.
+_OFFERED = {
+    ".capture": ("recording", "send"),
+    ".capture.kernels": ("write_kernels",),
+    ".capture.machine.trace": ("Trace",),
+    ".capture.processes": ("Processes",),
+    ".capture.run": ("Outcome",),
+    ".db.compare": ("crosscheck",),
+    ".db.compare.crosscheck": ("Check",),
+    ".db.compare.defect": ("Report",),
+    ".db.compare.summary": ("Summary",),
+    ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
+    ".db.compare.verdict": ("Verdict",),
+    ".db.errors": ("refusal",),
+    ".db.flow": ("recipe",),
+    ".db.flow.chain": ("Chain", "Chains", "Transposed"),
+    ".db.flow.descriptor": ("Decoded", "Descriptor"),
+    ".db.flow.metadata": ("Metadata",),
+    ".db.flow.recipe": ("Recipe", "Recipes"),
+    ".db.isa.forms": ("Form",),
+    ".db.render": ("blocks", "facts", "notation", "report", "terminal"),
+    ".db.render.notation": ("NOTATIONS", "Export"),
+    ".db.render.picture": ("formats", "grid"),
+    ".db.render.picture.formats": ("Picture",),
+    ".db.rows": ("plain", "table", "wrapped"),
+    ".db.store": ("files",),
+    ".db.store.export": ("write_arrow", "write_parquet"),
+    ".db.text": ("but_for_n", "grouped", "masked", "naturally", "printable", "shortened"),
+    ".ingest": ("importing",),
+    ".ingest.document": ("Reading",),
+    ".ingest.importing": ("Imported",),
+}
+_MODULES = {name: module for module, names in _OFFERED.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """What ``_places`` has of this name."""
-    if (place := _places().get(name)) is None:
+    """What ``_OFFERED`` has of this name."""
+    if (module := _MODULES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    package = import_module(place, __name__)
-    return globals().setdefault(name, getattr(package, name, None) or import_module(f"{place}.{name}", __name__))
+    package = import_module(module, __name__)
+    return globals().setdefault(name, getattr(package, name, None) or import_module(f"{module}.{name}", __name__))
 
 
 class Database:
@@ -157,12 +195,14 @@ class Database:
         names.expect_names(where, Where.__annotations__)
         which: dict[str, Any] = {**where}
         place = {name: which.pop(name) for name in Place.__annotations__ if name in which}
-        query = Query.of(shape, type, role, **which)
-        with self.reader.snapshot():
-            rows = lookup.operand_with_rows(self.reader, query, "shape", "type").rows(**place)
-        frame = _with_selector(rows.frame())
-        # Without a row there is nothing for pandas to see that these are numbers.
-        return frame if len(frame) else frame.astype(dict.fromkeys(Element._fields, "int64"))
+
+        def read() -> Fragments:
+            found = lookup.operand_with_rows(self.reader, Query.of(shape, type, role, **which), "shape", "type")
+            for fragment in found:
+                _ = fragment.elements  # of this state of the database
+            return found
+
+        return self.reader.kept(("find", repr((shape, type, role, which))), read).frame(**place)
 
     #: The same, by the name of the table.
     layout = find
@@ -175,8 +215,12 @@ class Database:
         >>> fragment = db.fragment("m16n8k16", "f16", "A", source="h200-sm_90a")
         >>> fragment.draw(lanes=[13], values="T0:{a0,a1}").save("lanes.svg")
         """
-        matching = lookup.one_operand(self.reader, Query.of(shape, type, role, **which))
-        return matching.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
+
+        def read() -> Fragment:
+            matching = lookup.one_operand(self.reader, Query.of(shape, type, role, **which))
+            return matching.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
+
+        return self.reader.kept(("fragment", repr((shape, type, role, which))), read)
 
     def operand(self, query: Query | str, *, rows: bool = True) -> Fragments:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.
@@ -195,7 +239,7 @@ class Database:
         """The fragments that match any of the queries, each of which must match some.
 
         >>> sorted({each.source for each in db.matching(lanemap.Query("m16n8k256", role="A"))})
-        ['h200-sm_90a', 'ptx-isa-9.1', 'ptx-isa-9.1+errata']
+        ['h200-sm_90a', 'ptx-isa-9.1', 'ptx-isa-9.1+errata', 'ptx-isa-9.4', 'ptx-isa-9.4+errata']
         """
         return lookup.fragments(self.reader, *queries)
 
@@ -206,13 +250,13 @@ class Database:
         'mma'
         """
         query = _query(query)
-        matching = lookup.prefer_dense(lookup.best_fragments(self.reader, query))
+        matching = lookup.prefer_dense(query, lookup.fragments(self.reader, query))
         return replace(query, instruction=matching[0].instruction)
 
     def listing(self, what: str, *queries: Query) -> Rows:
         """What there is of a kind, a row each, of the fragments that match any of the queries.
 
-            >>> db.listing("operands", lanemap.Query("m16n8k16", "f16", source="ptx-isa-9.1")).records()[0]["roles"]
+            >>> db.listing("operands", lanemap.Query("m16n8k16", "f16", source="ptx-isa-9.4")).records()[0]["roles"]
             'A'
 
         The kinds are ``sources``, ``fragments``, ``errata``, ``findings``, ``operands``, which are fragments, those
@@ -225,7 +269,9 @@ class Database:
         return LISTINGS[what](self.reader, *(queries or [Query()]))
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
-        """One row per fragment of a source (with None, of every source), with its formula and where it stands.
+        """One row per fragment of a source, by default the best evidence, with its formula and where it stands.
+
+        With None it is of every source.
 
         >>> db.fragments().query("shape == 'm16n8k256'").status.tolist()
         ['documented', 'documented', 'documented', 'documented']
@@ -236,7 +282,7 @@ class Database:
         """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has.
 
         >>> db.sources().name.tolist()
-        ['ptx-isa-9.1', 'ptx-isa-9.1+errata', 'cutlass-4.2.0', 'h200-sm_90a']
+        ['ptx-isa-9.4', 'ptx-isa-9.4+errata', 'ptx-isa-9.1', 'ptx-isa-9.1+errata', 'cutlass-4.2.0', 'h200-sm_90a']
         """
         return self.listing("sources").frame()
 
@@ -252,14 +298,14 @@ class Database:
         """The same as ``sql``, as tuples.
 
         >>> db.select("SELECT COUNT(*) FROM source").rows
-        [(4,)]
+        [(6,)]
         """
         return self.reader.sql(query, seconds=seconds, rows=rows)
 
     def sql(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> pd.DataFrame:
         """The result of one SELECT, usually on the view ``layout``, which has the rows of every source.
 
-            >>> db.sql("SELECT COUNT(*) AS n FROM layout WHERE shape = 'm16n8k8' AND source = 'ptx-isa-9.1'").n.tolist()
+            >>> db.sql("SELECT COUNT(*) AS n FROM layout WHERE shape = 'm16n8k8' AND source = 'ptx-isa-9.4'").n.tolist()
             [1920]
 
         It cannot write, nor call functions of PostgreSQL that do more than read tables. It reads what the role in the
@@ -289,7 +335,7 @@ class Database:
         """What is known of every operand, and by whom.
 
         >>> len(db.survey().sources)
-        4
+        6
         """
         from .db.compare.survey import survey
 
@@ -317,31 +363,34 @@ class Database:
     ) -> Check:
         """Compare two sources fragment by fragment, or one with the best evidence there is of each of its fragments.
 
-            >>> found = db.diff("ptx-isa-9.1", "h200-sm_90a", type=["b1", "s8"])
+            >>> found = db.diff("ptx-isa-9.4", "h200-sm_90a", type=["b1", "s8"])
             >>> found.frame().query("verdict == 'different'")[["shape", "role", "words"]].values.tolist()
             [['m16n8k256', 'A', 'reg 1: col is 32 too high']]
 
         A side is a Source, its name, a library such as ``tilelang-0.1.15``, which is all that was imported of it, or a
-        file: a capture, an export, or a table with the first eight columns of ``layout``. The best evidence is the
-        corrected document, else what was measured; what neither has is in ``unjudged``. The rest says which operands
-        are compared. It has a verdict on each, and reports with ``report(format)``.
+        file: a capture, an export, or a table with the first eight columns of ``layout``. The best evidence, ``best``,
+        is the corrected document, or what was measured where that refines it or it has no rows; what neither has is in
+        ``unjudged``. The rest says which operands are compared. It has a verdict on each, and reports with
+        ``report(format)``.
         """
         from .db.compare import crosscheck
         from .db.render import report
 
         queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
         lefts = self._side(left)
-        if right is not None:
+        if right is not None and not (isinstance(right, str) and right.lower() == DEFAULT_SOURCE):
             return crosscheck.diff(lefts, self._side(right), *queries)
         with self.reader.snapshot():
-            return crosscheck.judge(lefts, crosscheck.read_sources(self.reader), *queries)
+            return crosscheck.judge(
+                lefts, crosscheck.read_sources(self.reader), *queries, shipped=self.reader.shipped()
+            )
 
     def check(self, against: Sequence[str] = ()) -> Check:
         """Check the structure of every source, and compare documents, imports and captures with each other.
 
             >>> check = db.check()
             >>> check.known, check.unexplained
-            (4, 0)
+            (8, 0)
 
         ``against``: compare only with these sources or libraries, as in ``diff``.
         """
@@ -363,6 +412,8 @@ class Database:
         They are sources or libraries, as in ``diff``. ``fragment`` is one operand, as in ``"m16n8k16 f16 A"``. Reports
         as text come with ``report(format)``.
         """
+        import shlex
+
         from .db.compare import crosscheck, defect
         from .db.render import report
 
@@ -372,10 +423,16 @@ class Database:
         sources = tuple(text("source", source) for source in sources)
         judged = crosscheck.named(every, sources)
         head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
-        unjudged = crosscheck.judge(judged, every, *filter(None, [query])).unjudged
-        if count := sum(map(len, unjudged.values())):
-            head["Not judged"] = f"{listing.counted(count, 'fragment')}, for which no evidence has elements"
-        return defect.Report(defect.defects(judged, every, findings, query), head)
+        shipped = self.reader.shipped()
+        found = crosscheck.judge(judged, every, *filter(None, [query]), shipped=shipped)
+        if unjudged := [result.key for results in found.unjudged.values() for result in results]:
+            head["Not judged"] = f"{counted(len(unjudged), 'fragment')}, for which no evidence has elements"
+            own = {source.name for source in judged}
+            others = (other.name for other in found.others if {part.key for part in other.with_rows} & {*unjudged})
+            if holder := next((name for name in others if name not in own), None):
+                command = shlex.join(("lanemap", "diff", sources[0], holder))
+                head["Not judged"] += f"; {holder} has some of them, and cannot judge them: {command}"
+        return defect.Report(defect.defects(judged, every, findings, query, shipped=shipped), head)
 
     def _side(self, side: str | PathLike[str] | Source) -> Sequence[Source]:
         """The sources that a side of a comparison is: one, or those of a library."""
@@ -458,12 +515,10 @@ class Database:
             query = _query(end)
             fixed = operand(self.reader, query)
             named = Query() if others is None else _query(others)
-            partners = lookup.every_operand(self.reader, replace(named, source=fixed.source))
-        asked = DEFAULT_SOURCE if str(query.source).lower() == DEFAULT_SOURCE else str(fixed.source)
-        if asked != DEFAULT_SOURCE:
+            partners = lookup.every_operand(self.reader, replace(named, source=query.source))
+        if str(query.source).lower() != DEFAULT_SOURCE:
             partners = [fragment for fragment in partners if fragment.source == fixed.source]
         listed = Chains.of(fixed, partners, (False, True) if transposed is None else (transposed,))
-        listed.asked = asked
         listed.remarks = lookup.Fragments(query, [fixed]).remarks if listed else []
         return listed
 
@@ -504,6 +559,26 @@ class Database:
         if alone:
             return self.chains(start, goal, transposed=transposed or None).still(relabel=relabel)
         return self.chain(start, goal, transposed=transposed, relabel=relabel)
+
+    @staticmethod
+    def descriptor(operand: Query | str, tile: str | None = None, *, decode: int | None = None) -> Descriptor | Decoded:
+        """The matrix descriptor of an operand in shared memory, or what such a word reads.
+
+            >>> hex(db.descriptor("m64n128k16 f16 B 128B.K", "n128k64").word)
+            '0x4000004000400000'
+            >>> db.descriptor("m64n128k16 f16 B 128B.K", "n128k64", decode=0x4000000800000000).verdict
+            'columns 8 to 15 read what lies in columns 1 to 8: the stride byte offset is 128, it must be 1024'
+
+        Args:
+            operand: an A or B with its layout in shared memory: the swizzling mode, and along what its lines run.
+            tile: the tile that lies there: M or N, and K. Default: the smallest one.
+            decode: a descriptor, of which to say what it addresses.
+        """
+        from .db.flow import descriptor
+
+        if decode is None:
+            return descriptor.describe(_query(operand), tile)
+        return descriptor.decode(decode, _query(operand), tile)
 
     def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
@@ -586,9 +661,8 @@ class Database:
                 needs none.
             format: ``parquet``, ``csv``, ``arrow``, ``jsonl`` or ``dataset``, or one of ``lanemap.NOTATIONS``. Default:
                 by the ending of ``output``.
-            query: one or several. Default: all. Unless it names a source, or ``all``, it is of the one that look-ups
-                read; of what that only draws a notation has the most trusted one that has rows. Words, such as
-                ``"m16n8k16 bf16 B"``, mean the dense instruction where there is one.
+            query: one or several. Default: all. Unless it names a source, or ``all``, it is what look-ups answer.
+                Words, such as ``"m16n8k16 bf16 B"``, mean the dense instruction where there is one.
         """
         from .db.render.notation import NOTATIONS, Export, export
         from .db.store.files import opened
@@ -602,14 +676,69 @@ class Database:
         # What may not be written is refused before anything is read.
         with opened(BytesIO() if output is None or form == "dataset" else output) as file, self.reader.snapshot():
             queries = [self.prefer_dense(item) if isinstance(item, str) else _query(item) for item in requests]
+            every = lookup.read_fragments(self.reader, *queries)
+            selected = lookup.with_rows(self.reader, every)
             if form in NOTATIONS:
-                exported = export(lookup.best_fragments(self.reader, *queries), form, __version__)
+                exported = export(every, form, __version__)
                 exported.write(file)
                 return exported
-            selected = lookup.with_rows(self.reader, lookup.read_fragments(self.reader, *queries))
             folder = Path(output) if form == "dataset" and isinstance(output, str | PathLike) else None
             write(self.reader, selected, folder or file, form, __version__)
             return Export("", [])
+
+    def trace(
+        self,
+        kernel: Any,
+        arguments: Mapping[str, Any] | Sequence[str] = (),
+        product: str | None = None,
+        *,
+        block: int | Sequence[int] | None = None,
+        grid: int | Sequence[int] = 1,
+        shared: int | None = None,
+        entry: str | None = None,
+        source: str = DEFAULT_SOURCE,
+        seed: int = 0,
+    ) -> Trace:
+        """Run a kernel on simulated threads, and say which elements its registers hold that they must not.
+
+            >>> db.trace(".visible .entry idle() { ret; }", block=32).ok
+            True
+
+        Args:
+            kernel: PTX as text or in a file, or what Triton compiles, which says the block and the shared memory.
+            arguments: in the order of the parameters, as in ``["A=f16[32,64]", "n=64"]``; or by name, where values may
+                also be arrays and numbers.
+            product: what the last array must be, in index notation: ``"C[m,n] = A[m,k] B[n,k]"``.
+            block: threads of a block, one number or up to three; ``grid`` are the blocks.
+            shared: bytes of dynamic shared memory.
+            entry: the kernel, where the text has several.
+            source: whose layouts tensor instructions have.
+            seed: where the random integers begin that arrays without values hold.
+        """
+        from .capture.machine import arguments as given
+        from .capture.machine import trace
+
+        made = trace.compiled(kernel)
+        threads = made.threads if block is None else block
+        if threads is None:
+            raise LanemapError("say how many threads a block has, as in 128", "block")
+
+        @cache
+        def layouts(key: Key) -> Fragment:
+            which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
+            return self.operand(Query.of(key.shape, key.type, key.role, source=source, **which))[0]
+
+        return trace.trace(
+            made.text,
+            layouts,
+            given.named(arguments, made.types),
+            block=_extents("block", threads),
+            grid=_extents("grid", grid),
+            shared=(made.shared or 0) if shared is None else whole("shared", shared) or 0,
+            entry=entry,
+            formula=product,
+            seed=seed,
+        )
 
     def decode(
         self, shape: str, type: str, words: Sequence[int], *, selector: int | None = None, source: str | None = None
@@ -704,6 +833,9 @@ class Database:
         CUTLASS source tree or header, a mapping, or a CSV, Parquet or Arrow file. The source gets a ``name`` of its own
         unless one is given. ``python`` is the Python that has the library of a mapping, by default this one.
         ``progress`` is called with each source before it is loaded.
+
+        A mapping names its sources after a library. Where a source from elsewhere has such a name, the mapping is
+        refused without a ``name`` of its own.
         """
         from .capture import recording
         from .ingest.importing import Imported, read
@@ -719,8 +851,25 @@ class Database:
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
             imports = read(kind, file, name, python=None if python is None else text("python", python))
+            if kind == "python" and name is None:
+                self._expect_no_other([imported.source for imported in imports])
         self.add([imported.source for imported in imports], progress=progress)
         return imports
+
+    def _expect_no_other(self, sources: Sequence[Source]) -> None:
+        """Refuse sources of a mapping whose names are those of sources from elsewhere."""
+        import json
+
+        known = {
+            name: json.loads(said or "{}") for name, said in self.select("SELECT name, provenance FROM source").rows
+        }
+        for source in sources:
+            mapping, its = source.provenance["mapping"], known.get(source.name, source.provenance)
+            # Older versions did not note which mapping it was.
+            other = its.get("mapping", mapping if "set" in its else "another import")
+            if source.name in known and other != mapping:
+                words = f"{source.name} is from {other} already: give this one another name, or remove that one first"
+                raise LanemapError(words, "name")
 
     def ingest(
         self,
@@ -785,6 +934,15 @@ class Database:
         ['A', 'B', 'C', 'D', 'E', 'SFA', 'SFB']
         """
         return lookup.names(self.reader, column, shape, role)
+
+    @property
+    def documents(self) -> list[str]:
+        """The document of each vendor that answers first: its highest version, corrected.
+
+        >>> db.documents
+        ['ptx-isa-9.4+errata']
+        """
+        return [*lookup.documents(lookup.by_trust(self.reader)).values()]
 
     def following(self, words: Sequence[str]) -> list[str]:
         """The words that may follow those of a request.
@@ -865,6 +1023,23 @@ def _query(operand: Query | str) -> Query:
     return query if query.source else replace(query, source=DEFAULT_SOURCE)
 
 
+def _extents(name: str, given: int | Sequence[int]) -> tuple[int, int, int]:
+    """Three extents, of which those that are not named are 1."""
+    named = [given] if isinstance(given, int) else [*given]
+    if not 1 <= len(named) <= 3:
+        raise LanemapError(f"{name} {given!r}: give one to three numbers", name)
+    x, y, z = (whole(name, each) or 0 for each in [*named, 1, 1][:3])
+    return x, y, z
+
+
+def trace(
+    kernel: Any, arguments: Mapping[str, Any] | Sequence[str] = (), product: str | None = None, **how: Any
+) -> Trace:
+    """Run a kernel on simulated threads with the layouts of the default database. See ``Database.trace``."""
+    with open() as database:
+        return database.trace(kernel, arguments, product, **how)
+
+
 #: Most processes that measure beside one, and how many instructions are too few for them.
 _PROCESSES, _FEW = 7, 100
 
@@ -891,6 +1066,8 @@ def measure(
 
     from .capture.cuda import Gpu
     from .capture.run import capture
+    from .db.isa.vendors import NVIDIA
+    from .ingest import names
     from .ingest.catalogue import document
 
     if name is not None:
@@ -898,7 +1075,8 @@ def measure(
     selected = forms(instruction, shape, type)
     # The documented fragments name rows and columns, which no product can tell. Each process evaluates them while the
     # driver starts.
-    anchor = cache(lambda: {fragment.key: fragment for fragment in document(DEFAULT_SOURCE).fragments})
+    newest = lookup.documents(lookup.in_order(dict.fromkeys(names(), "document")))[NVIDIA.name]
+    anchor = cache(lambda: {fragment.key: fragment for fragment in document(newest).fragments})
 
     @contextmanager
     def opened() -> Iterator[Gpu]:
@@ -944,7 +1122,7 @@ def send_capture(path: str | PathLike[str], url: str, token: str) -> str:
 
 def shipped_names() -> set[str]:
     """The names of the sources that Lanemap ships, which can neither be replaced nor removed."""
-    from .ingest.catalogue import names
+    from .ingest import names
 
     return {*names(), *(file.stem for file in _recordings())}
 

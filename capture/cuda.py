@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..db.errors import LanemapError, in_one_line
+from ..db.errors import LanemapError
+from ..db.text import in_one_line
 from .device import Description, LaunchFailed, NotLoaded, Output, Probes
 from .kernels import POISON, Kernel, module_text
 

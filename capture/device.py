@@ -106,9 +106,7 @@ class Bench:
         self.gpu_seconds += output.gpu_seconds
         if kernel.output.bytes:
             return read_memory(self.form, self.output.role, data).reshape(len(data), -1)
-        if (unwritten := data == (POISON << 32 | POISON if data.dtype.itemsize == 8 else POISON)).any():
-            probe, reg, lane = np.argwhere(unwritten)[0]
-            raise Contradiction(f"probe {probe} did not write {self.output.role} in lane {lane}, reg {reg}")
+        expect_written(data, self.output.role)
         return read_registers(self.output, data)
 
     def place(self, number: Any) -> str:
@@ -123,6 +121,13 @@ class Bench:
             place = self.place(slot)
             raise Contradiction(f"probe {probe} of the {subject} gives {outputs[probe, slot]:g} in {place}: not 0 or 1")
         return np.asarray(ones)
+
+
+def expect_written(data: Array, role: str) -> None:
+    """Refuse registers (probes, registers, threads) of an output that an instruction did not write."""
+    if (unwritten := data == (POISON << 32 | POISON if data.dtype.itemsize == 8 else POISON)).any():
+        probe, reg, lane = np.argwhere(unwritten)[0]
+        raise Contradiction(f"probe {probe} did not write {role} in lane {lane}, reg {reg}")
 
 
 def captured(

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..db.isa.forms import VERSION, Form
+from ..db.isa.forms import Form
 from ..db.isa.instructions import WARPGROUP, Operand
+from ..db.isa.vendors import NVIDIA
 from ..db.layout.algebra import Array
-from ..db.store.files import atomically, make_folder
+from ..db.store.files import folder_atomically
 from .values import descriptor_offsets, extents, memory_size
 
 #: The output holds this in every 32 bits before the instruction runs. No probe yields it.
@@ -34,13 +35,14 @@ class Port(NamedTuple):
 
     A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array
     [register // together][thread][register % together]. In the kernel, ``%name0`` is the first register, and ``%name``
-    the address in shared memory.
+    the address in shared memory, a multiple of ``align``.
     """
 
     name: str
     registers: int = 0
     bits: int = 32
     bytes: int = 0
+    align: int = 128
 
     @property
     def together(self) -> int:
@@ -79,6 +81,7 @@ class Kernel:
     output: Port
     body: str
     selector: int | None = None
+    called: str = ""
 
     @property
     def threads(self) -> int:
@@ -87,8 +90,9 @@ class Kernel:
 
     @cached_property
     def entry(self) -> str:
-        """The mnemonic as a name that PTX accepts, with the selector."""
-        return re.sub(r"\W+", "_", self.form.mnemonic) + ("" if self.selector is None else f"_{self.selector}")
+        """The mnemonic as a name that PTX accepts, with the selector and what else it is called."""
+        more = [str(part) for part in (self.selector, self.called) if part not in (None, "")]
+        return "_".join([re.sub(r"\W+", "_", self.form.mnemonic), *more])
 
 
 def module_text(kernels: Iterable[Kernel], target: str) -> str:
@@ -103,11 +107,11 @@ def module_text(kernels: Iterable[Kernel], target: str) -> str:
 
 
 def ptx_version(forms: Iterable[Form]) -> str:
-    """The lowest PTX ISA version that has all the forms, but at least ``VERSION``.
+    """The lowest PTX ISA version that has all the forms, but at least that of NVIDIA's row.
 
     A driver refuses a module of a later version than its own.
     """
-    major, minor = max((form.version for form in forms), default=VERSION)
+    major, minor = max((form.version for form in forms), default=NVIDIA.version)
     return f"{major}.{minor}"
 
 
@@ -116,7 +120,7 @@ def text(kernel: Kernel) -> str:
     lines = [".reg .b32 %lane, %probe, %pick, %place, %word<4>;", ".reg .b64 %address, %row;"]
     for port in (*kernel.inputs, kernel.output):
         if port.bytes:
-            lines.append(f".shared .align 128 .b8 memory_{port.name}[{port.size(kernel.threads)}];")
+            lines.append(f".shared .align {port.align} .b8 memory_{port.name}[{port.size(kernel.threads)}];")
             lines.append(f".reg .b32 %{port.name};")
         else:
             lines.append(f".reg .b{port.bits} %{port.name}<{port.registers}>;")
@@ -189,11 +193,10 @@ def _chunks(kernel: Kernel, port: Port) -> range:
 
 def write_kernels(forms: Sequence[Form], folder: Path) -> int:
     """Write the module of each form to a file of its own, for sm_90a if that has it; returns their number."""
-    make_folder(folder)
-    for form in forms:
-        target = "sm_90a" if form.supports("sm_90a") else form.target
-        with atomically(folder / f"{form.mnemonic.replace('::', '-')}.ptx") as stream:
-            stream.write(module_text(kernels(form), target).encode())
+    with folder_atomically(folder, "kernels") as new:
+        for form in forms:
+            target = "sm_90a" if form.supports("sm_90a") else form.target
+            (new / f"{form.mnemonic.replace('::', '-')}.ptx").write_text(module_text(kernels(form), target), "utf-8")
     return len(forms)
 
 
@@ -246,8 +249,8 @@ def _warpgroup(form: Form) -> Kernel:
         ".reg .b64 %descriptor_A, %descriptor_B;",
         "setp.ne.u32 %starts, 0, 0;",
         "setp.eq.u32 %adds, 0, 0;",
-        *_descriptor(form, "A"),
-        *_descriptor(form, "B"),
+        *descriptor_lines(form, "A", "%descriptor_A", "%shared_A"),
+        *descriptor_lines(form, "B", "%descriptor_B", "%shared_B"),
         "fence.proxy.async;",
         "bar.sync 0;",
         "wgmma.fence.sync.aligned;",
@@ -264,11 +267,11 @@ def in_registers(form: Form) -> dict[str, int | None]:
     return {f"A_{selector or 0}_": selector for selector in (form.selectors if n == k else form.selectors[-1:])}
 
 
-def _descriptor(form: Form, role: str) -> list[str]:
+def descriptor_lines(form: Form, role: str, name: str, address: str) -> list[str]:
     """The matrix descriptor of an operand in shared memory, with K innermost and no swizzle (9.7.15.5.1.2.2)."""
-    name, offsets = f"%descriptor_{role}", descriptor_offsets(form, role)
+    offsets = descriptor_offsets(form, role)
     return [
-        f"shr.u32 %pick, %shared_{role}, 4;",
+        f"shr.u32 %pick, {address}, 4;",
         "and.b32 %pick, %pick, 0x3fff;",
         f"mov.b64 {name}, {{%pick, 0x{offsets >> 32:x}}};",
         f"or.b64 {name}, {name}, 0x{offsets & 0xFFFFFFFF:x};",

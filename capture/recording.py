@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from ..db.errors import LanemapError, in_one_line
+from ..db.errors import LanemapError
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Element, Fragment, Source, element_type, place_numbers
 from ..db.layout.structure import expect_ranges
 from ..db.store import export
 from ..db.store.files import atomically
+from ..db.text import in_one_line
 
 #: Earlier versions wrote the header, with a digest in it, under this key.
 _EARLIER = b"lanemap.capture"
@@ -25,17 +26,18 @@ _EARLIER = b"lanemap.capture"
 #: The most elements: those of several times all instructions.
 _MOST = 10_000_000
 
-#: Limits beyond every name, and beyond the registers of every operand and the slots of every register.
+#: Limits beyond every name, and of the registers of every operand, words of shared memory among them, and of slots.
 _Name = Annotated[str, msgspec.Meta(max_length=256)]
-_Count = Annotated[int, msgspec.Meta(gt=0, le=256)]
+_Registers = Annotated[int, msgspec.Meta(gt=0, le=1 << 13)]
+_Slots = Annotated[int, msgspec.Meta(gt=0, le=256)]
 
 
 class _Listed(msgspec.Struct, array_like=True):
     """A fragment; ``layout`` is the number of its layout. Earlier versions wrote no first bit."""
 
     key: tuple[_Name, _Name, _Name, _Name, _Name | None, int | None, _Name | None]
-    registers: _Count
-    slots: _Count
+    registers: _Registers
+    slots: _Slots
     layout: int
     first_bit: int | None = None
 

@@ -11,14 +11,16 @@ from typing import Any
 
 from ..db.compare.difference import difference
 from ..db.errors import LanemapError
-from ..db.isa.forms import Form, every
+from ..db.isa.forms import Form
 from ..db.isa.instructions import WARPGROUP, Key
-from ..db.isa.listing import grouped
+from ..db.isa.names import select
 from ..db.layout.fragment import Fragment, Source, merge
-from ..db.processes import Processes
+from ..db.text import grouped
+from . import shared
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
 from .kernels import kernels, module_text, ptx_version
+from .processes import Processes
 from .product import label, measure
 from .verify import AGREES, Verification, verify
 
@@ -30,6 +32,7 @@ class Outcome:
     """The outcome for one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message with the reason.
 
     ``documented`` and ``measured`` are the verdicts on random products with the documented and the measured layout.
+    So many ``descriptors`` of other than packed tiles were read as Lanemap says.
     """
 
     instruction: str
@@ -42,6 +45,7 @@ class Outcome:
     documented: Verification | None = None
     measured: Verification | None = None
     ptx_sha256: str = ""
+    descriptors: int = 0
 
 
 Measured = tuple[Outcome, list[Fragment]]
@@ -69,7 +73,7 @@ def capture(
     differently. The ``ptx_version`` of the device is the latest that a captured form needs.
     """
     started = time.perf_counter()
-    requested = list(every() if forms is None else forms)
+    requested = select() if forms is None else list(forms)
     modules = _modules(requested)
     done: dict[int, Module] = {}
 
@@ -128,9 +132,11 @@ def _measure_module(documented: Mapping[Key, Fragment], forms: Sequence[Form], d
     started, target = time.perf_counter(), device.describe().target
     # The driver loads all together faster. If it refuses one, each is loaded when it runs, and fails by itself.
     with suppress(LanemapError):
-        device.load([kernel for form in forms if form.supports(target) for kernel in kernels(form)])
+        device.load(
+            [kernel for form in forms if form.supports(target) for kernel in (*kernels(form), *shared.kernels(form))]
+        )
     seconds, known, measured = time.perf_counter() - started, dict[Key, Fragment](), []
-    for form in forms:
+    for form in sorted(forms, key=lambda form: not form.role):  # products build on the moves of their operands
         measured.append(_capture_one(Bench(device, form), documented, target, known))
         known = {fragment.key: fragment for fragment in measured[-1][1]} | known
     return seconds, measured
@@ -148,9 +154,13 @@ def _capture_one(
     try:
         if not form.supports(target):
             raise NotLoaded(f"needs {form.target}, but this device is {target}")
-        text = module_text(bench.kernels.values(), target)
+        text = module_text([*bench.kernels.values(), *shared.kernels(form)], target)
         outcome["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
         measurements, outcome["anchor"] = _measure(bench, documented, known)
+        if shared.kernels(form):
+            d = next(fragment for fragment in measurements if fragment.role == "D")
+            measurements += shared.measure_shared(bench, d)
+            outcome["descriptors"] = shared.measure_descriptors(bench, d) if shared.varies(form) else 0
         measured = {fragment.key: fragment for fragment in measurements}
         by_measurement = outcome["measured"] = verify(bench, {**known, **measured})
         if by_measurement.verdict != AGREES:

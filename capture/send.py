@@ -7,7 +7,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from ..db.errors import LanemapError, masked
+from ..db.errors import LanemapError
+from ..db.text import masked
 
 #: The server stores captures one after the other, and many may be waiting.
 _SECONDS = 300

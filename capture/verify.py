@@ -14,9 +14,11 @@ import numpy as np
 from ..db.errors import LanemapError
 from ..db.flow.metadata import decode, pack_vectors
 from ..db.isa.forms import Form
-from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, Key, operand
+from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, Key, operand, tile
+from ..db.isa.shared import Fields
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, address_lanes
+from ..db.layout.shared import read
 from . import values
 from .device import Bench, Description, Output, Probes
 from .kernels import POISON, Kernel, Port, in_registers
@@ -42,7 +44,9 @@ class SimulatedGroup:
     def run(self, kernel: Kernel, probes: Probes) -> Output:
         """The output of the kernel for each probe, by the table."""
         chosen = dict(zip((port.name for port in kernel.inputs), probes.picks.astype(np.intp).T, strict=True))
-        multiply = self._warpgroup if kernel.threads == WARPGROUP else self._product
+        multiply = self._product
+        if kernel.threads == WARPGROUP:
+            multiply = self._shared if kernel.called else self._warpgroup
         run = self._move if kernel.form.role else multiply
         return Output(run(kernel, probes.patterns, chosen), 0.0)
 
@@ -80,6 +84,26 @@ class SimulatedGroup:
             matrices = self._a(form, held[picks[name]], fragment, selector, words)
             total = total + values.multiply(form, matrices[:, 0], by_column.swapaxes(1, 2))
         return write_registers(form.operand("D"), gather(total[:, None], self._table[form.key("D")]))
+
+    def _shared(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
+        """The product of an operand that descriptors read from memory and of an identity."""
+        form, (role, major) = kernel.form, kernel.called.split("_")
+        bits, words = values.memory_bits(form), patterns["descriptor"][:, :, 0].tolist()
+        at = []
+        for fields in (Fields.of(low | high << 32) for low, high in words):
+            of = tile(form.key(role)._replace(qualifiers=f"{fields.mode}.{major}"))
+            assert of is not None
+            at.append(read(of, fields) // bits)
+        codes = values.from_bytes(patterns["memory"], bits)
+        numbers = np.concatenate([values.decode(form.a, bits, codes), np.zeros((len(codes), 1))], axis=1)
+        places = np.minimum(np.stack(at), numbers.shape[1] - 1)  # beyond the area is nothing
+        held = numbers[picks["memory"][:, None, None], places[picks["descriptor"]]]
+        other = read_memory(form, "BA"["AB".index(role)], patterns["identity"])[picks["identity"]]
+        stored, by_column = (held, other) if role == "A" else (other, held)
+        metadata = patterns["E"][picks["E"], 0] if form.sparse else None
+        a = self._a(form, stored.reshape(len(stored), -1), values.stored_a(form), form.selectors[0], metadata)
+        product = values.multiply(form, a[:, 0], by_column.swapaxes(1, 2))
+        return write_registers(form.operand("D"), gather(product[:, None], self._table[form.key("D")]))
 
     def _move(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
         form, count = kernel.form, len(next(iter(picks.values())))
@@ -152,7 +176,7 @@ def keys(kernel: Kernel) -> list[Key]:
         return [form.key(role) for role in form.types]
     selectors = form.selectors if kernel.selector is None else (kernel.selector,)
     metadata = [form.key("E", selector) for selector in selectors if selector is not None]
-    held = (role for role in form.instruction.axes if role not in PARTIAL_ROLES)
+    held = (role for role in form.instruction.register_roles if role not in PARTIAL_ROLES)
     return [*(form.key(role) for role in held), *metadata]
 
 

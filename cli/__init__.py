@@ -23,10 +23,11 @@ _COMMANDS = {
     "capture": "capture",
     "compare": "check diff report",
     "export": "draw export",
-    "flow": "chain decode",
+    "flow": "chain decode descriptor",
     "load": "import ingest remove",
     "look": "find list show sql",
     "serve": "serve site",
+    "trace": "trace",
 }
 _MODULES = {name: module for module, names in _COMMANDS.items() for name in names.split()}
 
@@ -49,9 +50,16 @@ def main() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # As after Ctrl-C, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
     try:
         if signal.getsignal(signal.SIGINT) is interruption.stop:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)
         _open_streams()
         code = application(*sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()
@@ -78,6 +86,10 @@ def main() -> None:
         code = complain(f"cannot write: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except Exception:
+        if not interrupted:
+            raise
+        code = INTERRUPTED  # an extension that is interrupted while it is imported raises an error of its own
     sys.exit(code or OK)
 
 

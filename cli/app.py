@@ -16,16 +16,16 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, LanemapError, Rows, __version__, columns, errors
+from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, shortened, table, wrapped
 from .. import open as open_lanemap
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Chain, Chains, Check, Recipes, Source, Summary
+    from .. import Chain, Chains, Check, Decoded, Descriptor, Recipes, Source, Summary
 
 app = typer.Typer(
     name="lanemap",
-    help="Which lane, register and slot of an NVIDIA tensor-core instruction holds which matrix element.",
+    help="Which lane, register and slot of a matrix instruction holds which matrix element.",
     epilog="Try: lanemap show m16n8k16 f16 A",
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -40,10 +40,10 @@ def complain(words: str) -> int:
 
     On a terminal it is as many as there is room for, cut between words.
     """
-    line = errors.printable(f"lanemap: {errors.shortened(errors.masked(' '.join(words.split())))}")
+    line = printable(f"lanemap: {shortened(masked(' '.join(words.split())))}")
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
-        line = "\n".join(columns.wrapped(line, width, "  "))
+        line = "\n".join(wrapped(line, width, "  "))
     sys.stderr.write(f"{line}\n")
     return BAD_INPUT
 
@@ -121,7 +121,7 @@ def write_rows(rows: Rows, form: Format, file: IO[bytes] | None = None) -> None:
     write(encoded(rows, form, room() if file is None else None, piped=piped), file, form.value)
 
 
-def write_answer(found: Chain | Chains | Recipes | Summary, form: Format) -> None:
+def write_answer(found: Chain | Chains | Decoded | Descriptor | Recipes | Summary, form: Format) -> None:
     """Print what an answer says, or in other formats than the table its rows."""
     if form is not Format.TABLE:
         remark(found.failed)
@@ -138,8 +138,8 @@ def encoded(rows: Rows, form: Format, room: int | None = None, *, piped: bool = 
     if form in (Format.PARQUET, Format.ARROW):
         return _binary(rows, form, piped=piped)
     if form is Format.TABLE:
-        return columns.table(rows, room)
-    values = [tuple(map(columns.plain, row)) for row in rows.rows]
+        return table(rows, room)
+    values = [tuple(map(plain, row)) for row in rows.rows]
     if form is Format.CSV:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")

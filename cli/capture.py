@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, forms, listing, measure, named_file, send_capture, shipped_capture, write_capture
+from .. import LanemapError, Rows, counted, forms, measure, named_file, send_capture, shipped_capture, write_capture
 from .. import send as sending
 from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
 from .options import Format, read_token
@@ -57,7 +57,7 @@ def capture(
             from .. import write_kernels
 
             folder = named_file(ptx, "a folder for the kernels")
-            sys.stdout.write(f"{listing.counted(write_kernels(selected, folder), 'kernel')} in {folder}\n")
+            sys.stdout.write(f"{counted(write_kernels(selected, folder), 'kernel')} in {folder}\n")
         if listed:
             _write_forms(selected, format)
         return OK
@@ -134,7 +134,7 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     status = Counter(result["status"] for result in source.provenance["instructions"])
-    captured = listing.counted(status["captured"], "instruction")
+    captured = counted(status["captured"], "instruction")
     yield f"{device['name']}, {device['target']}: {captured} captured, {status['failed']} failed"
     yield f"it took {seconds:.2f} s, {on_gpu:.3f} s of it on the GPU"
     if status["unsupported"]:

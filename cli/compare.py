@@ -5,7 +5,7 @@ from typing import Annotated
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
 from .options import ReportFormat, argument, source_names
 
-_BEST = "of each fragment the corrected document, else what was measured"
+_BEST = "best, of each fragment the corrected document, or what was measured where that says more"
 _LIBRARY = "tvm-0.27.0: all that was imported of it"
 
 
@@ -29,10 +29,10 @@ def check(
     with open_database(db) as database, opened(output) as file:
         result = database.check(against or ())
         write_report(result, format, file, everything=everything, matrix=matrix)
-    return DISAGREES if result.unexplained or (strict and (result.known or result.unjudged)) else OK
+    return DISAGREES if result.exit_code or (strict and (result.known or result.unjudged)) else OK
 
 
-@app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.1+errata --allow-unjudged")
+@app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.4+errata --allow-unjudged")
 def diff(
     left: Annotated[str, argument("LEFT", "A source, a library, or a file.", source_names)],
     right: Annotated[str | None, argument("RIGHT", f"The other one. Default: {_BEST}.", source_names)] = None,
@@ -50,13 +50,14 @@ def diff(
 
     A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts are:
     identical; relabelled, equal after one renumbering of M, N or K in all operands that share it; refined, exact
-    columns within the windows of the other; different; left only and right only. Exit code 0 means that all of the
+    columns within the windows of the other; different; left only and right only; unjudged, where a sparse operand
+    claims no column. Exit code 0 means that all of the
     left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
         comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
         write_report(comparison, format, file, everything=everything)
-    return DISAGREES if comparison.unexplained or (comparison.unjudged and not allow_unjudged) else OK
+    return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 
 
 @app.command(epilog="Example: lanemap report tilelang-0.1.15 --fragment 'm16n8k64 s4 A'")

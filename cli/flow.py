@@ -1,4 +1,4 @@
-"""From one instruction to the next, and to sparse metadata and back: ``lanemap chain`` and ``decode``."""
+"""From one instruction to the next, to memory and to sparse metadata: ``lanemap chain``, ``descriptor``, ``decode``."""
 
 import csv
 import sys
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .. import DEFAULT_SOURCE, LanemapError, Query
+from .. import DEFAULT_SOURCE, Database, Decoded, LanemapError, Query
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
-from .options import Format, argument, completer, next_words, read_text
+from .options import Format, Operand, argument, completer, next_words, read_text
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -61,6 +61,33 @@ def chain(
         remark(answer.remarks)
         write_answer(answer, format)
     return DISAGREES if answer.moves_values else OK
+
+
+@app.command(epilog="Example: lanemap descriptor m64n128k16 f16 B 128B.K --tile n128k64")
+def descriptor(
+    operand: Operand,
+    tile: Annotated[
+        str | None, typer.Option(help="The tile in memory, as in n128k64. Default: the smallest.", metavar="SHAPE")
+    ] = None,
+    decode: Annotated[
+        str | None, typer.Option(help="A descriptor: say what it reads of the tile.", metavar="WORD")
+    ] = None,
+    format: Format = Format.TABLE,
+) -> int:
+    """Say which matrix descriptor reads a tile in shared memory.
+
+    The answer says how to step through the tile, too.
+
+    The operand has its layout in shared memory behind it: the swizzling mode (none, 32B, 64B or 128B) and along what
+    its lines run (K, or MN of 16-bit types). The tile has its atoms packed without gaps, first along K; the answer has
+    the tensor map that writes it. With --decode it says what a descriptor reads instead, compared with what lies in the
+    tile. Exit code 0: that is right; 1: it is not.
+    """
+    query = Query.parse(operand)
+    given = None if decode is None else word(decode, "a descriptor", 64)
+    answer = Database.descriptor(query, tile, decode=given)
+    write_answer(answer, format)
+    return DISAGREES if isinstance(answer, Decoded) and answer.wrong.any() else OK
 
 
 _LARGEST = 1 << 22
@@ -120,8 +147,8 @@ def _table(file: str) -> dict[tuple[int, int, int], int]:
     return columns
 
 
-def word(text: str) -> int:
-    """A word of metadata as people write one.
+def word(text: str, what: str = "a word of metadata", bits: int = 32) -> int:
+    """A word as people write one.
 
     >>> word("0x44")
     68
@@ -130,6 +157,6 @@ def word(text: str) -> int:
         number = int(text, 0)
     except ValueError:
         number = -1
-    if not 0 <= number < 2**32:
-        raise LanemapError(f"{text!r} is not a word of metadata: write 32 bits, as in 0x44444444")
+    if not 0 <= number < 1 << bits:
+        raise LanemapError(f"{text!r} is not {what}: write {bits} bits, as in 0x{'44' * (bits // 8)}")
     return number

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .. import LanemapError, Rows, files, importing, listing, named_file, shipped_mappings, shipped_names
+from .. import LanemapError, Rows, counted, files, grouped, importing, named_file, shipped_mappings, shipped_names
 from .. import open as open_lanemap
 from .app import DISAGREES, OK, app, open_database, progress, write_rows
 from .look import sources
@@ -56,7 +56,7 @@ def ingest(
             files.make_folder(folder)
         for reading in readings:
             target = folder if len(readings) == 1 else folder / reading.source.name
-            written = listing.counted(reading.write(target), "section")
+            written = counted(reading.write(target), "section")
             sys.stderr.write(f"lanemap: {written} of {reading.source.name} in {target}\n")
     return OK if all(reading.complete for reading in readings) else DISAGREES
 
@@ -104,8 +104,8 @@ def _write_imported(imports: Sequence[importing.Imported], form: Format) -> None
     """
     stream = sys.stdout if form is Format.TABLE else sys.stderr
     for imported in imports:
-        held = f"{listing.counted(len(imported.source.fragments), 'fragment')}, {listing.counted(imported.rows, 'row')}"
-        wrong = f", {listing.counted(len(imported.findings), 'finding')}" if imported.findings else ""
+        held = f"{counted(len(imported.source.fragments), 'fragment')}, {counted(imported.rows, 'row')}"
+        wrong = f", {counted(len(imported.findings), 'finding')}" if imported.findings else ""
         stream.write(f"{imported.source.name}: {held}; {len(imported.skipped)} {_LOST[imported.failed]}{wrong}\n")
     left_out = [(imported.source.name, atom.name, atom.reason) for imported in imports for atom in imported.skipped]
     findings = [(imported.source.name, atom.name, atom.reason) for imported in imports for atom in imported.findings]
@@ -114,7 +114,7 @@ def _write_imported(imports: Sequence[importing.Imported], form: Format) -> None
         return
     failed = any(imported.failed for imported in imports)
     for count, named in (_LOST[failed].replace(" ", "_"), left_out), ("wrong_in", findings):
-        groups = listing.grouped(named, itemgetter(2))
+        groups = grouped(named, itemgetter(2))
         rows = [(len(group), why, group[0][1] + (", ..." if len(group) > 1 else "")) for why, group in groups.items()]
         if rows:
             sys.stdout.write("\n")

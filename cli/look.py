@@ -14,7 +14,7 @@ from .options import By, Format, Operand
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
 def find(operand: Operand, format: Format = Format.TABLE, db: str | None = None, **where: Unpack[Where]) -> None:
-    """Find the slot that holds a cell, or the cell that a slot holds.
+    """Find the slot of a cell, or the cell of a slot.
 
     A cell is --row and --col, and a slot is --lane, --reg and --slot; some of them will do. The instruction may be one
     name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or an atom of CuTe. Then only
@@ -41,14 +41,14 @@ def show(
     db: str | None = None,
     **which: Unpack[Which],
 ) -> None:
-    """Show an operand, or without ROLE all operands of an instruction.
+    """Show an operand, or all operands of an instruction.
 
     An operand is drawn with its formula and where that stands: by element, a cell is lane:reg.slot; by lane, it is
     row,col. Neighbours that follow each other are drawn as one.
 
     In a list of operands, matrix is rows x columns; a lane has regs registers of so many bits, with slots elements in
     each. Below it, rows are the elements that look-ups show; a verdict says how those of another source compare with
-    them, and figure-only is what a source only draws.
+    them, figure-only is what a source only draws, and unstated what it neither states nor draws.
     """
     query = Query.parse(operand, **which)
     with open_database(db) as database:
@@ -75,7 +75,7 @@ What = StrEnum("What", ["FRAGMENTS", "SOURCES", "ERRATA", "FINDINGS"])
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.", metavar="WHAT", case_sensitive=False)] = What.FRAGMENTS,
     source: Annotated[
-        str | None, f"Only this source, or all. Fragments and errata default to {DEFAULT_SOURCE}."
+        str | None, f"Only this source, or all. Default: of fragments and errata {DEFAULT_SOURCE}, the best evidence."
     ] = None,
     instruction: str | None = None,
     shape: str | None = None,
@@ -89,8 +89,9 @@ def list_(
     A fragment is one operand of an instruction as one source has it. Without --instruction, --shape, --type or --role a
     table has a line per instruction; with one of them, and in other formats, a row per operand. regs is how many
     registers of a lane hold it, and slots how many elements each of these has; of says which selector, major or
-    qualifiers it is of. status is how the source knows it; a figure-only fragment is drawn and has no rows. Rows are
-    elements: lane, reg, slot and the row and col that they hold. Findings are what is wrong in the rows of a fragment.
+    qualifiers it is of. status is how the source knows it; a figure-only fragment is drawn and has no rows, and an
+    unstated one is not even drawn. Rows are elements: lane, reg, slot and the row and col that they hold. Findings are
+    what is wrong in the rows of a fragment.
     """
     filters = {"instruction": instruction, "shape": shape, "type": type, "role": role}
     if source is None and what in (What.FRAGMENTS, What.ERRATA):
@@ -105,7 +106,7 @@ def list_(
             rows = database.listing(what, *queries)
         elif format is Format.TABLE and not any(filters.values()):
             rows = database.listing("instructions", *queries)
-            drawn = "without_rows counts what the source only draws: look-ups take its elements from another source"
+            drawn = "without_rows counts what is named without its elements"
             remark(["one line per instruction: --instruction, --shape, --type or --role lists operands", drawn])
         else:
             rows = database.listing("operands", *queries)
@@ -149,6 +150,6 @@ def sql(
         text = sys.stdin.read() if query == "-" else query
         result = database.select(text, seconds=seconds, rows=rows)
         if re.search(r"\blayout\b", text, re.IGNORECASE) and not re.search(r"\bsource", text, re.IGNORECASE):
-            every, choice = ", ".join(database.names("source")), f"WHERE source = '{DEFAULT_SOURCE}' takes one"
+            every, choice = ", ".join(database.names("source")), f"WHERE source = '{database.documents[0]}' takes one"
             complain(f"layout has the rows of every source: {every}; {choice}")
         write_rows(result, format, file)

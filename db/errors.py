@@ -1,15 +1,12 @@
-"""The errors that users are meant to read, and functions that make text fit to be shown."""
+"""The errors that users are meant to read, and values from outside that raise them."""
 
 import re
 from collections.abc import Iterable
 from typing import Any
-from unicodedata import category
 
 #: The types of msgspec in words.
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES |= {"array": "a list", "object": "a table", "null": "nothing"}
-_LONGEST = 500
-_PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
 class LanemapError(Exception):
@@ -87,31 +84,3 @@ def validated(value: object, type: Any, known: Iterable[str] = ()) -> Any:
     reason = reason.replace("Object missing required field", "it has no")
     reason = reason.replace("Object contains unknown field", "unknown key")
     raise LanemapError((place and f"{place[:-1].removeprefix('.')}: ") + reason[0].lower() + reason[1:])
-
-
-def in_one_line(error: BaseException) -> str:
-    """The message of a library's error in one line."""
-    return " ".join(str(error).replace("\0", " ").split())[:_LONGEST]
-
-
-def masked(text: str) -> str:
-    """A text in which the users and passwords of addresses are replaced by ``***``."""
-    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", text)
-
-
-def shortened(text: str) -> str:
-    """A message without the middle of words that are too long to read; its end says what would be right.
-
-    >>> shortened("no type " + "x" * 5000 + ": choose from f16, bf16")[100:140]
-    'xxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
-    """
-    text = re.sub(r"(\S{100})\S{100,}(\S{100})", r"\1...\2", text)
-    return text if len(text) <= 5000 else f"{text[:1000]}...{text[-1000:]}"
-
-
-def printable(text: str) -> str:
-    """A line in which characters that would control a terminal or reorder text are escaped."""
-    return "".join(
-        character if character.isprintable() else " " if category(character) == "Zs" else ascii(character)[1:-1]
-        for character in text
-    )

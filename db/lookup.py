@@ -3,22 +3,31 @@
 The statements run on SQLite and PostgreSQL alike. A filter that is None does not filter.
 """
 
+from __future__ import annotations
+
 import json
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
-from functools import cache, lru_cache, partial
-from typing import Any, Self, TypedDict
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Self, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
-from .isa.instructions import INSTRUCTIONS, Key, instruction
-from .isa.listing import naturally
+from .isa.instructions import INSTRUCTIONS, WORD, Key, instruction
 from .isa.names import DEFAULT_SOURCE, Which, accumulators, text, whole
 from .isa.names import Query as Query
 from .isa.types import plain, same_name, type_name
-from .layout.fragment import Citation, Element, Fragment, Packed, merge
+from .isa.vendors import VENDORS, Vendor
+from .layout.fragment import Citation, Element, Fragment, Packed, Source
+from .rows import Rows, Tabular
 from .store.integrity import expected_of_shapes, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
-from .store.reader import Reader, Rows, Tabular
+from .store.reader import Reader
+from .text import brief, either, grouped, naturally
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Place(TypedDict, total=False):
@@ -40,9 +49,11 @@ class Where(Place, Which):
     """The same, and what tells operands apart; see ``Which``."""
 
 
-_Read = Callable[[Reader, Sequence[Mapping[str, Any]]], list[Fragment]]
+#: The name of a source that corrects another one ends with this.
+ERRATA = "+errata"
 
-_OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation")]
+#: What a record of the table ``fragment`` has as a Fragment has it.
+_OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation", "note")]
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -58,6 +69,10 @@ FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON map
 WHERE CAST(:shape AS TEXT) IS NULL OR shape = :shape ORDER BY fragment.id
 """
 
+_FINDINGS = f"""
+SELECT source.name, {", ".join(Key._fields)}, words
+FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id = source_id ORDER BY finding.id
+"""  # noqa: S608 - the columns of keys
 
 _NAMES = """
 SELECT DISTINCT instruction, shape, type, role FROM fragment
@@ -84,55 +99,119 @@ def sources(reader: Reader) -> Rows:
         return reader.select(_SOURCES, {})
 
 
-def by_trust(reader: Reader, *named: str) -> list[str]:
-    """The names of the sources in the order in which look-ups use them.
+def in_order(kinds: Mapping[str, str], shipped: Container[str] = ()) -> dict[str, str]:
+    """Sources in the order in which they answer: ``kinds`` has the kind of each by its name.
 
-    The ``named`` ones come first, then the default source, documents, captures and imports; in each kind shipped ones
-    before the user's own, and then by name. The order does not depend on when they were loaded: reloading the shipped
-    ones must not change an answer.
+    Documents come first, then captures, then the others; of each kind ``shipped`` ones before the user's own. Versions
+    of a vendor's document go from the highest to the lowest, each corrected before it is as printed, and the capture
+    that the vendor's row names goes before others. When a source was loaded makes no difference.
+    """
+
+    def order(name: str) -> tuple[Any, ...]:
+        kind, printed = kinds[name], name.removesuffix(ERRATA)
+        usual = any(name == vendor.capture or _is_document(printed, vendor) for vendor in VENDORS.values())
+        version = [-int(number) for number in re.findall("[0-9]+", printed.rpartition("-")[2])]
+        of_kind = (not usual, [*version, 0], printed, name == printed) if kind == "document" else (not usual, name)
+        return ("document", "capture", kind).index(kind), name not in shipped, *of_kind
+
+    return {name: kinds[name] for name in sorted(kinds, key=order)}
+
+
+def documents(ordered: Mapping[str, str]) -> dict[str, str]:
+    """The document of each vendor that answers first, by the vendor's name, of sources ``in_order``."""
+    names = [name for name, kind in ordered.items() if kind == "document"]
+    return {vendor.name: name for name in reversed(names) for vendor in VENDORS.values() if _is_document(name, vendor)}
+
+
+def _is_document(name: str, vendor: Vendor) -> bool:
+    return bool(vendor.document) and f"{name.removesuffix(ERRATA)}-".startswith(f"{vendor.document}-")
+
+
+def choose(sources: Sequence[Source]) -> dict[Key, Fragment]:
+    """The fragment of each key that answers, and that judges: the best evidence that there is.
+
+    ``sources`` are ``in_order``. The first one that has rows answers, or if none has, the first one. Only where the
+    first of the captures refines what a document says, the capture answers. A fragment that is not of the source that
+    is asked first, which is one of the kind ``named`` or else the vendor's document, says why in its ``note``.
+    """
+    chosen: dict[Key, Fragment] = {}
+    documented: dict[Key, Fragment] = {}
+    for source in sources:
+        for fragment in source.fragments:
+            key = fragment.key
+            if key not in chosen or (fragment.has_rows and not chosen[key].has_rows):
+                chosen[key] = fragment
+                if source.kind == "document" and fragment.has_rows:
+                    documented[key] = fragment
+            elif source.kind == "capture" and fragment.has_rows:
+                document = documented.pop(key, None)
+                if document and fragment.refines(document):
+                    wider = f"{document.source} leaves more columns open for {fragment}"
+                    chosen[key] = _noted(fragment, f"{wider}: these are from {fragment.source}")
+    first = documents({source.name: source.kind for source in sources})
+    named = next((source.name for source in sources if source.kind == "named"), None)
+    for key, fragment in chosen.items():
+        asked = named or first.get(instruction(key.instruction).vendor.name, fragment.source)
+        if fragment.has_rows and not fragment.note and fragment.source != asked:
+            where = f" ({fragment.citation.origin})" if fragment.citation.origin else ""
+            evidence = ", neither documented nor measured" if fragment.status.startswith("imported") else ""
+            lacking = f"{asked} has no rows for {fragment}"
+            chosen[key] = _noted(fragment, f"{lacking}: these are from {fragment.source}{where}{evidence}")
+    return chosen
+
+
+def _noted(fragment: Fragment, note: str) -> Fragment:
+    noted = copy(fragment)  # shares the elements, whether they were read or not
+    vars(noted)["note"] = note
+    return noted
+
+
+def by_trust(reader: Reader, named: str | None = None) -> dict[str, str]:
+    """The sources of a database ``in_order``; one that is ``named`` is the first, as its kind says.
 
     Raises:
-        DamagedError: see ``sources``.
+        DamagedError: what the database says of a source is not what was written.
     """
-    wanted, shipped = [*map(str.lower, named)], reader.shipped()
 
-    def order(record: Mapping[str, Any]) -> tuple[Any, ...]:
-        name, kind = record["name"], {"document": 0, "capture": 1}.get(record["kind"], 2)
-        return name.lower() not in wanted, name != DEFAULT_SOURCE, kind, name not in shipped, name
+    def read() -> dict[str, str]:
+        rows = reader.sealed("source")
+        return in_order({name: kind for name, kind, *_ in rows}, reader.shipped())
 
-    return [record["name"] for record in sorted(sources(reader).records(), key=order)]
-
-
-def best(candidates: Iterable[Fragment], order: Sequence[str]) -> dict[Key, Fragment]:
-    """For each key the fragment of the first source in ``order`` that has rows, or if none has, of the first one."""
-    ranked = sorted(candidates, key=lambda fragment: (not fragment.has_rows, order.index(str(fragment.source))))
-    return {fragment.key: fragment for fragment in merge(ranked)[0]}
+    ordered = reader.kept("sources", read)
+    first = {name: "named" for name in ordered if name.lower() == str(named).lower()}
+    return first | {name: kind for name, kind in ordered.items() if name not in first}
 
 
-def _first(reader: Reader, having: Container[str | None]) -> str | None:
-    """The most trusted of some sources."""
-    return next(filter(having.__contains__, by_trust(reader)), None)
+def best(reader: Reader, candidates: Iterable[Fragment], named: str | None = None) -> dict[Key, Fragment]:
+    """What ``choose`` takes of candidates from a database, for each of their keys."""
+    held = grouped(candidates, lambda fragment: fragment.source)
+    return choose([Source(name, kind, "", held.get(name, ())) for name, kind in by_trust(reader, named).items()])
 
 
 def findings(reader: Reader, *queries: Query) -> Rows:
     """What the structural checks found on the fragments that match. See ``fragments``."""
     with reader.snapshot():
+        found = {(fragment.source, fragment.key): fragment for fragment in fragments(reader, *queries)}
         reader.verify(rows=False)
-        by_id = {record["id"]: record for record in _found(reader, queries)}
-        rows = reader.select("SELECT fragment_id, words FROM finding ORDER BY id", {}).rows
-    pairs = [(_fragment(by_id[number], bytes), words) for number, words in rows if number in by_id]
-    records = [(fragment.source, *fragment.key, fragment.citation.section, words) for fragment, words in pairs]
+        rows = [((source, Key(*key)), words) for source, *key, words in reader.select(_FINDINGS, {}).rows]
+    records = [(pair[0], *pair[1], found[pair].citation.section, words) for pair, words in rows if pair in found]
     return Rows(("source", *Key._fields, "section", "finding"), records)
 
 
 def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """The fragments that match any of the queries, in the order of their sources. Elements are read on demand.
 
+    Those of ``best``, the default source, are the best evidence of each, see ``choose``: of what a vendor's document
+    has, or if it has nothing that matches, of what any source has.
+
     Raises:
         LanemapError: a query matches none; the message names the unknown part, and what there is.
     """
     with reader.snapshot():
-        return _lazy(reader, _found(reader, queries))
+        found: dict[int, Fragment] = {}
+        for query in queries:
+            found |= _found(reader, query)
+        return [found[number] for number in sorted(found)]
 
 
 def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
@@ -143,103 +222,97 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """
     with reader.snapshot():
         reader.verify(rows=False)
-        return _read(reader, _found(reader, queries))
+        found = fragments(reader, *queries)
+        stored = [vars(fragment)["_stored"] for fragment in found if fragment.has_rows]
+        unread = {packed.mapping: packed for packed in stored if "data" not in vars(packed)}
+        for mapping, elements in reader.packed(unread).items():
+            vars(unread[mapping])["data"] = elements
+        return found
 
 
-def best_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
-    """The fragments with elements that match, or without any if no source has them; see ``_evidence``.
-
-    Raises:
-        LanemapError: a query matches none, see ``fragments``, or no source has rows, see ``with_rows``.
-    """
-    with reader.snapshot():
-        reader.verify(rows=False)
-        found = [
-            fragment
-            for query in queries
-            for fragment in _evidence(reader, query, _read(reader, _records(reader, query)), _read)
-        ]
-        matching = [*{(fragment.key, fragment.source): fragment for fragment in found}.values()]
-        return matching if any(fragment.has_rows for fragment in matching) else with_rows(reader, matching)
-
-
-def _evidence(reader: Reader, query: Query, own: list[Fragment], read: _Read) -> list[Fragment]:
-    """The fragments of a query: its ``own``, unless the default source only draws some of these, or knows none.
-
-    Then each is of the most trusted source that has rows of it, or if none has, of the most trusted one.
-    """
-    if not _is_default(query) or (own and all(fragment.has_rows for fragment in own)):
-        return own or fragments(reader, query)
-    every = read(reader, _found(reader, [replace(query, source=None)]))
-    chosen = best(every, by_trust(reader))
-    return [chosen[key] for key in dict.fromkeys(fragment.key for fragment in own or prefer_dense(every))]
-
-
-def every_operand(reader: Reader, *queries: Query) -> list[Fragment]:
+def every_operand(reader: Reader, query: Query) -> list[Fragment]:
     """The fragments with elements that match, each key once.
 
-    Each is of the source of its query, or if that has no rows, of the most trusted one that has.
+    Each is of the source of the query, or if that has no rows, the best evidence of all others.
 
     Raises:
         LanemapError: no source has them.
     """
-    order = by_trust(reader, *(query.source for query in queries if query.source))
-    every = read_fragments(reader, *(replace(query, source=None) for query in queries))
-    return [fragment for fragment in best(every, order).values() if fragment.has_rows]
+    with reader.snapshot():
+        every = read_fragments(reader, replace(query, source=None))
+        return [fragment for fragment in best(reader, every, query.source).values() if fragment.has_rows]
 
 
-def _is_default(query: Query) -> bool:
-    return str(query.source).lower() == DEFAULT_SOURCE
+def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fragment]:
+    """The fragments that match a query by their numbers, ``dense`` as ``prefer_dense`` has them.
+
+    A fragment of the best evidence has the number of the first of its key.
+    """
+    parameters = query.parameters()
+    every, source = _whole(reader, parameters["shape"]), parameters["source"]
+
+    def matching(belongs: Callable[[Fragment], bool]) -> dict[int, Fragment]:
+        return _matching(query, parameters, {number: one for number, one in every.items() if belongs(one)})
+
+    if source is None:
+        found = _matching(query, parameters, every)
+    elif source.lower() != DEFAULT_SOURCE:
+        found = matching(lambda one: same_name(one.source, source))
+    else:
+        first = documents(by_trust(reader)).values()
+        own = matching(lambda one: one.source in first)
+        answered = {one.vendor for one in own.values()} | {""} if own else set()
+        own |= matching(lambda one: one.vendor not in answered)
+        numbers = {one.key: number for number, one in reversed(own.items())}
+        candidates = (one for one in every.values() if one.key in numbers)
+        found = {numbers[key]: one for key, one in best(reader, candidates).items()}
+    if not found:
+        from .isa.not_found import no_fragment
+
+        every = _whole(reader, None)
+        asked = parameters if str(source).lower() != DEFAULT_SOURCE else parameters | {"source": None}
+        raise AbsentError(no_fragment(asked, query.tokens, query.title, [*every.values()], [*by_trust(reader)]))
+    if dense:
+        preferred = prefer_dense(query, found.values())[0].instruction
+        found = {number: one for number, one in found.items() if one.instruction == preferred}
+    return dict(sorted(found.items()))
 
 
-def _found(reader: Reader, queries: Sequence[Query]) -> list[dict[str, Any]]:
-    """The records of the fragments that match any of the queries, each of which must match some."""
-    by_id: dict[int, dict[str, Any]] = {}
-    for query in queries:
-        records = _records(reader, query)
-        if not records and _is_default(query):  # which is the document of one vendor
-            records = _records(reader, replace(query, source=None))
-        if not records:
-            from .isa.not_found import no_fragment
-
-            every = _whole(reader, None)
-            first_of = partial(_first, reader)
-            raise AbsentError(no_fragment(query.parameters(), query.tokens, query.title, every, first_of))
-        by_id |= {record["id"]: record for record in records}
-    return [by_id[number] for number in sorted(by_id)]
-
-
-def _lazy(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
-    """Fragments whose elements are read on demand."""
-
-    @cache
-    def read(mapping: int) -> bytes:
-        return reader.packed([mapping])[mapping]
-
-    return [_fragment(record, partial(read, record["mapping_id"])) for record in records]
-
-
-def _read(reader: Reader, records: Sequence[Mapping[str, Any]]) -> list[Fragment]:
-    """Fragments whose elements are read in one statement."""
-    packed = reader.packed({record["mapping_id"] for record in records} - {None})
-    return [_fragment(record, partial(packed.__getitem__, record["mapping_id"])) for record in records]
-
-
-def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
-    """The records of all fragments, or of those of a shape, for which the database need not be verified.
+def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
+    """All fragments by their numbers, or those of a shape, for which the database need not be verified.
 
     Raises:
         DamagedError: something in them has changed or is missing.
     """
     # Characters that a database cannot hold match nothing.
     printable = shape and "".join(letter if letter.isprintable() else "\ufffd" for letter in shape)
-    with reader.snapshot():
+
+    def read() -> dict[int, Fragment]:
         if shape is None:
             reader.verify(rows=False)
         records = reader.select(_FRAGMENTS, {"shape": printable}).records()
-        if shape is None:
-            return records
-        meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
+        if shape is not None:
+            _verify(reader, shape, records)
+        digests = {record["mapping_id"]: record["digest"] for record in records}
+        packed = {number: digest and Packed(digest, number, elements) for number, digest in digests.items()}
+        return {
+            record["id"]: Fragment(
+                **{name: record[name] for name in _OWN},
+                elements=packed[record["mapping_id"]],  # type: ignore[arg-type] # the attribute unpacks it
+                citation=_citation(record["citation"]),
+            )
+            for record in records
+        }
+
+    def elements(mapping: int) -> bytes:
+        return reader.packed([mapping])[mapping]
+
+    return reader.kept(("fragments", printable), read)
+
+
+def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse records of the fragments of a shape that are not as they were written, or not all of them."""
+    meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
     seals = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
         written = expected_of_shapes(meta)
@@ -248,37 +321,30 @@ def _whole(reader: Reader, shape: str | None) -> list[dict[str, Any]]:
         raise reader.damaged("the shape of a fragment") from None
     if seals != expected or any(record["seal"] != seal(record) for record in records):
         raise reader.damaged("the record of a fragment")
-    return records
 
 
-def _records(reader: Reader, query: Query) -> list[dict[str, Any]]:
-    """The records of the fragments that match; C and D match by the type of A if they have no such type themselves."""
-    parameters = query.parameters()
-    every = [record for record in _whole(reader, parameters["shape"]) if _is(record, source=parameters["source"])]
-    for candidate in filter(None, (query, query.of_accumulator())):
-        if matching := [record for record in every if candidate.matches(Key._make(map(record.get, Key._fields)))]:
-            return matching
+def _matching(query: Query, parameters: Mapping[str, Any], every: Mapping[int, Fragment]) -> dict[int, Fragment]:
+    """Those that match a query; C and D match by the type of A if they have no such type themselves."""
+    if keys := query.matching(fragment.key for fragment in every.values()):
+        return {number: fragment for number, fragment in every.items() if fragment.key in keys}
     if parameters["instruction"] in INSTRUCTIONS or not (type_ := query.type or parameters["type"]):
-        return []
-    unknown = [record for record in every if record["instruction"] not in INSTRUCTIONS]
-    asked = {**query.asked, "type": plain(type_)}  # their types have one name
-    if (matching := [record for record in unknown if _is(record, **asked)]) or parameters["role"] not in ("C", "D"):
-        return matching
-    of_a = {(record["instruction"], record["shape"]) for record in unknown if _is(record, **{**asked, "role": "A"})}
-    matching = [record for record in unknown if _is(record, **{**asked, "type": None})]
-    matching = [record for record in matching if (record["instruction"], record["shape"]) in of_a]
-    return matching if len({record["type"] for record in matching}) == 1 else []
+        return {}
+    unknown = {number: fragment for number, fragment in every.items() if fragment.instruction not in INSTRUCTIONS}
 
+    def of(**wanted: Any) -> dict[int, Fragment]:
+        asked = {name: value for name, value in {**query.asked, **wanted}.items() if value is not None}
+        return {
+            number: fragment
+            for number, fragment in unknown.items()
+            if all(same_name(getattr(fragment, name), value) for name, value in asked.items())
+        }
 
-def _is(record: Mapping[str, Any], **wanted: Any) -> bool:
-    """Whether a record has these values; None is any."""
-    return all(value is None or same_name(record[name], value) for name, value in wanted.items())
-
-
-def _fragment(record: Mapping[str, Any], read: Callable[[], bytes]) -> Fragment:
-    elements = None if record["mapping_id"] is None else Packed(record["digest"], read)
-    fields = {name: record[name] for name in _OWN}
-    return Fragment(elements=elements, citation=_citation(record["citation"]), **fields)  # type: ignore[arg-type]
+    type_ = plain(type_)  # their types have one name
+    if (found := of(type=type_)) or parameters["role"] not in ("C", "D"):
+        return found
+    of_a = {fragment.key[:2] for fragment in of(type=type_, role="A").values()}
+    found = {number: fragment for number, fragment in of(type=None).items() if fragment.key[:2] in of_a}
+    return found if len({fragment.type for fragment in found.values()}) == 1 else {}
 
 
 @lru_cache(256)  # few differ, of thousands
@@ -292,6 +358,9 @@ class Fragments(list[Fragment], Tabular):
     def __init__(self, query: Query, listed: Iterable[Fragment]) -> None:
         super().__init__(listed)
         self.query = query
+
+    def __repr__(self) -> str:
+        return brief(super().__repr__(), f"{len(self)} in all; frame() has their elements")
 
     @property
     def remarks(self) -> list[str]:
@@ -308,18 +377,13 @@ class Fragments(list[Fragment], Tabular):
             lines.append(f"{subject} {parameters['type']} has the type {types}{choice}")
         if parameters["instruction"] is None and row.sparse:
             lines.append(f"{subject} {first.type}: only {first.instruction} has this operand")
-        if first.role == "A" and "B" in row.absent and self.query.from_memory:
+        if first.role in row.in_memory and not first.tile and self.query.from_memory:
             lines.append(f"the atom takes A from shared memory: {subject} is that of the atom that ends in _RS")
         if row.per_architecture:
             lines.append(
-                f"PTX leaves the layouts of {row.name} open: those of {first.source} hold for its architecture alone"
+                f"documents leave {row.name} open: the layouts of {first.source} hold for its architecture alone"
             )
-        if parameters["source"] and first.stands_in(parameters["source"]):
-            where = f" ({first.citation.origin})" if first.citation.origin else ""
-            evidence = ", neither documented nor measured" if first.status == "imported" else ""
-            lacking = f"{parameters['source']} has no rows for {first}"
-            lines.append(f"{lacking}: these are from {first.source}{where}{evidence}")
-        return lines
+        return [*lines, first.note] if first.note else lines
 
     def expect_one(self, *attributes: str) -> Self:
         """The same fragments, after the check of the function of this name."""
@@ -329,45 +393,110 @@ class Fragments(list[Fragment], Tabular):
     def rows(self, **where: int | None) -> Rows:
         """The elements at the given coordinates, with the columns of ``layout``, by lane, reg and slot.
 
+        In shared memory the last column is the byte at which an element begins, counted from the start of the operand.
         A column matches every element that can stand for it.
 
         Raises:
             OutsideError: a coordinate is outside all of them; names its range.
         """
+        inside, coordinates = self._inside(where)
+        records = []
+        for fragment in inside:
+            elements = fragment.tuples()
+            for value, *between in coordinates:
+                first, last = map(Element._fields.index, between)
+                elements = [element for element in elements if element[first] <= value <= element[last]]
+            columns = {name: getattr(fragment, name, None) for name in COLUMNS}
+            for element in elements:
+                byte = {"byte": (element[1] * WORD + element[2] * fragment.slot_bits) // 8} if fragment.tile else {}
+                records.append(tuple((columns | Element._make(element)._asdict() | byte).values()))
+        return Rows(self._columns, records)
+
+    def frame(self, **where: int | None) -> pd.DataFrame:
+        """The same as a frame, with whole numbers as such, also where there is no row or no selector.
+
+        Raises:
+            OutsideError: see ``rows``.
+        """
+        import numpy as np
+        import pandas as pd
+
+        inside, coordinates = self._inside(where)
+        tables = [fragment.table for fragment in inside]
+        for value, first, last in coordinates:
+            tables = [table[(table[first] <= value) & (value <= table[last])] for table in tables]
+        counts = tuple(map(len, tables))
+
+        def column(name: str) -> Any:
+            if name == "byte":
+                pairs = zip(tables, inside, strict=True)
+                bits = [table["reg"].astype("i8") * WORD + table["slot"] * one.slot_bits for table, one in pairs]
+                return np.concatenate(bits) // 8
+            if name in Element._fields:
+                return np.concatenate([table[name] for table in tables], dtype="i8")
+            return _repeated(name, tuple(getattr(fragment, name) for fragment in inside), counts).copy()
+
+        # The constructor examines columns that need not be, which takes most of the time of a look-up.
+        arrays = list(map(column, self._columns))
+        index = pd.RangeIndex(sum(counts))
+        columns, frame_type = _names(self._columns), cast(Any, pd.DataFrame)
+        return cast("pd.DataFrame", frame_type._from_arrays(arrays, columns, index, verify_integrity=False))
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (*COLUMNS, "byte") if self[0].tile else COLUMNS
+
+    def _inside(self, where: Mapping[str, int | None]) -> tuple[list[Fragment], list[tuple[int, str, str]]]:
+        """The fragments that have all coordinates, and of each coordinate the fields that it lies between.
+
+        Raises:
+            OutsideError: there is no such fragment.
+        """
         coordinates = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
-        records, outside = [], []
+        inside, outside = [], []
         for fragment in self:
             ranges = fragment.ranges if coordinates else {}
             if wrong := [name for name, value in coordinates.items() if value not in ranges[name]]:
                 outside.append(OutsideError(wrong[0], coordinates[wrong[0]], ranges[wrong[0]], fragment))
-                continue
-            elements = fragment.tuples()
-            for name, value in coordinates.items():
-                first, last = (Element._fields.index(field) for field in (name, "col_last" if name == "col" else name))
-                elements = [element for element in elements if element[first] <= value <= element[last]]
-            columns = {name: getattr(fragment, name, None) for name in COLUMNS}
-            records += [tuple((columns | Element._make(element)._asdict()).values()) for element in elements]
-        if outside and len(outside) == len(self):
+            else:
+                inside.append(fragment)
+        if outside and not inside:
             raise outside[0]
-        return Rows(COLUMNS, records)
+        return inside, [(value, name, "col_last" if name == "col" else name) for name, value in coordinates.items()]
+
+
+@cache
+def _names(columns: Sequence[str]) -> pd.Index[str]:
+    import pandas as pd
+
+    return pd.Index(columns)
+
+
+@lru_cache(256)  # most elements of a frame have the same in such a column, and pandas takes long to see what it is
+def _repeated(name: str, values: Sequence[Any], counts: Sequence[int]) -> Any:
+    """A column of a frame in which each value is repeated so often."""
+    import pandas as pd
+
+    repeated = [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
+    return pd.Series(repeated, dtype="Int64" if name == "selector" else None).values
 
 
 def one_operand(reader: Reader, query: Query) -> Fragments:
     """The fragments of one operand: if no instruction is named, those of the dense one, if there is one.
 
-    If the default source has no rows of them, they are those of the most trusted other source that has, as ``remarks``
-    say. There are several if a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
+    By default they are the best evidence, see ``fragments``, of which ``remarks`` say where it is not the document's.
+    There are several if a layout qualifier (m8n8k4 with f16) or the sparsity selector (E) tells them apart.
 
     Raises:
         LanemapError: see ``fragments``.
     """
     if query.parameters()["role"] is None:
-        named = prefer_dense(fragments(reader, replace(query, source=None)))
+        named = prefer_dense(query, fragments(reader, replace(query, source=None)))
         held = {fragment.role for fragment in named}
         roles = [role for role in instruction(named[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
-    own = prefer_dense(_lazy(reader, _records(reader, query)))
-    return Fragments(query, prefer_dense(_evidence(reader, query, own, _lazy)))
+    with reader.snapshot():
+        return Fragments(query, _found(reader, query, dense=True).values())
 
 
 def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
@@ -380,17 +509,30 @@ def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
     for attribute in attributes:
         values = dict.fromkeys(str(getattr(item, attribute)) for item in named)
         if len(values) > 1:
-            from .isa.listing import shortened
+            from .text import enumerated
 
             name = " of ".join(filter(None, (query.parameters()["role"], query.title)))
             called = {"qualifiers": "qualifiers", "a": "types of A"}.get(attribute, f"{attribute}s")
-            raise LanemapError(f"{name} has the {called} {shortened([*values])}: name one")
+            raise LanemapError(f"{name} has the {called} {enumerated([*values])}: name one")
 
 
-def prefer_dense(candidates: Sequence[Fragment]) -> list[Fragment]:
-    """The fragments of one instruction, of a sparse one only if all are sparse."""
-    names = sorted({fragment.instruction for fragment in candidates}, key=lambda name: (instruction(name).sparse, name))
-    return [fragment for fragment in candidates if fragment.instruction == names[0]]
+def prefer_dense(query: Query, candidates: Iterable[Fragment]) -> list[Fragment]:
+    """The fragments of one instruction, of a sparse one only if all are sparse.
+
+    Raises:
+        LanemapError: they are of several vendors; says the whole name that each has for what the query names.
+    """
+    dense_first = sorted(
+        candidates, key=lambda fragment: (instruction(fragment.instruction).sparse, fragment.instruction)
+    )
+    of_each = {fragment.vendor: fragment for fragment in reversed(dense_first) if fragment.vendor}
+    if len(of_each) > 1:
+        named = ["instruction", "shape"] + ["type"] * bool(query.token("type")) + ["role"] * ("role" in query.asked)
+        whole_names = [" ".join(getattr(fragment, name) for name in named) for fragment in of_each.values()]
+        titles = " and ".join(VENDORS[name].title for name in of_each)
+        what = " ".join(filter(None, (query.title, query.asked.get("role"))))
+        raise LanemapError(f"{titles} have {what}: write {either(sorted(whole_names))}, or name the vendor")
+    return [fragment for fragment in dense_first if fragment.instruction == dense_first[0].instruction]
 
 
 def operand_with_rows(reader: Reader, query: Query, *alike: str) -> Fragments:
@@ -414,7 +556,8 @@ def with_rows(reader: Reader, candidates: Sequence[Fragment]) -> list[Fragment]:
     first = candidates[0]
     others = fragments(reader, Query(first.shape, first.type, first.role, first.instruction))
     keys = {fragment.key for fragment in candidates}
-    better = _first(reader, {fragment.source for fragment in others if fragment.has_rows and fragment.key in keys})
+    having = {fragment.source for fragment in others if fragment.has_rows and fragment.key in keys}
+    better = next(filter(having.__contains__, by_trust(reader)), None)
     figures = [figure.split()[0] for figure in (first.citation.figures or "").split(", ") if figure]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
     why = f"{first}: {first.status}{drawn}"
@@ -426,7 +569,7 @@ def with_rows(reader: Reader, candidates: Sequence[Fragment]) -> list[Fragment]:
 def operands(reader: Reader, query: Query, accumulator: str | None = None) -> list[Fragment]:
     """One fragment for each operand of an instruction: of two majors, row for A and column for B.
 
-    Fragments that the source only draws, and metadata that it lacks, come from another source.
+    By default they are the best evidence; of a source that is named, what it lacks comes from others.
 
     Args:
         reader: where to look.
@@ -439,8 +582,8 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     """
     a = operand_with_rows(reader, replace(query, role="A", selector=None)).expect_one("source")
     first, row = a[0], instruction(a[0].instruction)
-    named = replace(query, instruction=first.instruction, major=None, source=None)
-    roles = [role for role in row.axes if not role.startswith("SF")]
+    named = replace(query, instruction=first.instruction, major=None)
+    roles = [role for role in row.register_roles if not role.startswith("SF")]
     types: Sequence[str] = accumulators(first.instruction, first.shape, first.type)
     if not row.known:
         every = fragments(reader, Query(first.shape, instruction=first.instruction))
@@ -456,10 +599,11 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     def only(role: str) -> Fragment:
         major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
-        result_of = Query(first.shape, result, role, first.instruction)
+        result_of = Query(first.shape, result, role, first.instruction, source=query.source)
         whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
-        every = a if role == "A" else every_operand(reader, replace(whose, source=str(first.source)))
-        return min(every or with_rows(reader, fragments(reader, whose)), key=lambda fragment: fragment.major != major)
+        every = a if role == "A" else every_operand(reader, whose)
+        having = every or with_rows(reader, fragments(reader, replace(whose, source=None)))
+        return min(having, key=lambda fragment: fragment.major != major)
 
     return [only(role) for role in roles]
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from . import lookup
 from .isa.instructions import choices, undecided
-from .isa.listing import grouped
 from .isa.names import Query
 from .layout.fragment import Citation, Fragment
-from .store.reader import Reader, Rows
+from .rows import Rows
+from .store.reader import Reader
+from .text import grouped
 
 _FRAGMENT = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "source", "status"),

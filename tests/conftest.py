@@ -31,6 +31,12 @@ from .shipped import SHIPPED, corrected, documents, everything
 os.environ["LANEMAP_DB"] = os.devnull + "/no-test-uses-a-default-database"
 
 
+# What is compiled is kept, also where the environment says otherwise, as containers do: else every process that tests,
+# and every command that a test starts, compiles Lanemap anew, and rewrites the assertions of all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 # A test says the same on every machine: its examples are not random, but in the long mode, nor timed.
 def pytest_configure(config):
     settings.register_profile(

@@ -6,7 +6,11 @@ import lanemap
 from lanemap.db.layout.fragment import Fragment, Source
 
 #: The sources that every database has from the first minute.
-SHIPPED = ["ptx-isa-9.1", "ptx-isa-9.1+errata", "cutlass-4.2.0", "h200-sm_90a"]
+SHIPPED = ["ptx-isa-9.4", "ptx-isa-9.4+errata", "ptx-isa-9.1", "ptx-isa-9.1+errata", "cutlass-4.2.0", "h200-sm_90a"]
+#: The newest document, as printed and as corrected.
+PRINTED, CORRECTED = SHIPPED[:2]
+#: The section numbers and figures of a document that all others of the version are counted from.
+NUMBERED = {"9.1": ("9.7.14", "9.7.15", "9.7.16", 0), "9.4": ("9.7.16", "9.7.17", "9.7.18", 3)}
 
 
 @cache
@@ -23,14 +27,14 @@ def documents() -> dict[str, Source]:
 
 
 def printed() -> list[Fragment]:
-    """Every fragment of the document as printed."""
-    return documents()["ptx-isa-9.1"].fragments
+    """Every fragment of the newest document as printed."""
+    return documents()[PRINTED].fragments
 
 
 @cache
 def corrected() -> list[Fragment]:
-    """Every fragment of the corrected document that has elements."""
-    return [fragment for fragment in documents()[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is not None]
+    """Every fragment of the newest document, corrected, that has elements."""
+    return [fragment for fragment in documents()[CORRECTED].fragments if fragment.elements is not None]
 
 
 def recorded() -> Source:

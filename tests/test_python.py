@@ -3,9 +3,11 @@
 import ast
 import html
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -65,7 +67,7 @@ def test_numbers_out_of_a_frame_are_numbers(database):
 
 def test_find_knows_windows(database):
     frame = database.find("m16n8k16", "f16", "A", row=9, col=6, instruction="mma.sp")
-    assert frame[["lane", "reg", "slot", "col", "col_last"]].to_numpy().tolist() == [[5, 1, 0, 4, 7], [5, 1, 1, 4, 7]]
+    assert frame[["lane", "reg", "slot", "col", "col_last"]].to_numpy().tolist() == [[5, 1, 0, 4, 6], [5, 1, 1, 5, 7]]
 
 
 def test_the_dense_instruction_comes_first(database):
@@ -90,7 +92,7 @@ def test_fragments_and_sources(database, shipped):
         ({"shape": "m16n8k17"}, "did you mean m16n8k16?"),
         ({"type": "f17"}, "did you mean f16?"),
         ({"role": "F"}, "choose from A, B, C, D, E"),
-        ({"source": "ptx-isa-9"}, "did you mean ptx-isa-9.1?"),
+        ({"source": "ptx-isa-9"}, "did you mean ptx-isa-9.4?"),
         ({"instruction": "mma.sparse"}, "'sparse' is neither a type nor a qualifier: did you mean sp?"),
         ({"row": 16}, "it goes from 0 to 15"),
         ({"lane": 32}, "it goes from 0 to 31"),
@@ -98,7 +100,7 @@ def test_fragments_and_sources(database, shipped):
         ({"shape": None}, "A of f16 has the shapes m8n8k4, m16n8k8, m16n8k16: name one"),
         ({"type": None}, "A of m16n8k16 has the types f16, "),
         ({"role": None}, "say which role of m16n8k16 f16: A, B, C, D"),
-        ({"shape": "m16n16k16", "source": "ptx-isa-9.1"}, "no shape m16n16k16 in ptx-isa-9.1: ask the source h200"),
+        ({"shape": "m16n16k16", "source": "ptx-isa-9.4"}, "no shape m16n16k16 in ptx-isa-9.4: ask the source h200"),
         ({"shape": ""}, "no shape '': choose from m"),
         ({"type": " "}, "no type '' in"),
         ({"role": ""}, "no role '' in"),
@@ -118,8 +120,8 @@ def test_fragments_and_sources(database, shipped):
         ({"computation": 2}, "computation 2 is outside A of mma m16n8k16 f16: there is only 1"),
         ({"computation": 10**20}, "there is only 1"),
         ({"shape": "m8n8k4", "computation": 0}, "it goes from 1 to 4"),
-        ({"shape": "m16n8k32", "role": "B", "source": "ptx-isa-9.1"}, "figure-only, figure 121"),
-        ({"shape": "m16n8k32", "role": "E", "source": "ptx-isa-9.1"}, "ask the source h200-sm_90a"),
+        ({"shape": "m16n8k32", "role": "B", "source": "ptx-isa-9.4"}, "figure-only, figure 124"),
+        ({"shape": "m16n8k32", "role": "E", "source": "ptx-isa-9.4"}, "ask the source h200-sm_90a"),
     ],
 )
 def test_a_request_for_what_is_not_there_says_what_is(database, request_, words):
@@ -136,9 +138,9 @@ def test_what_names_no_database_is_refused(url):
 
 
 def test_a_source_is_found_in_any_case(database):
-    found = database.layout("m16n8k16", "f16", "A", source="PTX-ISA-9.1")
-    assert set(found.source) == {"ptx-isa-9.1"}
-    assert found.equals(database.layout("m16n8k16", "f16", "A", source="ptx-isa-9.1"))
+    found = database.layout("m16n8k16", "f16", "A", source="PTX-ISA-9.4")
+    assert set(found.source) == {"ptx-isa-9.4"}
+    assert found.equals(database.layout("m16n8k16", "f16", "A", source="ptx-isa-9.4"))
 
 
 def test_no_source_is_all_of_them(database):
@@ -186,7 +188,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         with pytest.raises(lanemap.LanemapError, match="names no operand: write it like 'm16n8k16 f32 D'"):
             database.chain("m16n8k16 f32 D", operand)
     with pytest.raises(lanemap.LanemapError, match="type 3 is not text"):
-        database.diff("ptx-isa-9.1", "h200-sm_90a", type=3)
+        database.diff("ptx-isa-9.4", "h200-sm_90a", type=3)
     for diff in (shipped[:1], shipped):
         with pytest.raises(lanemap.LanemapError, match="name the operand to compare, .* and two sources"):
             database.draw("m16n8k16", "f16", "A", diff=diff)
@@ -214,7 +216,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.check(5), "source 5 is not text"),
         (lambda db: db.check([5]), "source 5 is not text"),
         (lambda db: db.report(5), "source 5 is not text"),
-        (lambda db: db.report("ptx-isa-9.1", fragment=5), "5 names no operand"),
+        (lambda db: db.report("ptx-isa-9.4", fragment=5), "5 names no operand"),
         (lambda db: db.source(5), "source 5 is not text"),
         (lambda db: db.source(""), "no source '': choose from"),
         (lambda db: db.remove(5), "source 5 is not text"),
@@ -243,7 +245,7 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
         ("layout", {"lanes": 1}, "'lane'"),
         ("fragment", {"majro": "row"}, "'major'"),
         ("draw", {"sourec": "all"}, "'source'"),
-        ("fragment", {"row": 1}, "'instruction' or 'major' or 'selector' or 'qualifiers' or 'source'"),
+        ("fragment", {"row": 1}, "'instruction' or 'major' or 'selector' or 'qualifiers' or 'source' or 'vendor'"),
     ],
 )
 def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, meant):
@@ -337,6 +339,64 @@ def test_answers_print_and_show_themselves_as_the_command_does(database, run, co
     assert found._repr_html_() == f"<pre>{html.escape(str(found))}</pre>"
 
 
+#: Answers of every kind, many of them with more than a screen shows.
+ANSWERS = [
+    lambda db: db.check(),
+    lambda db: db.check().comparisons[0],
+    lambda db: db.check().results[0],
+    lambda db: db.diff("h200-sm_90a", "ptx-isa-9.1"),
+    lambda db: db.diff("h200-sm_90a", "ptx-isa-9.1").rows(),
+    lambda db: db.fragment("m64n256k16", "f32", "D"),
+    lambda db: db.operand("m8n8k4 f16 A"),
+    lambda db: db.operand(lanemap.Query("m16n8k16", "f16", "A", source="all")),
+    lambda db: db.listing("fragments"),
+    lambda db: db.listing("sources"),
+    lambda db: db.select("SELECT * FROM layout LIMIT 5000"),
+    lambda db: db.summary("wgmma"),
+    lambda db: db.survey(),
+    lambda db: db.fleet(),
+    lambda db: db.report("mine-0"),
+    lambda db: db.source("h200-sm_90a"),
+    lambda db: db.source("mine-0"),
+    lambda db: db.chain("m64n256k16 f32 D", "m64n256k16 f16 A"),
+    lambda db: db.chains("m16n8k16 f32 D"),
+    lambda db: db.recipe("ldmatrix", "m16n8k16 f16 A"),
+    lambda db: db.recipes("stmatrix", "m64n256k16 f32 D"),
+    lambda db: db.draw("m64n256k16 f32 D"),
+    lambda db: db.decode("m16n8k32", "f16", [0x44444444], selector=0),
+]
+
+
+@pytest.fixture(scope="module")
+def with_many_sources(built, tmp_path_factory):
+    """A database with sources of somebody's own, whose titles are long."""
+    file = shutil.copy2(built, tmp_path_factory.mktemp("reprs") / "own.db")
+    with lanemap.open(file) as database:
+        fragment = database.fragment("m16n8k16", "f16", "A")
+        wrong = replace(fragment, elements=fragment.elements[:-1])
+        mine = [lanemap.Source(f"mine-{at}", "import", "né" * 150, [[fragment, wrong][at % 2]]) for at in range(30)]
+        database.add(mine)
+        yield database
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
+def test_a_repr_has_at_most_4_kb_and_says_how_to_get_all(with_many_sources, answer):
+    found = answer(with_many_sources)
+    said = repr(found)
+    assert 0 < len(said.encode()) <= 4096
+    if isinstance(found, lanemap.Rows | lanemap.Chains | lanemap.Recipes | lanemap.Check | lanemap.Fleet):
+        assert said.splitlines()[-1].startswith("... (") == ("frame()" in said)
+    if isinstance(found, lanemap.Rows) and len(found.rows) > 40:
+        assert f"all {len(found.rows)}" in said
+
+
+def test_a_repr_that_fits_is_whole(database):
+    found = database.chain("m16n8k16 f32 D", "m16n8k16 f16 A")
+    assert repr(found) == str(found) == found.text()
+    few = database.select("SELECT name FROM source")
+    assert len(repr(few).splitlines()) == 1 + len(few.rows)
+
+
 def test_an_export_shows_what_it_refuses(database):
     found = database.export(format="triton", query=[lanemap.Query("m16n8k8", "tf32"), lanemap.Query("m8n8k4", "f64")])
     assert found.text
@@ -354,7 +414,7 @@ def test_what_is_public_is_there_and_typed():
         if isinstance(node, ast.ImportFrom) and node.level
         for name in node.names
     }
-    lazy = {name: (place.removeprefix("."), name) for name, place in lanemap._places().items()}
+    lazy = {name: (place.removeprefix("."), name) for name, place in lanemap._MODULES.items()}
     assert lazy == typed
     for name in (*lanemap.__all__, *lazy):
         assert getattr(lanemap, name) is not None
@@ -364,8 +424,10 @@ def test_what_is_public_is_there_and_typed():
 
 #: What modules of ``cli`` take from the root that is not public, each for printing, for parsing or for the process.
 NOT_PUBLIC = {
-    "how what is said looks": {"blocks", "columns", "errors", "facts", "formats", "grid", "listing", "notation"}
-    | {"recipe", "report", "terminal", "write_arrow", "write_parquet"},
+    "text": {"but_for_n", "counted", "grouped", "masked", "naturally", "plain", "printable", "refusal", "shortened"}
+    | {"table", "wrapped"},
+    "pictures and files": {"blocks", "facts", "formats", "grid", "notation", "recipe", "report", "terminal"}
+    | {"write_arrow", "write_parquet"},
     "names of files, and files that appear whole": {"files", "named_file"},
     "names that an argument may have": {"existing", "importing"},
     "what a capture came to, and where it is sent": {"Verdict", "crosscheck", "recording", "send"},

@@ -26,6 +26,15 @@ def blocks(language, text=TEXT):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def write_kernels(folder):
+    """The kernels that the guide shows, by the name in their first line, and those that it makes of them."""
+    for block in blocks("ptx"):
+        (folder / block.partition("\n")[0].removeprefix("// ")).write_text(block)
+    for line in "".join(blocks("sh")).splitlines():
+        if line.startswith("sed "):
+            subprocess.run(line, shell=True, cwd=folder, check=True)
+
+
 def commands():
     """Each console command with the output that the README shows for it."""
     for block in blocks("console"):
@@ -39,6 +48,8 @@ def test_every_command_prints_what_the_readme_shows(command, output, run, tmp_pa
     """Lanemap runs in this process, and a shell does with what it prints as the command says."""
     (folder := tmp_path / "folder").mkdir()
     monkeypatch.chdir(folder)
+    if " trace " in command:
+        write_kernels(folder)
     program, *arguments = shlex.split(re.split(r" \| | 2>", command)[0])
     assert program == "lanemap"
     result = run(*arguments)
@@ -123,7 +134,7 @@ def test_every_command_of_the_program_is_in_the_readme():
     "module",
     [
         "lanemap.db.layout.fragment",
-        "lanemap.db.isa.listing",
+        "lanemap.db.text",
         "lanemap.db.layout.formula",
     ],
 )

@@ -266,9 +266,9 @@ async def diff(
     form: ReportFormat,
     only: Only,
     left: Annotated[str, Query(description="A source.")],
-    right: Annotated[str, Query(description="The other one.")],
+    right: Annotated[str, Query(description="The other one, or best: the best evidence of each.")] = DEFAULT_SOURCE,
 ) -> Response:
-    """Two sources compared, fragment by fragment."""
+    """Two sources compared, fragment by fragment. In JSON ``exit_code`` is what ``lanemap diff`` exits with."""
     return _report(await working(work.diff, form, left, right, only), form)
 
 
@@ -280,7 +280,7 @@ async def diff_file(
     working: Working,
     form: ReportFormat,
     only: Only,
-    against: Annotated[str, Query(description="A source.")] = DEFAULT_SOURCE,
+    against: Annotated[str, Query(description="A source, or best: the best evidence of each.")] = DEFAULT_SOURCE,
 ) -> Response:
     """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""
     async with working.received() as file:

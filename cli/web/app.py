@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import Database, LanemapError, UnavailableError, __version__, errors, program_digest
+from ... import Database, LanemapError, UnavailableError, __version__, masked, program_digest, shortened
 from ..options import NO_TIKZ
 from . import api, pages, work
 from .render import STATIC, environment
@@ -232,7 +232,7 @@ def problem(
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": errors.shortened(detail),
+        "detail": shortened(detail),
     }
     if argument:
         content["argument"] = argument
@@ -244,7 +244,7 @@ def without_place(request: Request, text: str) -> str:
     location = request.app.state.lanemap.database.location
     for place in (location.file and location.file.absolute(), location):
         text = text.replace(str(place), "the database") if place else text
-    return errors.masked(text)
+    return masked(text)
 
 
 def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Response]]) -> None:
@@ -271,7 +271,7 @@ def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Re
     @app.exception_handler(OSError)
     def unable(_: Request, error: Exception) -> Response:
         # The reason may name a host or a folder: it is for the log.
-        getLogger("lanemap").error("lanemap: %s", errors.masked(str(error)))
+        getLogger("lanemap").error("lanemap: %s", masked(str(error)))
         reason = "the server has no room for this" if isinstance(error, OSError) else "the database cannot be read"
         return problem(503, f"{reason} now: try again later", headers=LATER)
 

@@ -16,8 +16,21 @@ from .links import Links
 _FOLDER = Path(__file__).parent / "guide"
 #: In the order of the README.
 _ORDER = (
-    *("look-up", "draw", "fuse", "load-and-store", "sparse", "block-scales", "check", "capture", "export", "query"),
-    *("serve", "threats", "sources", "glossary", "changes", "contributing"),
+    *(
+        "look-up",
+        "draw",
+        "fuse",
+        "load-and-store",
+        "tensor-memory",
+        "sparse",
+        "block-scales",
+        "trace",
+        "check",
+        "capture",
+        "export",
+        "query",
+    ),
+    *("serve", "threats", "sources", "new-version", "glossary", "changes", "contributing"),
 )
 _PARSER = MarkdownIt("js-default")
 

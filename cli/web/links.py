@@ -13,7 +13,7 @@ from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ... import Database, Key, LanemapError, Product, Query, Survey, errors, listing
+from ... import Database, Key, LanemapError, Product, Query, Survey, naturally, refusal
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -138,10 +138,12 @@ def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Pag
         if not named:
             database.matching(query)
     except LanemapError as error:
-        words = errors.refusal(error)
+        words = refusal(error)
     pages = list(dict.fromkeys([*named, *_pages(survey, survey.like(text))]))
-    # Of a dense and a sparse instruction, a name is that of the dense one.
-    exact = len({page.path for page in named if page.path[0] == named[0].path[0]}) == 1 or len(pages) == 1
+    # Of a dense and a sparse instruction, a name is that of the dense one; of several vendors it is nobody's.
+    vendors = {title for page in named for title in Survey.facets(*page.path)["vendor"]}
+    first = {page.path for page in named if page.path[0] == named[0].path[0]}
+    exact = len(first) == len(vendors) == 1 or len(pages) == 1
     return pages, pages[0] if exact else None, words or ("" if pages else f"nothing is called {text.strip()!r}")
 
 
@@ -188,7 +190,7 @@ def narrowed(pages: Sequence[Page], asked: str, given: Mapping[str, str]) -> tup
         if len(counts) > 1 or taken:
             choices[name] = [
                 Choice(value, counts[value], page("search", q=asked, **chosen | {name: other}), value == taken)
-                for value in sorted(counts, key=listing.naturally)
+                for value in sorted(counts, key=naturally)
                 for other in [None if value == taken else value]
             ]
     return left(), choices

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Survey, errors
+from ... import DEFAULT_SOURCE, Survey, shortened
 from . import guide, views, work
 from .links import Links, Page, find, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
@@ -42,7 +42,7 @@ def _once(*path: str) -> _Every:
 
 def _products(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     for product in survey.products:
-        for accumulator in (None, *dict.fromkeys(form.d for form in product.forms)):
+        for accumulator in (None, *product.accumulators):
             yield page_of(survey, product, accumulator=accumulator), {"named": product, "accumulator": accumulator}
 
 
@@ -82,7 +82,7 @@ def text(name: str, links: Links, facts: Facts) -> str:
 
 def _page(name: str, survey: Survey, facts: Facts, status: int = 200) -> Response:
     status = 400 if facts.get("refused") else status
-    facts = facts | {name: errors.shortened(facts[name]) for name in ("refused", "words") if name in facts}
+    facts = facts | {name: shortened(facts[name]) for name in ("refused", "words") if name in facts}
     return Response(text(name, server_links(survey), facts), status, media_type="text/html")
 
 

@@ -33,7 +33,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS], selection=selection)
-    env.filters.update(facts=facts.facts, group=facts.group, size=facts.size, true_of=facts.true_of)
+    env.filters.update(facts=facts.facts, size=facts.size, true_of=facts.true_of)
     env.filters.update(described=describe, held=held_by_lane)
     return env
 

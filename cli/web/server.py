@@ -53,6 +53,8 @@ class Server(uvicorn.Server):
 
     def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say in a line that there are no descriptors for more connections. asyncio tries again after a second."""
+        if self.should_exit and "_start_serving" in context["message"]:
+            return  # the socket is closed before asyncio tries again
         if not isinstance(error := context.get("exception"), OSError):
             loop.default_exception_handler(context)
         elif loop.time() > self._silent:

@@ -99,9 +99,9 @@ class _Pages:
 def _same(known: Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
     same = {
-        page_of(known, product, accumulator=forms[0].d): page_of(known, product)
+        page_of(known, product, accumulator=product.accumulators[0]): page_of(known, product)
         for product in known.products
-        if (forms := product.forms)
+        if product.accumulators
     }
     return same | {
         page_of(known, key, source=source): page_of(known, key)

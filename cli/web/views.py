@@ -32,10 +32,12 @@ from ... import (
     Rows,
     Source,
     Survey,
-    errors,
-    listing,
+    but_for_n,
+    grouped,
     notation,
+    printable,
     recipe,
+    refusal,
     report,
 )
 from ..options import Format
@@ -122,8 +124,8 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     try:
         database.matching(Query(shape, type_, role, instruction, **more))
     except LanemapError as error:
-        return errors.refusal(error)
-    return f"there is no page {errors.printable('/'.join(names[:4]))}"
+        return refusal(error)
+    return f"there is no page {printable('/'.join(names[:4]))}"
 
 
 #: Longer texts, and those of larger operands, are downloads.
@@ -136,13 +138,15 @@ def home(at: At) -> Facts:
     every = Counter(map(survey.of_operand, survey.operands))
 
     def known(line: Sequence[Product], operand: Key) -> Known:
-        return min((survey.of_operand(operand._replace(shape=product.shape)) for product in line), key=[*Known].index)
+        """What is known of an operand of a line, of whose widths some may not have it."""
+        every = (operand._replace(shape=product.shape) for product in line)
+        return min(map(survey.of_operand, filter(survey.operands.__contains__, every)), key=[*Known].index)
 
     return {
         "title": "Fragment layouts of tensor-core instructions",
         "families": {
-            name: (survey.roles(products), listing.but_for_n(products))
-            for name, products in listing.grouped(survey.products, lambda product: product.instruction).items()
+            name: (survey.roles(products), but_for_n(products))
+            for name, products in grouped(survey.products, lambda product: product.instruction).items()
         },
         "known": known,
         "every": every,
@@ -153,13 +157,13 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     """A, B and D where they meet, the forms, and what each source has of each operand."""
     survey, forms = at.survey, named.forms
     operands = survey.products[named]
-    accumulators = list(dict.fromkeys(form.d for form in forms))
+    accumulators = named.accumulators
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
     shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
     there = [fragment for fragment in shown if fragment.has_rows]
-    others = {str(fragment.source) for fragment in there if fragment.stands_in(DEFAULT_SOURCE)}
+    others = {str(fragment.source) for fragment in there if fragment.note}
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
     drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
@@ -255,6 +259,7 @@ def _notation(name: str, fragment: Fragment, identifier: str) -> tuple[str, str]
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
     """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores a D there, for both majors."""
     movable = fragment.role in ("A", "B", "C", "D") and fragment.instruction != "movmatrix"
+    movable &= fragment.vendor in ("", "nvidia")
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
     like = alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
@@ -270,7 +275,7 @@ def _recipe(database: Database, fragment: Fragment, major: str) -> str:
         moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
         text = str(recipe.recipe(moves, fragment, major))
     except LanemapError as error:
-        text = errors.refusal(error)
+        text = refusal(error)
     return text.replace(str(fragment), _NAME)
 
 
@@ -294,7 +299,7 @@ def _fed(survey: Survey, threads: int) -> list[list[Key]]:
         return taken.has_rows and taken.threads == threads and not taken.windowed and key.role in ("A", "B")
 
     keys = filter(can_be_fed, survey.fragments)
-    return [*listing.grouped(keys, lambda key: alike(survey.shown(key), key.instruction)).values()]
+    return [*grouped(keys, lambda key: alike(survey.shown(key), key.instruction)).values()]
 
 
 async def check(at: At) -> Facts:
@@ -307,14 +312,15 @@ async def check(at: At) -> Facts:
 
 
 async def compare(at: At, only: Only, left: str | None = None, right: str | None = None) -> Facts:
-    """Two sources, or a dropped file and a source."""
+    """A source, or a dropped file, and another source or the best evidence."""
     report, refused = "", ""
-    if left and right:
+    right = right or DEFAULT_SOURCE
+    if left:
         try:
             report = await at.work(work.diff, "page", left, right, only)
         except LanemapError as error:
-            refused = errors.refusal(error)
-    chosen = {"left": left, "right": right or DEFAULT_SOURCE, "which": only}
+            refused = refusal(error)
+    chosen = {"left": left, "right": right, "rights": [DEFAULT_SOURCE, *at.survey.sources], "which": only}
     made = Markup(report)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
 
@@ -332,11 +338,13 @@ async def chains(
     try:
         verdict, text, ends, order = await at.work(work.shown, **asked)
     except LanemapError as error:
-        return facts | {"refused": errors.refusal(error)}
+        return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transposed else "MN")
     pictures = []
-    for (key, source), axis in zip(ends, axes, strict=False):
+    for (named, its), axis in zip(ends, axes, strict=False):
+        # An end that is alike in both majors stands for the first of them.
+        key, source = _operand(at.survey, at.database, **named._asdict(), source=its)
         end = at.survey.shown(key, source)
         pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
@@ -355,7 +363,7 @@ async def sql(at: At, query: str = "") -> Facts:
             records = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
             rows = Rows(tuple(records[0]) if records else (), [tuple(row.values()) for row in records])
         except LanemapError as error:
-            refused = errors.refusal(error)
+            refused = refusal(error)
     shown = {"query": query, "rows": rows, "refused": refused}
     return {"title": "SQL", "limit": _ROWS, "seconds": work.SECONDS / 2, **shown}
 
@@ -364,7 +372,8 @@ def defects(at: At) -> Facts:
     """Every listed error in a document, and what was found in released libraries."""
     every = [fragment for there in at.survey.fragments.values() for fragment in there.values()]
     cited = [(fragment, fragment.citation) for fragment in every]
-    errata = [fragment for fragment, its in cited if its.erratum or (its.slip and fragment.source == DEFAULT_SOURCE)]
+    first = at.survey.documents
+    errata = [fragment for fragment, its in cited if its.erratum or (its.slip and fragment.source in first)]
     _, _, libraries = guide.content((_ROOT / "DEFECTS.md").read_text("utf-8"), at.links).partition("</h1>")
     return {"title": "Defects", "errata": errata, "libraries": libraries}
 
@@ -380,7 +389,7 @@ def guide_index(at: At) -> Facts:  # noqa: ARG001 - as every page
 def guide_page(at: At, name: str) -> Facts:
     """A page of the guide, with the others beside it."""
     if name not in guide.guide():
-        raise HTTPException(404, f"the guide has no page {errors.printable(name)}: it has {', '.join(guide.guide())}")
+        raise HTTPException(404, f"the guide has no page {printable(name)}: it has {', '.join(guide.guide())}")
     shown = guide.guide()[name]
     return guide_index(at) | {"title": shown.title, "content": partial(guide.content, shown.text)}
 
@@ -388,7 +397,7 @@ def guide_page(at: At, name: str) -> Facts:
 def fleet(at: At) -> Facts:
     """What became of each form in each capture, and where captures differ. Forms that fared alike stand together."""
     fleet = at.database.fleet()
-    alike = listing.grouped(fleet.forms, lambda form: tuple(capture.forms.get(form) for capture in fleet.captures))
+    alike = grouped(fleet.forms, lambda form: tuple(capture.forms.get(form) for capture in fleet.captures))
     differ = [disagreement for disagreement in fleet.disagreements if disagreement.key in at.survey.fragments]
     return {"title": "Fleet", "captures": fleet.captures, "alike": alike, "differ": differ}
 

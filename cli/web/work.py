@@ -29,11 +29,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ... import (
+    DEFAULT_SOURCE,
     Chain,
     Database,
     Fragments,
     LanemapError,
     Location,
+    Source,
     Survey,
     UnavailableError,
     files,
@@ -213,15 +215,20 @@ def check(database: Database, form: str, against: list[str]) -> str | bytes:
 
 
 def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, str | None]) -> str | bytes:
-    """The report of ``Database.diff`` of two sources."""
-    return _report(database.diff(database.source(left), database.source(right), **which), form)
+    """The report of ``Database.diff`` of two sources, or of one and ``best``."""
+    return _report(database.diff(database.source(left), _right(database, right), **which), form)
 
 
 def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, str | None]) -> str | bytes:
     """The same of a file and a source."""
     with chdir(file.parent):  # so that nothing said of it names the folder
         sent = replace(read_file(file.name), name=file.name)
-    return _report(database.diff(sent, database.source(against), **which), form)
+    return _report(database.diff(sent, _right(database, against), **which), form)
+
+
+def _right(database: Database, name: str) -> Source | None:
+    """What a name stands for on the right: a source, never a file, or None for the best evidence."""
+    return None if name.lower() == DEFAULT_SOURCE else database.source(name)
 
 
 def chain(database: Database, /, form: Format, first: str, second: str | None, **options: Any) -> str | bytes:

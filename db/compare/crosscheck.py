@@ -11,15 +11,13 @@ from typing import ClassVar
 from .. import lookup
 from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
-from ..isa.listing import grouped
 from ..isa.not_found import source_names
 from ..layout.fragment import Fragment, Source
-from ..lookup import Query, read_fragments
-from ..store.reader import Reader, Rows, Tabular
+from ..lookup import ERRATA, Query, choose, in_order, read_fragments
+from ..rows import Rows, Tabular
+from ..store.reader import Reader
+from ..text import brief, grouped
 from .verdict import Result, Verdict, compare
-
-#: The name of a source that corrects another one ends with this.
-ERRATA = "+errata"
 
 #: Kinds of sources, the most trusted last: where two differ, the left one is taken to be wrong.
 _TRUST = ("import", "document", "capture")
@@ -27,6 +25,7 @@ _TRUST = ("import", "document", "capture")
 _COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
 
 _ALONE = "no other source has any of its fragments: its instructions, shapes or types may be misspelt"
+_OWN_DOCUMENT = "a document comes before what confirms it: a capture, a table or a library"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Comparison:
 
     left: Source
     right: Source
-    results: Sequence[Result]
+    results: Sequence[Result] = field(repr=False)
 
     @property
     def compared(self) -> int:
@@ -47,7 +46,7 @@ class Comparison:
 class Finding:
     """Something wrong in a source by itself: in a fragment, or in the whole source if ``key`` is None.
 
-    ``known`` is the erratum that explains it. ``origin`` is where an import found it.
+    ``known`` is why it is no fault, such as an erratum. ``origin`` is where an import found it.
     """
 
     source: str
@@ -57,23 +56,28 @@ class Finding:
     origin: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check(Tabular):
     """The result of ``diff`` or ``check``: comparisons, and for ``check`` every source with the findings in it.
 
-    ``claiming`` are the imports to be judged. ``made`` says for reports how it was made: the command, versions, date.
+    ``claiming`` are the imports to be judged, ``others``, for ``diff``, imports that judge nothing. ``made`` says for
+    reports how it was made: the command, versions, date.
     """
 
     comparisons: Sequence[Comparison]
     sources: Sequence[Source] = ()
     findings: Sequence[Finding] = ()
     claiming: Collection[str] = ()
+    others: Sequence[Source] = ()
     made: Mapping[str, str] = field(default_factory=dict)
 
     #: ``report(form="table", *, everything=False, matrix=False)`` returns the report as text, ``_repr_html_`` shows it
     #: in a notebook. ``render.report`` adds both.
     report: ClassVar[Callable[..., str]]
     _repr_html_: ClassVar[Callable[..., str]]
+
+    def __repr__(self) -> str:
+        return brief(self.report(), "report() is all of it, frame() has it as rows")
 
     @property
     def pairs(self) -> list[tuple[Comparison, Result]]:
@@ -107,14 +111,20 @@ class Check(Tabular):
         return unsound + sum(result.disagrees for result in self.results)
 
     @property
+    def exit_code(self) -> int:
+        """What the command exits with: 1 where something disagrees, or in ``diff`` where something is not judged."""
+        return int(bool(self.unexplained or (self.unjudged and not self.sources)))
+
+    @property
     def known(self) -> int:
         """How many differences and findings an erratum explains."""
         return sum(item.known is not None for items in (self.results, self.findings) for item in items)
 
     @cached_property
     def unjudged(self) -> Mapping[str, Sequence[Result]]:
-        """The fragments of each source, by its name, that nothing it was compared with has elements of.
+        """The fragments of each source, by its name, that nothing it was compared with can judge.
 
+        Nothing has elements of them, or they or those on the right claim nothing.
         In a check these are fragments of imports alone: documents and captures judge imports, and an import judges
         nothing.
         """
@@ -130,7 +140,7 @@ class Check(Tabular):
             for source in claimed
             for fragment in source.with_rows
         ]
-        lacking += [pair for pair in claims if pair[1].verdict is Verdict.LEFT_ONLY]
+        lacking += [pair for pair in claims if pair[1].verdict in (Verdict.LEFT_ONLY, Verdict.UNJUDGED)]
         unjudged = {(name, result.key): result for name, result in lacking if (name, result.key) not in judged}
         return {name: [unjudged[key] for key in keys] for name, keys in grouped(unjudged, lambda pair: pair[0]).items()}
 
@@ -168,11 +178,10 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     return _only(comparisons, queries)
 
 
-def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -> Check:
-    """Compare each fragment of some sources with the best evidence for it among ``sources``.
+def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, shipped: Collection[str] = ()) -> Check:
+    """Compare each fragment of some sources with the best evidence for it among ``sources``, see ``evidence``.
 
-    That is the corrected document where it has elements, else a measurement. Imports judge nothing. A fragment without
-    evidence is ``left only``.
+    A fragment without evidence is ``left only``.
 
     Raises:
         LanemapError: a query matches no fragment that has elements.
@@ -183,40 +192,55 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query) -
             raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {request}")
     comparisons = []
     for left in lefts:
-        truth = evidence(left, sources)
+        truth = evidence(left, sources, shipped)
         results = compare(left.fragments, truth.fragments)
         claims = [result for result in results if result.verdict is not Verdict.RIGHT_ONLY]
         comparisons.append(Comparison(left, truth, claims))
-    return _only(comparisons, queries)
+    others = [source for source in sources if source.kind == "import"]
+    return replace(_only(comparisons, queries), others=others)
 
 
-def judges(sources: Iterable[Source], left: Source) -> list[Source]:
-    """The sources that judge another one, the most trusted first: documents, then captures.
+def judges(sources: Iterable[Source], left: Source, shipped: Collection[str] = ()) -> list[Source]:
+    """The sources that judge another one, in the order in which they answer: documents, then captures.
 
     A source does not judge itself, and a document as printed does not judge if its correction is there.
     """
     by_name = {source.name: source for source in sources}
-    trusted = [
-        source
+    trusted = {
+        source.name: source.kind
         for source in by_name.values()
         if source.kind in ("document", "capture") and source.name + ERRATA not in by_name and source.name != left.name
-    ]
-    return sorted(trusted, key=lambda source: source.kind, reverse=True)
+    }
+    return [by_name[name] for name in in_order(trusted, shipped)]
 
 
-def evidence(left: Source, sources: Sequence[Source]) -> Source:
-    """The best evidence for each fragment: that of the first judge which has elements of it."""
-    truth: dict[Key, Fragment] = {}
-    own_digests = {fragment.key: fragment.digest for fragment in left.fragments}
-    for source in judges(sources, left):
-        for fragment in source.with_rows:
-            # Each architecture has its own layout (9.7.14.4.1): an import may be of any of them, a capture is of one.
-            alone = instruction(fragment.instruction).per_architecture
-            if alone and left.kind == source.kind == "capture" and _target(source) != _target(left):
-                continue
-            if fragment.key not in truth or (alone and fragment.digest == own_digests.get(fragment.key)):
-                truth[fragment.key] = fragment
-    return Source("the best evidence", "evidence", "documents, corrected, and captures", list(truth.values()))
+def evidence(left: Source, sources: Iterable[Source], shipped: Collection[str] = ()) -> Source:
+    """The best evidence for each fragment of a source, see ``lookup.choose``.
+
+    A judge that contradicts an earlier one judges nothing of that instruction. Where each architecture has layouts of
+    its own (9.7.14.4.1), one capture judges all operands: of an import, which may be of any architecture, the capture
+    that has most of its layouts, and of a capture another one of its architecture.
+    """
+    own = {fragment.key: fragment.digest for fragment in left.fragments}
+    judging = judges(sources, left, shipped)
+    heard: dict[str, list[Fragment]] = {source.name: [] for source in judging}
+    every = [(source, fragment) for source in judging for fragment in source.with_rows]
+    for (name, _), group in grouped(every, lambda pair: pair[1].key[:2]).items():
+        said: dict[str, list[Fragment]] = {}
+        for source, fragment in group:
+            if not (instruction(name).per_architecture and left.kind == "capture" and _target(source) != _target(left)):
+                said.setdefault(source.name, []).append(fragment)
+        if instruction(name).per_architecture:
+            alike = {judge: sum(one.digest == own.get(one.key) for one in its) for judge, its in said.items()}
+            said = {judge: said[judge] for judge in alike if judge == max(alike, key=alike.__getitem__)}
+        agreed: dict[Key, Fragment] = {}
+        for judge, its in said.items():
+            pairs = [(one, agreed.get(one.key, one)) for one in its]
+            if all(one.same_layout(first) or one.refines(first) or first.refines(one) for one, first in pairs):
+                heard[judge] += its
+                agreed = {one.key: one for one in its} | agreed
+    truth = choose([replace(source, fragments=heard[source.name]) for source in judging])
+    return Source("the best evidence", "evidence", "documents, corrected, and captures", [*truth.values()])
 
 
 def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
@@ -304,7 +328,8 @@ def check(
     wanted = chosen or {side.name for pair in pairs for side in pair}
     # If Lanemap does not know an instruction either, it is no fault that no other source has it.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
-    all_findings += [Finding(name, None, _ALONE) for name in alone]
+    documentary = {source.name for source in documents}
+    all_findings += [Finding(name, None, _ALONE, _OWN_DOCUMENT if name in documentary else None) for name in alone]
     if not chosen and not all_findings and not any(comparison.compared for comparison in explained):
         names = ", ".join(source.name for source in sources)
         raise AbsentError(f"nothing to compare: no two of the sources {names} have a fragment in common")

@@ -1,6 +1,6 @@
 """The defects of a source with what its maintainer needs: where, what is true, the proof, an example, the effect."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -9,21 +9,21 @@ import msgspec
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.forms import FORMS
+from ..isa.forms import forms
 from ..isa.instructions import Key, instruction, name_of
-from ..isa.listing import grouped, spans
 from ..layout.fragment import NOT_CITED, PLACE, Fragment, Source
 from ..layout.permutation import is_identity
-from ..lookup import Query
-from ..store.reader import Rows, Tabular
+from ..lookup import ERRATA, Query
+from ..rows import Rows, Tabular
+from ..text import grouped, spans
 from . import crosscheck
-from .crosscheck import ERRATA, Finding, failures, judges
+from .crosscheck import Finding, failures, judges
 from .difference import Cell, Difference, Place, difference, wrong_results
 from .evidence import NOTHING, REACHES, Evidence, EvidenceFile, LibraryRecord, facts
 from .verdict import Result, Verdict, axes_of, common_permutations, compare
 
 #: Instructions all of whose forms are known.
-_LISTED = {form.name for form in FORMS}
+_LISTED = {form.name for form in forms()}
 #: Up to this many remarks are listed.
 _FEW = 6
 _AGREE = (Verdict.IDENTICAL, Verdict.REFINED)
@@ -65,7 +65,7 @@ class WrongOperand:
         if right is None and not _unknown(self.key):
             return "it is inconsistent by itself, and no other source can judge it"
         if right is None:
-            return f"PTX has no form with {self.key.role} of {self.key.type}"
+            return f"there is no form with {self.key.role} of {self.key.type}"
         if compared is None and left.citation.mended:
             return f"its formula cannot be read as printed: {left.citation.mended}"
         if compared is None:
@@ -132,11 +132,16 @@ class Defect:
 
     @property
     def words(self) -> str:
-        """What is wrong in the operands of one type, each thing once."""
-        same_type = [
-            operand for operand in self.wrong if operand.key.type == self.first.key.type or operand.result.right is None
-        ]
-        return self.evidence.words or "; ".join(dict.fromkeys(operand.words for operand in same_type))
+        """What is wrong in the operands of one type each, each thing once, and in which if they differ in it."""
+        kinds = {
+            key if operand.result.right is None else key._replace(type="", selector=None): operand
+            for operand in reversed(self.wrong)
+            for key in [operand.key]
+        }
+        said = grouped(reversed(kinds.values()), lambda operand: operand.words)
+        if self.evidence.words or len(said) == 1:
+            return self.evidence.words or next(iter(said))
+        return "; ".join(f"{name_of([operand.key for operand in alike])}: {words}" for words, alike in said.items())
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -146,19 +151,20 @@ class Defect:
         place = f"{made_by} {provenance.get('version') or ''}".strip() if made_by else self.source.name
         remarks = list(dict.fromkeys(words for operand in self.wrong for words in operand.remarks))
         more = [f"and {len(remarks) - _FEW} more"] if len(remarks) > _FEW else []
+        sets = [operand.library[2] for operand in self.wrong]
         texts = {
             "fixed": evidence.until and f"in {evidence.fixed}",
             "reach": evidence.reach and f"{evidence.reach}: {evidence.reason}",
             "root cause": evidence.root,
-            "where": "; ".join(self._shown) if evidence.name else ", ".join(filter(None, (place, self.first.origin))),
-            "claim set": "" if evidence.name else provenance.get("set"),
+            "where": "; ".join(self.shown()) if evidence.name else ", ".join(filter(None, (place, self.first.origin))),
+            "claim set": "" if evidence.name else ", ".join(dict.fromkeys(map(str, filter(None, sets)))),
             "wrong": self.words,
             "in detail": "" if evidence.words else "; ".join([*remarks[:_FEW], *more]),
             "example": self.example,
             "proof": self.proof,
             "not a renumbering": self.renumbering,
             "agreement": evidence.agreement or self.agreement,
-            "effect": self.effect if evidence.reach in ("", "wrong product") else "",
+            "effect": self.effect if evidence.reach == "wrong product" else "",
             "confirmed": evidence.run,
             "releases": evidence.versions,
             "reported": ", ".join(evidence.reports),
@@ -167,11 +173,11 @@ class Defect:
         }
         return [(label, str(words)) for label, words in texts.items() if words]
 
-    @property
-    def _shown(self) -> list[str]:
-        """The operands in which it shows, grouped by place."""
+    def shown(self, *, sets: bool = True) -> list[str]:
+        """The operands in which it shows, grouped by place, with or without the claim sets."""
         places = grouped(
-            self.wrong, lambda operand: (operand.origin, operand.library[2], operand.key._replace(type=""))
+            self.wrong,
+            lambda operand: (operand.origin, operand.library[2] if sets else None, operand.key._replace(type="")),
         )
         return [
             f"{name_of({operand.key: None for operand in alike})} ({f'{claim_set}, ' if claim_set else ''}{origin})"
@@ -195,14 +201,19 @@ class Defect:
     @property
     def proof(self) -> str:
         """Where the true layout is documented, and on what it was measured."""
+        return "; ".join(self.proofs(lambda source: source.name))
+
+    def proofs(self, called: Callable[[Source], str]) -> list[str]:
+        """The proofs, with the sources called by their names or titles."""
         proofs = []
         for source, fragment in self.first.agreeing:
             cited = fragment.citation
             section = f"section {cited.section} (#{cited.anchor}) of " if cited.section else ""
-            proofs.append(f"{section}{source.name}" + ("" if section else f" ({source.title})"))
+            title = "" if section or called(source) == source.title else f" ({source.title})"
+            proofs.append(f"{section}{called(source)}{title}")
             if cited.erratum:
                 proofs.append(f"{cited.erratum} ({cited.evidence})")
-        return "; ".join(proofs)
+        return proofs
 
     @cached_property
     def renumbering(self) -> str:
@@ -260,7 +271,7 @@ class Defect:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report(Tabular):
     """The defects of some sources. ``made`` says how the report was made: the command, the version.
 
@@ -294,6 +305,7 @@ def defects(
     findings: Sequence[Finding] = (),
     query: Query | None = None,
     evidence: EvidenceFile | None = None,
+    shipped: Collection[str] = (),
 ) -> list[Defect]:
     """The defects of some sources, judged by others.
 
@@ -303,39 +315,45 @@ def defects(
         findings: what the structural checks found.
         query: only the operands that match.
         evidence: what else is known about defects. Default: the file that comes with Lanemap.
+        shipped: the sources that come with Lanemap.
 
     Raises:
         LanemapError: no operand matches.
     """
-    shipped = evidence or facts()
+    known_defects = evidence or facts()
     keys = [fragment.key for source in reported for fragment in source.fragments]
     keys += [finding.key for source in reported for finding in failures(source) if finding.key]
     if query and not any(map(query.matches, keys)):
         words = " ".join(map(str, query.asked.values()))
         names = ", ".join(source.name for source in reported)
         raise LanemapError(f"{names}: no operand matches {words}", "fragment")
-    wrong = [operand for source in reported for operand in _wrong(source, sources, [*findings, *failures(source)])]
+    wrong = [
+        operand for source in reported for operand in _wrong(source, sources, [*findings, *failures(source)], shipped)
+    ]
 
     def cause(operand: WrongOperand) -> tuple[object, ...]:
         library, version, claim_set = operand.library
-        known = shipped.of(library, version, operand.key, operand.origin, claim_set)
+        known = known_defects.of(library, version, operand.key, operand.origin, claim_set)
         if known.name:
             return library, version, known.name
         key = operand.key
-        same = key[:2] if _unknown(key) else (operand.origin, key._replace(type="", selector=None))
-        return library, version, claim_set, same
+        if not _unknown(key) and operand.origin:
+            return library, version, operand.origin
+        return library, version, claim_set, key[:2] if _unknown(key) else key._replace(type="", selector=None)
 
-    causes = {defect.name: defect for defect in shipped.defect}
+    causes = {defect.name: defect for defect in known_defects.defect}
     groups = grouped((operand for operand in wrong if query is None or query.matches(operand.key)), cause)
     unsorted = [Defect(group, causes.get(str(cause[2]), NOTHING)) for cause, group in groups.items()]
     order = [*REACHES, ""]
     return sorted(unsorted, key=lambda defect: (defect.fixed, order.index(defect.evidence.reach)))
 
 
-def _wrong(source: Source, sources: Sequence[Source], findings: Iterable[Finding]) -> Iterator[WrongOperand]:
+def _wrong(
+    source: Source, sources: Sequence[Source], findings: Iterable[Finding], shipped: Collection[str]
+) -> Iterator[WrongOperand]:
     """The operands that a source has wrong."""
-    truth = {fragment.key: fragment for fragment in crosscheck.evidence(source, sources).fragments}
-    trusted = [(judge, fragment) for judge in judges(sources, source) for fragment in judge.with_rows]
+    truth = {fragment.key: fragment for fragment in crosscheck.evidence(source, sources, shipped).fragments}
+    trusted = [(judge, fragment) for judge in judges(sources, source, shipped) for fragment in judge.with_rows]
     having = grouped(trusted, lambda pair: pair[1].key)
     own = grouped((finding for finding in findings if finding.source == source.name), lambda finding: finding.key)
     results = compare(source.fragments, list(truth.values()))
@@ -367,7 +385,7 @@ def _unknown(key: Key) -> bool:
     """Whether all forms of the instruction are known and none has such an operand."""
     if key.instruction not in _LISTED or key.role not in "ABCD":
         return False
-    return all((form.name, form.shape, form.types.get(key.role)) != (*key[:2], key.type) for form in FORMS)
+    return all((form.name, form.shape, form.types.get(key.role)) != (*key[:2], key.type) for form in forms())
 
 
 def _conflict(compared: Difference, axes: str) -> str:

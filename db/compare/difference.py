@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 
 from ..isa.instructions import dimensions, instruction
-from ..isa.listing import grouped, spans
 from ..layout.algebra import Array as Array
 from ..layout.fragment import CELL, PLACE, Fragment, place_numbers
 from ..layout.permutation import Span
+from ..text import counted, grouped, spans
 
 #: Lane, register and slot.
 Place = tuple[int, int, int]
@@ -34,8 +34,8 @@ class Difference:
 
     ``left`` and ``right`` are arrays of elements, equally long: those that both sides have in the same lane, register
     and slot. ``left_only`` and ``right_only`` are the elements whose slot the other side lacks. ``dimensions`` are the
-    rows and columns of the matrix. ``bits`` are the bits of its slot that an element occupies on each side, if both
-    sides claim them and they differ.
+    rows and columns of the matrix. ``packing`` says how registers are divided in other ways; empty where both sides
+    have elements in the same bits of a register.
     """
 
     left: Array
@@ -43,7 +43,7 @@ class Difference:
     left_only: Array
     right_only: Array
     dimensions: tuple[int, int]
-    bits: tuple[range, range] | None = None
+    packing: str = ""
 
     @cached_property
     def unequal(self) -> Array:
@@ -56,6 +56,12 @@ class Difference:
         return not len(self.left_only) and not len(self.right_only)
 
     @property
+    def same_rows(self) -> bool:
+        """Whether both sides have the same rows of the same computations in the same bits."""
+        alike = self.same_slots and not self.packing
+        return alike and all((self.left[name] == self.right[name]).all() for name in ("row", "computation"))
+
+    @property
     def total(self) -> int:
         """How many slots there are on at least one side."""
         return len(self.left) + len(self.left_only) + len(self.right_only)
@@ -63,7 +69,7 @@ class Difference:
     @property
     def count(self) -> int:
         """How many slots differ: they hold different cells, use other bits, or are on one side only."""
-        return self.total if self.bits else int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
+        return self.total if self.packing else int(self.unequal.sum()) + len(self.left_only) + len(self.right_only)
 
     @cached_property
     def pairs(self) -> tuple[Mapping[int, set[Pair]], ...]:
@@ -102,8 +108,7 @@ class Difference:
     @cached_property
     def words(self) -> str:
         """What is wrong with the left if the right is true; empty where nothing differs."""
-        where = "elements have bits {} of each slot on the left, and {} on the right"
-        phrases = [where.format(*map(spans, self.bits))] if self.bits else []
+        phrases = [self.packing] if self.packing else []
         phrases += [
             f"absent on the {side}: {self._where([place for place, _ in _split(table)])}"
             for side, table in (("left", self.right_only), ("right", self.left_only))
@@ -192,10 +197,19 @@ class Difference:
 def difference(left: Fragment, right: Fragment) -> Difference:
     """Two fragments of one operand, both with elements, side by side."""
     ours, theirs = left.table, right.table
-    bits = (left.occupied_bits, right.occupied_bits) if left.displaced(right) else None
     _, at, there = np.intersect1d(place_numbers(ours), place_numbers(theirs), return_indices=True)
     alone = np.delete(ours, at), np.delete(theirs, there)
-    return Difference(ours[at], theirs[there], *alone, left.dimensions, bits)
+    return Difference(ours[at], theirs[there], *alone, left.dimensions, _packing(left, right))
+
+
+def _packing(left: Fragment, right: Fragment) -> str:
+    """How the packing of two fragments differs, in words."""
+    if left.packing[:2] != right.packing[:2]:
+        divided = [f"{side.register_bits} bits with {counted(side.slots, 'slot')}" for side in (left, right)]
+        return f"a register is {divided[0]} on the left, and {divided[1]} on the right"
+    bits = spans(left.occupied_bits), spans(right.occupied_bits)
+    where = f"elements have bits {bits[0]} of each slot on the left, and {bits[1]} on the right"
+    return "" if left.packed_like(right) else where
 
 
 def wrong_results(claimed: Fragment, true: Fragment) -> Array:
@@ -208,7 +222,7 @@ def wrong_results(claimed: Fragment, true: Fragment) -> Array:
         A bool array (computations, rows, columns) of the elements of D, or of the matrix that is moved.
     """
     claim, truth = ({row[:3]: row[3:] for row in fragment.tuples()} for fragment in (claimed, true))
-    claim = {} if claimed.displaced(true) else claim
+    claim = claim if claimed.packed_like(true) else {}
     if instruction(true.instruction).multiplies and true.role not in "CD":
         return _wrong_products(claim, truth, true)
     written, read = (claim, truth) if true.role == "C" else (truth, claim)

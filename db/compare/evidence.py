@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ..isa.instructions import Key
-from ..isa.listing import naturally
+from ..text import naturally
 
 #: How far a wrong layout reaches, the worst first; empty where nobody has examined it.
 Reach = Literal["wrong product", "does not compile", "opaque", "unreachable", "only names", "editorial", ""]

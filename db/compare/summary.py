@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from ..isa.forms import Form
 from ..isa.instructions import Key, choices, instruction, undecided
-from ..isa.listing import grouped, naturally
 from ..isa.names import Query
 from ..layout.fragment import Fragment
-from ..lookup import best, by_trust, fragments, prefer_dense
-from ..store.columns import Told
-from ..store.reader import Reader, Rows, Value
+from ..lookup import best, fragments, prefer_dense
+from ..rows import Rows, Told
+from ..store.reader import Reader, Value
+from ..text import grouped, naturally
 
 
 class OperandSummary(NamedTuple):
@@ -28,7 +28,7 @@ class OperandSummary(NamedTuple):
     verdicts: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary(Told):
     """Every form that a query names, and the operands of the first instruction among them."""
 
@@ -59,7 +59,7 @@ class Summary(Told):
 
         The operands have a column for the shape if there are several.
         """
-        mnemonics = [(form.mnemonic, form.targets) for form in self.forms if len(self._shapes) == 1]
+        mnemonics = [(form.mnemonic, form.needs) for form in self.forms if len(self._shapes) == 1]
         yield Rows(("", ""), mnemonics) if mnemonics else self.title
         rows = ((source, operand.verdicts.get(source), operand) for source in self.sources for operand in self.operands)
         alike = grouped((row for row in rows if row[1] is not None), lambda row: row[:2])
@@ -102,8 +102,8 @@ def instruction_summary(reader: Reader, query: Query) -> Summary:
     Raises:
         LanemapError: there is none; see ``lookup.fragments``.
     """
-    dense = prefer_dense(fragments(reader, replace(query, source=None)))
-    shown = best(dense, by_trust(reader))
+    dense = prefer_dense(query, fragments(reader, replace(query, source=None)))
+    shown = best(reader, dense)
     judged, sources = verdicts(shown, dense), dict.fromkeys(str(fragment.source) for fragment in dense)
     roles = instruction(dense[0].instruction).axes
     keys = sorted(shown, key=lambda key: (naturally(key.shape), [*roles, key.role].index(key.role)))

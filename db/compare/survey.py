@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from .. import lookup
 from ..errors import AbsentError
-from ..isa import forms
-from ..isa.forms import Form
+from ..isa.forms import Form, forms
 from ..isa.instructions import INSTRUCTIONS, PRODUCT_ROLES, ROLES, Key, instruction
-from ..isa.listing import grouped, naturally
 from ..isa.names import Query, types_named
 from ..isa.names import scaled as has_scales
 from ..isa.spelling import atom, opcode_name
 from ..layout.fragment import Fragment
-from ..store.reader import Reader, Rows, Tabular
+from ..rows import Rows, Tabular
+from ..store.reader import Reader
+from ..text import grouped, naturally
 from . import crosscheck
 from .summary import Said, verdicts
 from .verdict import Verdict
@@ -50,14 +50,18 @@ class Product(NamedTuple):
 
     @property
     def forms(self) -> list[Form]:
-        """Its forms, those of the most exact accumulator first; none of what only an import has, and of a move."""
-        return sorted(_forms().get(self, ()), key=lambda form: form.d != "f32")
+        """Its forms, but for those with a B of another type; those of the most exact accumulator first."""
+        return sorted((form for form in forms(*self) if form.b in ("", form.a)), key=lambda form: form.d != "f32")
+
+    @property
+    def accumulators(self) -> Sequence[str]:
+        """The types of D that it has, the most exact first; none of a move."""
+        return list(dict.fromkeys(form.d for form in self.forms if form.d))
 
     @property
     def aliases(self) -> Sequence[str]:
         """What it is called besides its name: its mnemonics, its opcodes, its atoms."""
         called = [form.mnemonic for form in self.forms]
-        called += [move.mnemonic for move in forms.moves() if (move.name, move.shape, move.a) == self]
         for form in self.forms:
             called += filter(None, (opcode_name(form), atom(form)))
         return list(dict.fromkeys(called))
@@ -68,25 +72,24 @@ class Product(NamedTuple):
         return instruction(self.instruction).sparse
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Survey:
     """All sources and fragments of a database; elements are read on demand.
 
     ``sources`` has the record of each source by its name, ``fragments`` the fragments of each key by source, and
-    ``known`` what these amount to. ``trust`` has the names of the sources, see ``by_trust``.
+    ``known`` what these amount to. ``best`` has the best evidence of each, see ``lookup.choose``, and ``documents``
+    are those of the vendors that answer first.
     """
 
     sources: Mapping[str, Mapping[str, Any]]
     fragments: Mapping[Key, Mapping[str, Fragment]]
     known: Mapping[Key, Known]
-    trust: Sequence[str]
+    best: Mapping[Key, Fragment]
+    documents: Collection[str]
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
-        """The fragment that look-ups show: that of a source, or by default that of the most trusted one with rows."""
-        by_source = self.fragments[key]
-        if source is not None:
-            return by_source[source]
-        return lookup.best(by_source.values(), self.trust)[key]
+        """The fragment that look-ups show: that of a source, or by default the best evidence."""
+        return self.best[key] if source is None else self.fragments[key][source]
 
     @cached_property
     def operands(self) -> Mapping[Key, Sequence[Key]]:
@@ -102,8 +105,8 @@ class Survey:
     def products(self) -> Mapping[Product, Sequence[Key]]:
         """The operands of each product, A first."""
         keys: dict[Product, dict[Key, None]] = {}
-        for product, product_forms in _forms().items():
-            named = (form.key(role).operand for form in product_forms for role in form.types)
+        for product in dict.fromkeys(Product(form.name, form.shape, form.a) for form in forms() if form.d):
+            named = (form.key(role).operand for form in product.forms for role in form.types)
             if operands := dict.fromkeys(key for key in named if key in self.operands):
                 keys[product] = operands
         covered = {operand for operands in keys.values() for operand in operands}
@@ -129,14 +132,12 @@ class Survey:
 
     def named(self, query: Query) -> Iterator[Key | Product]:
         """What a query names: fragments where it says a role, else instructions; the dense ones first."""
-        for request in filter(None, (query, query.of_accumulator())):
-            keys = list(filter(request.matches, self.fragments))
-            if keys and "role" in request.asked:
-                yield from sorted(keys, key=lambda key: instruction(key.instruction).sparse)
-            elif keys:
-                yield from self._products(request, set(keys))
-            if keys:
-                return
+        keys = query.matching(self.fragments)
+        if "role" in query.asked:
+            in_order = filter(keys.__contains__, self.fragments)
+            yield from sorted(in_order, key=lambda key: instruction(key.instruction).sparse)
+        elif keys:
+            yield from self._products(query, keys)
 
     def _products(self, query: Query, keys: set[Key]) -> Iterator[Product]:
         """The instructions that have one of the fragments: of a type the one whose A it is, the dense ones first."""
@@ -152,7 +153,7 @@ class Survey:
 
     def like(self, text: str) -> Iterator[Key | Product]:
         """The instructions, then the fragments, whose names hold all words of a text, or other names of a type."""
-        asked = _WORDS.findall(text.lower())
+        asked = {*_WORDS.findall(text.lower())}
         meant = {word: {*types_named(word)} for word in asked}
         scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
         for names, name in self._called.items() if asked else ():
@@ -179,19 +180,11 @@ class Survey:
 
 
 @cache
-def _forms() -> Mapping[Product, Sequence[Form]]:
-    every = *forms.FORMS, *forms.warpgroup(), *forms.wmma()
-    return grouped(every, lambda form: Product(form.name, form.shape, form.a))
-
-
-@cache
 def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
     """The targets on which there is an instruction, or an operand, by instruction, shape, type and role."""
-    every = forms.every()
-    targets = {form.target for form in every}
     found: dict[tuple[str, ...], set[str]] = {}
-    for form in every:
-        runs = [*filter(form.supports, targets)]
+    for form in forms():
+        runs = [*form.targets, *filter(form.supports, form.instruction.vendor.targets)]
         for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
             found.setdefault(path, set()).update(runs)
     return found
@@ -202,13 +195,13 @@ def survey(reader: Reader) -> Survey:
     with reader.snapshot():
         sources = {record["name"]: record for record in lookup.sources(reader).records()}
         all_fragments = lookup.fragments(reader, Query()) if sources else []
-        documents = [name for name, record in sources.items() if record["kind"] == "document"]
+        written = [name for name, record in sources.items() if record["kind"] == "document"]
         try:
-            check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), documents)
+            check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), written)
             differ = [result for result in check.results if result.verdict is Verdict.DIFFERENT]
         except AbsentError:  # no two sources can be compared
             differ = []
-        trust = lookup.by_trust(reader)
+        best, documents = lookup.best(reader, all_fragments), lookup.documents(lookup.by_trust(reader)).values()
     by_key = grouped(all_fragments, lambda fragment: fragment.key)
     fragments = {key: {str(fragment.source): fragment for fragment in same_key} for key, same_key in by_key.items()}
     contradicted, errors = ({result.key for result in differ if bool(result.known) is known} for known in (False, True))
@@ -225,7 +218,8 @@ def survey(reader: Reader) -> Survey:
         }
         return next((state for state, true in states.items() if true), Known.DRAWN)
 
-    return Survey(sources, fragments, {key: known(key, holders.values()) for key, holders in fragments.items()}, trust)
+    states = {key: known(key, holders.values()) for key, holders in fragments.items()}
+    return Survey(sources, fragments, states, best, [*documents])
 
 
 class Capture(NamedTuple):
@@ -251,7 +245,7 @@ class Disagreement(NamedTuple):
     groups: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fleet(Tabular):
     """All captures, and every fragment on which two of them differ."""
 

@@ -3,21 +3,20 @@
 Equal digests are equal layouts. Each pair of layouts that differ is compared once, however many fragments have it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from operator import eq
-from typing import NamedTuple
-
-import numpy as np
 
 from ..isa.instructions import Key, dimensions, instruction
-from ..isa.listing import grouped
 from ..isa.spelling import every_candidate
 from ..layout.fragment import Fragment
 from ..layout.permutation import Permutation, describe, find, is_identity, keeps
-from .difference import Array, Difference, Pair, difference
+from ..text import grouped
+from . import windows
+from .difference import Difference, Pair, difference
+from .windows import Named
 
 
 class Verdict(StrEnum):
@@ -29,6 +28,7 @@ class Verdict(StrEnum):
     DIFFERENT = "different"
     LEFT_ONLY = "left only"
     RIGHT_ONLY = "right only"
+    UNJUDGED = "unjudged"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Result:
     ``relabelled``, take rows, columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right;
     products of one instruction that are renumbered differently have names such as ``k of product 2``. ``same_as``, for
     ``different``, is another fragment of the right that equals the left one. ``known`` is the erratum that explains the
-    difference. ``impossible`` is the side whose columns no metadata can select.
+    difference. ``impossible`` is the side whose columns no metadata can select. ``reason`` says why it is ``unjudged``.
     """
 
     key: Key
@@ -53,15 +53,16 @@ class Result:
     same_as: Fragment | None = None
     known: str | None = None
     impossible: str | None = None
+    reason: str = ""
 
     @property
     def compared(self) -> bool:
-        """Whether both sides have elements."""
-        return self.verdict not in (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY)
+        """Whether both sides have elements that claim something, so that they were compared."""
+        return self.verdict not in (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY, Verdict.UNJUDGED)
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides have elements, and these are not different."""
+        """Whether both sides were compared, and are not different."""
         return self.compared and self.verdict is not Verdict.DIFFERENT
 
     @property
@@ -84,9 +85,10 @@ class Result:
             case Verdict.DIFFERENT:
                 assert self.difference is not None
                 same = [f"it is {self.same_as} on the right"] if self.same_as else []
-                none = f"no valid metadata selects the columns that the {self.impossible} names"
-                impossible = [f"{none}; without col_last each is exact"] if self.impossible else []
-                return "; ".join([*same, *impossible, self.difference.words])
+                none = f"no valid metadata selects the columns that the {self.impossible} names, and no others"
+                return "; ".join([*same, *([none] if self.impossible else []), self.difference.words])
+            case Verdict.UNJUDGED:
+                return self.reason
         lacking = self.right if self.verdict is Verdict.LEFT_ONLY else self.left
         return lacking.status if lacking else "not there"
 
@@ -98,20 +100,22 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
     """
     lefts, rights = ({fragment.key: fragment for fragment in side} for side in (left, right))
     held = {fragment.key for fragment in (*left, *right) if fragment.has_rows}
-    differences: dict[tuple[str | int | None, ...], Difference] = {}
+    differences: dict[tuple[object, ...], Difference] = {}
 
     def differ(first: Fragment, second: Fragment) -> Difference:
-        layouts = first.digest, first.first_bit, second.digest, second.first_bit
+        layouts = first.digest, first.packing, second.digest, second.packing
         if layouts not in differences:
             differences[layouts] = difference(first, second)
         return differences[layouts]
 
-    results = {key: _result(key, lefts.get(key), rights.get(key), differ) for key in {**lefts, **rights} if key in held}
-    for group in grouped(
-        (result for result in results.values() if result.compared), lambda result: result.key[:2]
-    ).values():
-        if any(result.verdict is Verdict.DIFFERENT for result in group):
-            results |= {result.key: result for result in _rename(group, differ)}
+    results = {key: _alone(key, lefts.get(key), rights.get(key), differ) for key in {**lefts, **rights} if key in held}
+    for (name, shape), group in grouped(results.values(), lambda result: result.key[:2]).items():
+        compared = [result for result in group if result.compared]
+        if any(result.verdict is not Verdict.IDENTICAL for result in compared):
+            forms = _forms(name, shape) if instruction(name).known else _guessed(_part(result.key) for result in group)
+            together = _Together(_beside_metadata(compared), forms, differ)
+            judged = _beside_metadata([together.judged(result) for result in together.results])
+            results |= {result.key: result for result in judged}
     # A fragment that differs may equal another one of the right: name the one with the most similar key.
     layouts = grouped(right, lambda fragment: fragment.digest)
     for key, result in results.items():
@@ -124,75 +128,46 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
 Differ = Callable[[Fragment, Fragment], Difference]
 
 
-def _result(key: Key, left: Fragment | None, right: Fragment | None, differ: Differ) -> Result:
+def _alone(key: Key, left: Fragment | None, right: Fragment | None, differ: Differ) -> Result:
     """The verdict without regard to the other operands."""
     if left is None or not left.has_rows:
         return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or not right.has_rows:
         return Result(key, Verdict.LEFT_ONLY, left, right)
-    if left.digest == right.digest and not left.displaced(right):
+    unclaimed = {"left": windows.unclaimed(left), "right": windows.unclaimed(right)}
+    if reasons := [f"the {side} {why}" for side, why in unclaimed.items() if why]:
+        return Result(key, Verdict.UNJUDGED, left, right, reason="; ".join(reasons))
+    if left.digest == right.digest and left.packed_like(right):
         return Result(key, Verdict.IDENTICAL, left, right)
     compared = differ(left, right)
-    narrower = _narrower(compared) if left.windowed and not compared.bits else None
-    if narrower and _selectable(left, getattr(compared, narrower)):
-        return Result(key, Verdict.REFINED, left, right, compared, narrower)
-    return Result(key, Verdict.DIFFERENT, left, right, compared, impossible=narrower)
+    narrower = windows.narrower(compared) if left.windowed else None
+    return Result(key, Verdict.REFINED if narrower else Verdict.DIFFERENT, left, right, compared, narrower)
 
 
-def _narrower(compared: Difference) -> str | None:
-    """The side all of whose windows lie within those of the other, in the same rows."""
-    left, right = compared.left, compared.right
-    if not compared.same_slots or any((left[name] != right[name]).any() for name in ("row", "computation")):
-        return None
-    for side, narrow, wide in (("left", left, right), ("right", right, left)):
-        if (narrow["col"] >= wide["col"]).all() and (narrow["col_last"] <= wide["col_last"]).all():
-            return side
-    return None
+def _named(result: Result) -> Named:
+    left, right = result.left, result.right
+    assert left is not None
+    assert right is not None
+    sides = (result.difference.left, result.difference.right) if result.difference else (left.table, right.table)
+    return Named(left, *sides)
 
 
-def _selectable(fragment: Fragment, table: Array) -> bool:
-    """Whether some valid metadata selects columns in the window of each element of a sparse operand (9.7.14.6.1).
+def _beside_metadata(group: Sequence[Result]) -> list[Result]:
+    """The results, but different where no metadata selects the columns that the narrower side names.
 
-    The elements of one chunk of a row are in the order of their slots, as the indices in metadata ascend.
+    A sparse A and the metadata E of its type are judged together: one choice of columns must be within both.
     """
-    rule = fragment.sparsity
-    run = rule.group if fragment.role == "A" else 1  # an element of E stands for all columns that it selects
-    # A document may name a window of several chunks, whose elements are in the order of the chunks.
-    block = max(rule.width, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
-    size = rule.fields * run * block // rule.width
-    if len(table) % size:
-        return False
-    blocks = table["computation"], table["row"], table["col"] // block
-    order = np.lexsort((table["slot"], table["reg"], table["lane"], *blocks))
-    named = np.stack(blocks, axis=1)[order].reshape(-1, size, len(blocks))
-    if (named != named[:, :1]).any() or len(np.unique(named[:, 0], axis=0)) < len(named):
-        return False
-    chunks = len(named), block // rule.width, rule.fields * run
-    offset = (named[:, 0, 2] * block)[:, None, None] + np.arange(chunks[1])[:, None] * rule.width
-    first, last = (table[name][order].reshape(chunks) - offset for name in ("col", "col_last"))
-    possible = np.zeros(chunks[:2], bool)
-    for indices in rule.indices.values():
-        start = (np.array(indices)[:, None] * rule.group + np.arange(run)).ravel()
-        possible |= ((first <= start) & (start + rule.group - run <= last)).all(axis=2)
-    return bool(possible.all())
+    sparse = [one for one in map(_named, (result for result in group if result.agrees)) if one.operand.windowed]
+    return [
+        replace(result, verdict=Verdict.DIFFERENT, narrower=None, permutations={}, impossible=result.narrower)
+        if result.narrower and not windows.possible(_named(result), sparse, result.permutations.get("k", ()))
+        else result
+        for result in group
+    ]
 
 
 #: Computations can be renumbered like a dimension.
 _COMPUTATION = "computation"
-
-
-class Term(NamedTuple):
-    """An operand of a form: its role and type, and for block scales their number along K."""
-
-    role: str
-    type: str
-    scales: int = 0
-
-
-def _part(key: Key) -> Term:
-    axes = key.axes
-    extents = dict(zip(axes, dimensions(key.shape, key.role, key.instruction, key.qualifiers), strict=True))
-    return Term(key.role, key.type, extents.get("s", 0))
 
 
 def axes_of(key: Key) -> Sequence[str]:
@@ -200,66 +175,131 @@ def axes_of(key: Key) -> Sequence[str]:
     return (*key.axes.replace("s", "k"), _COMPUTATION)
 
 
+def _scales(key: Key) -> int:
+    """How many block scales an operand has along K; 0 for others."""
+    extents = zip(key.axes, dimensions(key.shape, key.role, key.instruction, key.qualifiers), strict=True)
+    return dict(extents).get("s", 0)
+
+
+def _part(key: Key) -> Key:
+    """The operand of a form that a fragment is, whatever its selector and which of its block scales are used."""
+    scales = _scales(key)
+    return key._replace(selector=None, qualifiers=f"scale_vec::{scales}X" if scales else key.qualifiers)
+
+
+Form = frozenset[Key]
+
+
 @lru_cache(1 << 10)
-def _forms(name: str, shape: str) -> tuple[frozenset[Term], ...]:
+def _forms(name: str, shape: str) -> Sequence[Form]:
     """The operands in registers of each form of an instruction with a shape."""
     operand_sets = []
     for form in every_candidate({name: "instruction", shape: "shape"}):
         # A form that loads or stores one operand of a product is not a form of the product.
         if not (form.role and form.instruction.multiplies):
-            scales, _ = form.block_scales or (0, "")
-            types = [(role, type_) for role, type_ in form.types.items() if role in form.instruction.axes]
-            operand_sets.append(frozenset(Term(*pair, scales * pair[0].startswith("SF")) for pair in types))
+            keys = [form.key(role) for role in form.types if role in form.instruction.axes]
+            scales = f"scale_vec::{form.block_scales[0]}X" if form.block_scales else None
+            operand_sets.append(
+                frozenset(key._replace(qualifiers=scales) if key.role.startswith("SF") else key for key in keys)
+            )
     return tuple(dict.fromkeys(operand_sets))
 
 
-def _rename(group: Sequence[Result], differ: Differ) -> list[Result]:
-    """The results for one instruction and shape: relabelled instead of different where renumbering explains them.
+def _guessed(parts: Iterable[Key]) -> Sequence[Form]:
+    """The form of an instruction that has no row: of all operands that either side names, if each role is there once.
 
-    One permutation of each axis must explain every operand that counts it: a product does not change if an axis is
-    renumbered alike in all of them, M in A, C, D and their scales, N in B, C, D and theirs, K in A, B, metadata, and as
-    whole blocks in scales. An axis that an operand in memory counts is fixed. If an operand is missing, nothing shows
-    that it is renumbered alike; only C or D may be missing, as a sum may start from zero or from its last result.
+    It is a product, so it has a D, also where neither side names it.
     """
-    name, shape = group[0].key[:2]
-    members = grouped(group, lambda result: _part(result.key))
-    forms = _forms(name, shape)
-    if not instruction(name).known and len({part.role for part in members}) == len(members):
-        forms = (frozenset(members),) if {"A", "B"} <= {part.role for part in members} else ()
-    moves: dict[tuple[str, Key], Sequence[Permutation]] = {}
-    for axis in dict.fromkeys(axis for result in group for axis in axes_of(result.key)):
-        counting = [part for part, results in members.items() if axis in axes_of(results[0].key)]
-        for parts in _together(counting, forms):
-            sharing = [result for part in parts for result in members[part]]
-            if all(result.verdict is not Verdict.DIFFERENT for result in sharing):
-                continue
-            permutations = common_permutations(axis, sharing, differ)
-            free = axis not in instruction(name).fixed and any(_complete(axis, form, parts, name) for form in forms)
-            if permutations and (free or all(map(is_identity, permutations))):
-                moves |= {(axis, result.key): permutations for result in sharing}
-                continue
-            for result in sharing:  # without renumbering an operand is right whatever the others are
-                alone = common_permutations(axis, [result], differ)
-                if alone and all(map(is_identity, alone)):
-                    moves[axis, result.key] = alone
-    return [_renamed(result, {axis: moves.get((axis, result.key)) for axis in axes_of(result.key)}) for result in group]
+    by_role = grouped(dict.fromkeys(parts), lambda part: part.role)
+    if any(len(same) > 1 for same in by_role.values()) or not {"A", "B"} <= by_role.keys():
+        return ()
+    operands = frozenset(part for (part,) in by_role.values())
+    return [operands if {"C", "D"} & by_role.keys() else operands | {next(iter(operands))._replace(role="D")}]
 
 
-def _together(parts: Iterable[Term], forms: Iterable[frozenset[Term]]) -> list[set[Term]]:
-    """The operands that share an axis, in groups: those of one form, and of forms with an operand in common."""
-    groups = [{term} for term in parts]
-    for form in forms:
-        joined = set().union(*(group for group in groups if group & form))
-        groups = [*(group for group in groups if not group & form), *([joined] if joined else [])]
-    return groups
+class _Together:
+    """The operands of one instruction and shape that were compared, judged by those of its forms.
+
+    A product does not change if an axis is renumbered alike in all operands that count it: M in A, C, D and their
+    scales, N in B, C, D and theirs, K in A, B, metadata, and as whole blocks in scales. An axis that an operand in
+    memory counts is fixed. So an operand that differs is relabelled if there is a form of which everything that counts
+    its axes was compared, and is renumbered alike, from one source to one source. If an operand is missing, nothing
+    shows that it is renumbered alike; only C or D may be missing, as a sum may start from zero or from its last result.
+    """
+
+    def __init__(self, results: Sequence[Result], forms: Sequence[Form], differ: Differ) -> None:
+        self.results = results
+        self._differ = differ
+        self._members = grouped(results, lambda result: _part(result.key))
+        self._forms = [form for form in forms if not form.isdisjoint(self._members)]
+        self._common: dict[tuple[str, tuple[Key, ...]], Sequence[Permutation] | None] = {}
+        self._moves = {result.key: moves for result in results if (moves := self._explained(result))}
+
+    def judged(self, result: Result) -> Result:
+        """The result: relabelled instead of different where renumbering explains it, and contradicts no form."""
+        moves = self._moves.get(result.key)
+        return _relabelled(result, moves) if moves and not self._contradicted(result) else result
+
+    def _explained(self, result: Result) -> Mapping[str, Sequence[Permutation]] | None:
+        """The permutations of each axis that a form explains a difference with."""
+        compared = result.difference
+        if result.verdict is not Verdict.DIFFERENT or compared is None or not compared.same_slots or compared.packing:
+            return None
+        for form in self._of(result):
+            found = {axis: self._alike(axis, form) or self._unmoved(axis, result) for axis in axes_of(result.key)}
+            moves = {axis: orders for axis, orders in found.items() if orders}
+            if moves.keys() == found.keys():
+                return moves
+        return None
+
+    def _of(self, result: Result) -> Iterable[Form]:
+        return (form for form in self._forms if _part(result.key) in form)
+
+    def _alike(self, axis: str, form: Form) -> Sequence[Permutation] | None:
+        """The permutations of an axis that a form has in common, if all that counts it comes from one source."""
+        sharing = self._sharing(axis, form, {result.key for result in self.results})
+        return self._shared(axis, sharing) if len({*map(_sources, sharing)}) == 1 else None
+
+    def _unmoved(self, axis: str, result: Result) -> Sequence[Permutation] | None:
+        """Without renumbering an operand is right whatever the others are."""
+        alone = self._shared(axis, [result])
+        return alone if alone and all(map(is_identity, alone)) else None
+
+    def _sharing(self, axis: str, form: Form, among: Collection[Key]) -> Sequence[Result]:
+        """Those among some fragments that count an axis in a form; none if too few are there, or the axis is fixed."""
+        counting = {part.role: part for part in form if axis in axes_of(part)}
+        if any(axis in instruction(part.instruction).fixed for part in counting.values()):
+            return ()
+        there = {
+            role: [one for one in self._members.get(part, ()) if one.key in among] for role, part in counting.items()
+        }
+        missing = {role for role, results in there.items() if not results}
+        enough = not missing or missing < counting.keys() & {"C", "D"}
+        return [result for results in there.values() for result in results] if enough else ()
+
+    def _contradicted(self, result: Result) -> bool:
+        """Whether all operands of some form are right, each by itself or by a form of its own, but not together."""
+        right = {one.key for one in self.results if one.agrees} | self._moves.keys()
+        asked = [(axis, form) for form in self._of(result) for axis in axes_of(result.key)]
+        together = ((axis, self._sharing(axis, form, right)) for axis, form in asked)
+        return any(sharing and not self._shared(axis, sharing) for axis, sharing in together)
+
+    def _shared(self, axis: str, sharing: Sequence[Result]) -> Sequence[Permutation] | None:
+        """``common_permutations``, if metadata can select what a sparse A and its E name of the columns."""
+        asked = axis, tuple(result.key for result in sharing)
+        if asked not in self._common:
+            orders = common_permutations(axis, sharing, self._differ)
+            sparse = [
+                one for one in map(_named, sharing) if one.operand.windowed and axis == axes_of(one.operand.key)[1]
+            ]
+            chosen = [one for one in sparse if one.chosen]
+            torn = orders and not all(windows.possible(one, sparse, orders[0]) for one in chosen)
+            self._common[asked] = None if torn else orders
+        return self._common[asked]
 
 
-def _complete(axis: str, form: frozenset[Term], parts: set[Term], name: str) -> bool:
-    """Whether ``parts`` has all operands of a form that count an axis, so that it shows if only one is renumbered."""
-    axes = instruction(name).axes
-    counting = {part for part in form if axis == _COMPUTATION or axis in axes[part.role].replace("s", "k")}
-    missing = {part.role for part in counting - parts}
-    return bool(counting) and (not missing or missing < {part.role for part in counting} & {"C", "D"})
+def _sources(result: Result) -> Sequence[str | None]:
+    return tuple(side.source if side else None for side in (result.left, result.right))
 
 
 def common_permutations(axis: str, members: Sequence[Result], differ: Differ) -> Sequence[Permutation] | None:
@@ -268,7 +308,7 @@ def common_permutations(axis: str, members: Sequence[Result], differ: Differ) ->
     None if there are none. Each computation may have its own, as that does not change what the instruction computes.
     """
     exact: dict[int, set[Pair]] = {}
-    loose: list[set[Pair]] = []
+    loose: list[tuple[int, set[Pair]]] = []
     blocks: list[tuple[int, set[Pair]]] = []
     size = count = 1
     for result in members:
@@ -278,23 +318,19 @@ def common_permutations(axis: str, members: Sequence[Result], differ: Differ) ->
         at = axes_of(result.key).index(axis)
         pairs = compared.pairs[at]
         count = max([count, *pairs])
-        if count > result.left.computations:  # the right has products that the left lacks
-            return None
-        extent = (*result.left.dimensions, result.left.computations)[at]
-        if scales := _part(result.key).scales if axis == "k" else 0:
+        if scales := _scales(result.key) if axis == "k" else 0:
             blocks += [(scales, numbers) for numbers in pairs.values()]
             continue
-        size = max(size, extent)
+        size = max(size, (*result.left.dimensions, result.left.computations)[at])
         for computation, numbers in pairs.items():
-            if at == 1 and _loose(result.left, numbers):
-                loose.append(numbers)
-            else:
-                exact.setdefault(computation, set()).update(numbers)
+            free = windows.loose(result.left, numbers) if at == 1 else set()
+            loose.append((windows.together(result.left), free))
+            exact.setdefault(computation, set()).update(numbers - free)
     if size == 1 and blocks:  # scales alone
         size = max(scales for scales, _ in blocks)
     permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
     complete = [order for order in permutations if order is not None]
-    if len(complete) < count or not all(keeps(complete[0], pairs) for pairs in loose):
+    if len(complete) < count or not all(keeps(complete[0], pairs, together) for together, pairs in loose):
         return None
     return complete if all(_keeps_blocks(complete[0], *block) for block in blocks) else None
 
@@ -308,23 +344,7 @@ def _keeps_blocks(permutation: Permutation, count: int, pairs: Iterable[Pair]) -
     )
 
 
-def _loose(fragment: Fragment, pairs: Iterable[Pair]) -> bool:
-    """Whether windows of columns differ in width between the sides, as they may."""
-    return fragment.windowed and any(left[1] - left[0] != right[1] - right[0] for left, right in pairs)
-
-
-def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | None]) -> Result:
-    compared = result.difference
-    if result.verdict is not Verdict.DIFFERENT or compared is None or not compared.same_slots or compared.bits:
-        return result
-    orders = {axis: order for axis, order in permutations.items() if order is not None}
-    if len(orders) < len(permutations):
-        return result
-    assert result.left is not None
-    (columns, *_), pairs = orders[axes_of(result.key)[1]], compared.pairs[1].get(1, set())
-    narrower = keeps(columns, pairs) if _loose(result.left, pairs) else None
-    if narrower and not _selectable(result.left, getattr(compared, narrower)):
-        return replace(result, impossible=narrower)
+def _relabelled(result: Result, orders: Mapping[str, Sequence[Permutation]]) -> Result:
     moved: dict[str, Permutation] = {}
     for axis, order in orders.items():
         if len(set(order)) == 1:
@@ -332,4 +352,9 @@ def _renamed(result: Result, permutations: Mapping[str, Sequence[Permutation] | 
         else:
             moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(order, 1)}
     moved = {axis: permutation for axis, permutation in moved.items() if not is_identity(permutation)}
-    return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower)
+    assert result.left is not None
+    assert result.difference is not None
+    columns, pairs = orders[axes_of(result.key)[1]][0], result.difference.pairs[1].get(1, set())
+    wider = any(left[1] - left[0] != right[1] - right[0] for left, right in pairs)
+    narrower = keeps(columns, pairs, windows.together(result.left)) if wider else None
+    return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower, impossible=None)

@@ -1,7 +1,7 @@
 """Whether the D of one instruction is the A, B or C of the next unchanged, or which lanes must exchange what."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import count, product, takewhile
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.forms import FORMS
+from ..isa.forms import forms
 from ..isa.instructions import Key, instruction
-from ..isa.listing import but_for_n, grouped, spans
 from ..isa.vendors import Vendor
 from ..layout.algebra import Array
 from ..layout.fragment import Fragment, elements
 from ..lookup import Query, operand_with_rows
-from ..store.columns import Told
-from ..store.reader import Reader, Rows
+from ..rows import Rows, Told
+from ..store.reader import Reader
+from ..text import but_for_n, grouped, spans
 
 
 class Movement(StrEnum):
@@ -64,7 +64,7 @@ _TAKEN = [*_MADE, "lane"]
 _ORIGIN = ["from_tile_row", "from_tile_col", "from_reg"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Chain(Told):
     """Every move that makes ``first``, a D, into ``second``, an A, B or C.
 
@@ -77,11 +77,11 @@ class Chain(Told):
     first: Fragment
     second: Fragment
     transposed: bool
-    table: Array = field(repr=False)
+    table: Array
     order: tuple[int, ...] | None = None
     torn_scales: tuple[int, ...] = ()
-    movmatrix: tuple[Fragment, Fragment] | None = field(default=None, repr=False)
-    remarks: Sequence[str] = field(default=(), repr=False)
+    movmatrix: tuple[Fragment, Fragment] | None = None
+    remarks: Sequence[str] = ()
 
     @property
     def ends(self) -> tuple[Fragment, Fragment]:
@@ -208,18 +208,14 @@ class Chain(Told):
             yield f"{repetition}: from_lanes are {step} higher with every {step} lanes."
 
 
-class Chains(list[Chain], Told):
-    """Chains from one D, or to one A or B, their ``end``; ``renumbered`` are more chains, which renumber K.
-
-    ``asked`` is the source that all of it was to come from.
-    """
+class Chains(Told, list[Chain]):
+    """Chains from one D, or to one A or B, their ``end``; ``renumbered`` are more chains, which renumber K."""
 
     def __init__(self, end: Fragment, listed: Iterable[Chain], renumbered: Iterable[Chain] = ()) -> None:
         super().__init__(listed)
         self.end = end
         self.ends = (end,)
         self.renumbered = list(renumbered)
-        self.asked = str(end.source)
 
     @classmethod
     def of(cls, end: Fragment, others: Iterable[Fragment], turned: Sequence[bool] = (False, True)) -> "Chains":
@@ -263,8 +259,8 @@ class Chains(list[Chain], Told):
             to_load = self.end.role in ("A", "B", "C")
             advice = [f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if to_load else []
         others = (end for chain in still for end in chain.ends if end is not self.end)
-        if elsewhere := dict.fromkeys(str(end.source) for end in others if end.stands_in(self.asked)):
-            advice.append(f"rows that {self.asked} lacks are from {', '.join(elsewhere)}")
+        if elsewhere := dict.fromkeys(str(end.source) for end in others if end.note):
+            advice.append(f"rows that the document lacks or leaves open are from {', '.join(elsewhere)}")
         still.remarks = [*self.remarks, *advice]
         return still
 
@@ -446,15 +442,12 @@ def relabelled(plain: Chain) -> Chain | None:
     held, wanted = ([table[name][chunk].tobytes() for chunk in chunks] for name in ("from_lane", "lane"))
     if sorted(held) != sorted(wanted):
         return None
-    forms = [form for form in FORMS if (form.name, form.shape, form.a) == plain.second.key[:3]]
-    counts = sorted({form.block_scales[0] for form in forms if form.block_scales}, reverse=True)
+    alike = forms(*plain.second.key[:3])
+    counts = sorted({form.block_scales[0] for form in alike if form.block_scales}, reverse=True)
     blocks = {count: (cols if plain.second.role == "A" else rows) // count for count in counts}
-    for block in (*blocks.values(), size):
-        order = [at * width + k for at in _renumbered(held, wanted, block // width) for k in range(width)]
-        torn = [count for count, size in blocks.items() if any(k // size != at // size for at, k in enumerate(order))]
-        if all(k // block == at // block for at, k in enumerate(order)):
-            break
-    if torn == counts and all(form.block_scales for form in forms) and forms:
+    order = [at * width + k for at in _renumbered(held, wanted) for k in range(width)]
+    torn = [count for count, size in blocks.items() if any(k // size != at // size for at, k in enumerate(order))]
+    if torn == counts and all(form.block_scales for form in alike) and alike:
         return None
     moved = table.copy()
     origins = [name for name in Transfer._fields if name.startswith("from_")]
@@ -462,15 +455,13 @@ def relabelled(plain: Chain) -> Chain | None:
     return replace(plain, table=moved, order=tuple(order), torn_scales=tuple(torn))
 
 
-def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes], block: int) -> list[int]:
-    """For each wanted item the index of an equal one that is held, in the same block if there is one."""
-    free = grouped(range(len(held)), held.__getitem__)
-    order = []
-    for at, lanes in enumerate(wanted):
-        candidates = free[lanes]
-        order.append(next((index for index in candidates if index // block == at // block), candidates[0]))
-        candidates.remove(order[-1])
-    return order
+def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
+    """For each wanted item the index of an equal one that is held: for the first of its kind the first, and so on.
+
+    Blocks of any size keep their items if that is possible at all: each then holds as many of every kind as are wanted.
+    """
+    free = {item: iter(indices) for item, indices in grouped(range(len(held)), held.__getitem__).items()}
+    return [next(free[item]) for item in wanted]
 
 
 def through_movmatrix(moved: Chain) -> list[Transposed] | None:

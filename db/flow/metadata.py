@@ -15,10 +15,11 @@ from ..errors import LanemapError
 from ..isa.instructions import Sparsity, instruction
 from ..layout.fragment import PLACE, Fragment
 from ..lookup import Query, by_trust, read_fragments
-from ..store.reader import Reader, Rows, Tabular
+from ..rows import Rows, Tabular
+from ..store.reader import Reader
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metadata(Tabular):
     """Words of metadata, and the columns of A that they choose.
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from .. import lookup
 from ..errors import LanemapError
-from ..isa.forms import Form, later_moves
+from ..isa.forms import Form, forms
 from ..isa.instructions import instruction
-from ..isa.listing import grouped, spans
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
 from ..layout.fragment import Element, Fragment, elements
-from ..store.columns import Told
-from ..store.reader import Reader, Rows
+from ..rows import Rows, Told
+from ..store.reader import Reader
+from ..text import grouped, spans
 from .chain import as_half_pairs, common_to_majors
 
 #: The lines that memory holds contiguously, by major: rows or columns of the operand's matrix.
@@ -63,7 +63,7 @@ class Pair(NamedTuple):
     p: Fragment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recipe(Told):
     """The moves that bring an operand from memory to registers, or back.
 
@@ -112,8 +112,8 @@ class Recipe(Told):
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
         yield f"source:  {', '.join(dict.fromkeys(str(fragment.source) for fragment in (operand, *self.moves)))}"
         if self.count > 1:
-            along = "along M" if operand.role == "A" else "along N"
-            yield f"count:   {self.count} neighbours {along}; registers of each follow those of the one before"
+            along = {"A": "M", "r": "the memory's columns"}.get(operand.role, "N")
+            yield f"count:   {self.count} neighbours along {along}; registers of each follow those of the one before"
         if self.packed:
             yield "first:   convert each element to 16 bits, registers 2 i and 2 i + 1 into the halves of register i"
         occupied = operand.occupied_bits
@@ -121,7 +121,6 @@ class Recipe(Told):
             yield f"memory:  16 elements fill {widening[1]} of each 16 bytes, the rest is padding"
         elif len(occupied) < operand.slot_bits:
             yield f"memory:  {operand.type} in bits {spans(occupied)} of each byte, as in the registers"
-        newer = {form.mnemonic: form.targets for form in later_moves()}
         matrices, first = [], 0
         for step, addresses in grouped(self.addresses, lambda address: address.step).items():
             move = self.moves[step]
@@ -129,10 +128,10 @@ class Recipe(Told):
             first += move.registers
             numbers = f"register{'s' * (len(regs) > 1)} {_in_order(regs)}"
             taken = f"packed {numbers}" if self.packed else f"{numbers} of {operand.role}"
-            spelled = mnemonic(move, operand)
-            yield f"move {step}:  {spelled}, {taken}"
-            if spelled in newer:
-                yield f"target:  {newer[spelled]}"
+            form = form_of(move, operand)
+            yield f"move {step}:  {form}, {taken}"
+            if form.target[-1].isalpha():
+                yield f"target:  {form.needs}"
             yield f"{line + ':':<8} {formula(addresses, 'line')}"
             yield f"byte:    {formula(addresses, 'byte')}"
             length = move.dimensions[1] * move.slot_bits // 8
@@ -150,7 +149,7 @@ class Recipe(Told):
         yield Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)
 
 
-class Recipes(list[Recipe], Told):
+class Recipes(Told, list[Recipe]):
     """The recipes of an operand for tiles of both majors; ``failed`` says why one of them has none."""
 
     def __init__(self, listed: Iterable[Recipe], failed: Iterable[LanemapError] = ()) -> None:
@@ -184,6 +183,8 @@ class Recipes(list[Recipe], Told):
 def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
     """The recipes for tiles of several majors. Raises the first error if there is no recipe at all."""
     fragments = lookup.operand_with_rows(reader, operand, "shape", "type", "source")
+    if fragments[0].role == "r":
+        fragments.expect_one("qualifiers")
     moves, common = pairs(reader, move), common_to_majors(fragments)
     listed, failed = [], []
     for major in majors:
@@ -234,7 +235,9 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
     if not 1 <= count <= _MOST:
         raise LanemapError(f"invalid count {count}: 1 to {_MOST} neighbours are moved together")
     _expect_movable(available[0].r, operand)
-    fitting = [pair for pair in available if pair.r.type != "b8x16" or _widened(pair.r, operand)]
+    # What widens 4 bits to s8 makes other bits than those in memory.
+    usable = [pair for pair in available if pair.r.type != "s8"]
+    fitting = [pair for pair in usable if pair.r.type != "b8x16" or _widened(pair.r, operand)]
     if not fitting:
         key = operand.key._replace(major=None, selector=None)
         raise LanemapError(f"{_name(available[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {key}")
@@ -263,7 +266,12 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:
     name = operand.key._replace(major=None, selector=None)
-    if operand.role not in ("A", "B", "C", "D"):
+    if operand.role == "r" and operand.instruction != move.instruction:
+        if instruction(operand.instruction).moves == instruction(move.instruction).moves:
+            raise LanemapError(
+                "one move must load the registers and the other store them, as in tcgen05.ld ... stmatrix"
+            )
+    elif operand.role not in ("A", "B", "C", "D"):
         raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
     move.expect_rows()
     operand.expect_rows()
@@ -271,7 +279,7 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
     if (user.name and user is not mover) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"
         raise LanemapError(
-            f"{name} {whose}, and {move.instruction} moves registers of a {mover.title} {mover.group_name}"
+            f"{name} {whose}, and {move.instruction} moves registers of {mover.title}'s {mover.group_name}s"
         )
     if operand.computations > 1:
         raise LanemapError(f"{name} holds {operand.computations} matrices: a recipe is for an operand of one product")
@@ -296,7 +304,7 @@ def neighbours(operand: Fragment, count: int) -> Fragment:
 
 
 def _apart(operand: Fragment) -> tuple[int, int]:
-    """Rows and columns from an operand to its neighbour: along M for A, which has no N, else along N."""
+    """Rows and columns from an operand to its neighbour: of A, which has no N, along M, else along its columns."""
     rows, columns = operand.dimensions
     return (rows, 0) if operand.role == "A" else (0, columns)
 
@@ -334,8 +342,10 @@ def _addresses(
     A matrix that fills several registers may fill one of each of as many neighbours.
     """
     mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (available[0].r, operand))
-    if user and not any(form.supports(to.target) or to.supports(form.target) for form, to in product(mover, user)):
-        raise _ReasonError(f"it needs {mover[0].targets}, and {user[0].name} needs {user[0].targets}")
+    targets = instruction(operand.instruction).vendor.targets
+    runs = (form.supports(target) and to.supports(target) for form, to, target in product(mover, user, targets))
+    if user and not any(runs):
+        raise _ReasonError(f"it needs {mover[0].needs}, and {user[0].name} needs {user[0].needs}")
     together = neighbours(operand, count)
     held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
     parts = available[0].r.registers // available[0].r.computations
@@ -435,11 +445,11 @@ def _name(move: Fragment) -> str:
     return f"{move.instruction} {move.shape} {move.type}"
 
 
-def mnemonic(move: Fragment, operand: Fragment) -> str:
-    """A move of an operand as PTX writes it."""
-    spelled = Form(move.instruction, move.shape, move.type, role=move.role, qualifiers=move.qualifiers).mnemonic
-    widening = _widened(move, operand)
-    return f"{spelled}.{widening[0]}" if widening else spelled
+def form_of(move: Fragment, operand: Fragment) -> Form:
+    """The form of a move that moves an operand."""
+    packed = f".{widening[0]}" if (widening := _widened(move, operand)) else ""
+    every = forms(move.instruction, move.shape, move.type)
+    return next(form for form in every if (form.qualifiers, form.packed) == (move.qualifiers, packed))
 
 
 def _widened(move: Fragment, operand: Fragment) -> tuple[str, int] | None:

@@ -1,25 +1,19 @@
-"""The table of forms: one row for each mnemonic of an instruction, with its shape, types and least target.
+"""The table of forms: one row for each mnemonic of an instruction, with its shape, types and targets.
 
-A new form is a new row. Most look-ups need none of them, and most others only ``FORMS``: the rest, of what today's
-kernels use and of mixed types, takes time to make. Sources: PTX ISA 9.7.14.4 (wmma), 9.7.14.5.14 (mma), 9.7.14.5.15 to
-9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma), 9.7.16.8.3 and 9.7.16.8.4 (Tensor Memory).
+A new form is a new row. A row of the file stands for several: the words of a text are choices, and a list is one value.
+Most look-ups need few forms, so that only the rows are expanded that may have them. Sources: PTX ISA 9.7.14.4 (wmma),
+9.7.14.5.14 (mma), 9.7.14.5.15 to 9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma), 9.7.16.8.3 and
+9.7.16.8.4 (Tensor Memory).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 from . import facts, instructions
 from .instructions import INSTRUCTIONS, Instruction, Key, Operand, Sparsity
-from .listing import grouped
-from .vendors import onwards
-
-#: PTX ISA version that forms need, but for the few that say which later one has them.
-VERSION = (8, 7)
-
-_ROW_COL = ("row", "col")
 
 #: Four scales of 1.0, by the suffix that names their type.
 _ONES = {".ue8m0": 0x7F7F7F7F, ".ue4m3": 0x38383838}
@@ -29,10 +23,11 @@ _ONES = {".ue8m0": 0x7F7F7F7F, ".ue4m3": 0x38383838}
 class Form:
     """One form of an instruction: a mnemonic. It multiplies, or moves one matrix.
 
-    ``a``, ``b``, ``c`` and ``d`` are the types of a product; what is moved has the type ``a``. ``target`` is the least
-    target; one that ends in a letter stands for its family only, and ``also`` names other families that have the form.
-    ``version`` is the PTX ISA version that it needs. ``majors`` are those of A and B, ``kind`` and ``suffix`` the
-    qualifiers before and after the types.
+    ``a``, ``b``, ``c`` and ``d`` are the types of a product; what is moved has the type ``a``. ``targets`` have the
+    form, as do those that have all that one of them has; the first is the one that it came with. ``version`` is
+    that of its vendor's instruction set which it needs. ``majors`` are those of A and B, ``kind`` and ``suffix``
+    the qualifiers before and after the types. Where a name may mean several, those of the first ``tier`` are meant.
+    ``captured`` is whether a capture can measure it.
 
     ``role`` is the register operand of a move: ``r``, the matrix that wmma loads or stores, or D of ``movmatrix``,
     which moves from registers to registers. ``qualifiers`` are those of its fragment, and ``layout`` is how wmma's
@@ -46,16 +41,17 @@ class Form:
     b: str = ""
     c: str = ""
     d: str = ""
-    target: str = ""
+    targets: tuple[str, ...] = ()
     majors: tuple[str, ...] = ()
     kind: str = ""
     suffix: str = ""
-    version: tuple[int, ...] = VERSION
+    version: tuple[int, ...] = ()
     role: str = ""
     qualifiers: str | None = None
     layout: str | None = None
     packed: str = ""
-    also: tuple[str, ...] = ()
+    tier: int = 1
+    captured: bool = False
 
     @property
     def instruction(self) -> Instruction:
@@ -96,14 +92,16 @@ class Form:
     @property
     def named_types(self) -> tuple[str, ...]:
         """The types that its mnemonic names, in this order."""
+        if self.role:
+            return (self.a,)
         row = self.instruction
         return tuple(self.types[role] for role in row.types if role not in row.implied.get(self.a, ""))
 
     @cached_property
     def mnemonic(self) -> str:
         """The instruction as its vendor spells it. It is unique, and names the form everywhere."""
-        fields = {"majors": ".".join(self.majors), "types": self.a if self.role else ".".join(self.named_types)}
-        fields |= {"move": self.moves, "role": self.role.lower()}
+        fields = {"majors": ".".join(self.majors), "types": ".".join(self.named_types)}
+        fields |= {"move": self.moves, "role": self.role.lower(), **dict(instructions.AXES.findall(self.shape))}
         spelling = self.instruction.move_spelling if self.role else self.instruction.spelling
         return spelling.format_map(vars(self) | fields)
 
@@ -144,122 +142,83 @@ class Form:
 
     def key(self, role: str, selector: int | None = None) -> Key:
         """What names the fragment of a role in any source."""
-        layout = dict(zip("AB", self.majors, strict=False)).get(role)
+        layout = dict(zip("AB", self.majors or (self.layout,) * 2, strict=False)).get(role)
         major = layout if self.instruction.layouts == "major" else None
         qualifiers = layout if self.instruction.layouts == "qualifiers" else None
         selector = selector if role == "E" else None
         return Key(self.name, self.shape, self.types[role], role, major, selector, self.qualifiers or qualifiers)
 
-    def supports(self, target: str) -> bool:
-        """Whether its vendor allows the form on a target such as sm_90a."""
-        return any(self.instruction.vendor.supports(own, target) for own in (self.target, *self.also))
+    @property
+    def target(self) -> str:
+        """The target that came with it: the least of those that are no family's."""
+        return self.targets[0]
 
     @property
-    def targets(self) -> str:
-        """The targets that have the form, in short: ``sm_80+`` is every later one, too."""
-        return " ".join([onwards(self.target), *self.also])
+    def needs(self) -> str:
+        """The targets that have it, in short: ``sm_80+`` is every later one, too."""
+        vendor, others = self.instruction.vendor, self.targets[1:]
+        own = [] if any(vendor.supports(other, self.target) for other in others) else [self.target]
+        return " ".join(map(vendor.onwards, [*own, *others]))
+
+    @property
+    def listed(self) -> str:
+        """The same for searches in text: each member of a family, but of what all later targets have only the least."""
+        ever_since = [target for target in self.targets if target[-1].isdecimal()]
+        return " ".join(ever_since or filter(self.supports, self.instruction.vendor.targets))
+
+    def supports(self, target: str) -> bool:
+        """Whether its vendor allows the form on a target such as sm_90a."""
+        return any(self.instruction.vendor.supports(own, target) for own in self.targets)
 
     def __str__(self) -> str:
         return self.mnemonic
 
 
-def _family(name: str) -> tuple[Form, ...]:
-    """The forms of a family. Each field of a row lists what there is, and the first one varies slowest.
+_ROWS = facts("forms")
 
-    B has the type of A, and C that of D, where the row does not say otherwise.
+
+@cache
+def _words(row: int) -> set[str | int]:
+    """What may be said of forms of a row: instruction, tier, shapes and types of A."""
+    said = _ROWS[row]
+    shapes = product(said["shape"].split(), said.get("n", "").split() or [""])
+    tiers = {said.get("tier", Form.tier)} | ({Form.tier} if "b" in said else set())
+    return {said["name"], *tiers, *said["a"].split(), *(shape.format(n=n) for shape, n in shapes)}
+
+
+@cache
+def _of_row(row: int) -> Sequence[Form]:
+    """The forms of a row: the words of its first field vary slowest.
+
+    B has the type of A, and C that of D, where the row does not say otherwise. Few names mean a B of another type.
     """
+    said = _ROWS[row]
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    fields = {"version": INSTRUCTIONS[said["name"]].vendor.version} | fields
+    choices = {name: value.split() for name, value in fields.items() if isinstance(value, str)}
     forms = []
-    for row in _FACTS[name]:
-        for values in product(*map(str.split, row.values())):
-            fields: dict[str, Any] = dict(zip(row, values, strict=True))
-            if "d" in fields:
-                fields = {"b": fields["a"], "c": fields["d"], **fields}
-            for several in fields.keys() & {"majors", "also", "version"}:
-                parts = fields[several].split(".")
-                fields[several] = tuple(int(part) if part.isdecimal() else part for part in parts)
-            fields["shape"] = fields["shape"].format(n=fields.pop("n", None))
-            forms.append(Form(**fields))
-    return tuple(forms)
+    for values in product(*choices.values()):
+        chosen: dict[str, Any] = fields | dict(zip(choices, values, strict=True))
+        if "d" in chosen:
+            chosen = {"b": chosen["a"], "c": chosen["d"]} | chosen
+        if chosen.get("b", chosen["a"]) != chosen["a"]:
+            chosen["tier"] = Form.tier
+        if "majors" in chosen:
+            chosen["majors"] = tuple(chosen["majors"].split("."))
+        chosen["shape"] = chosen["shape"].format(n=chosen.pop("n", None))
+        forms.append(Form(**chosen))
+    return forms
 
 
-_FACTS = facts("forms")
+@lru_cache(1 << 10)
+def forms(
+    name: str | None = None, shape: str | None = None, a: str | None = None, tier: int | None = None
+) -> tuple[Form, ...]:
+    """All forms, or those of an instruction, of a shape, with a type of A or of what is moved, of a tier.
 
-DENSE_FORMS, SPARSE_FORMS, NARROW_FORMS = map(_family, ("dense", "sparse", "narrow"))
-
-#: Every form.
-FORMS = (*DENSE_FORMS, *SPARSE_FORMS, *NARROW_FORMS)
-
-#: Types that A and B of one form may have in any combination (9.7.14.5.14).
-_MIXED = ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"})
-
-
-def _with_another_b(forms: Sequence[Form]) -> tuple[Form, ...]:
-    """The forms whose A is of one of these, and whose B is of another that has all else in common with it."""
-
-    def rest(form: Form) -> tuple[str, ...]:
-        return form.name, form.shape, form.kind, form.suffix, form.d
-
-    alike = grouped(forms, rest)
-    every = [(one, other) for one in forms for other in alike[rest(one)] if one.a != other.a]
-    return tuple(replace(one, b=other.b) for one, other in every if any({one.a, other.a} <= pair for pair in _MIXED))
-
-
-@cache
-def mixed() -> tuple[Form, ...]:
-    """Forms of mma and mma.sp whose A and B, or C and D, have different types."""
-    return (*_family("mixed"), *_with_another_b(FORMS))
-
-
-@cache
-def warpgroup() -> tuple[Form, ...]:
-    """Forms of wgmma and wgmma.sp. B is never in registers, so its type adds no fragment: it is that of A."""
-    return _family("warpgroup")
-
-
-@cache
-def wmma() -> tuple[Form, ...]:
-    """Forms of wmma.mma."""
-    return _family("wmma")
-
-
-@cache
-def moves() -> tuple[Form, ...]:
-    """Forms of ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store."""
-    listed = [*_family("moves")]
-    for form in wmma():
-        layouts = {"A": form.majors[:1], "B": form.majors[1:], "C": _ROW_COL, "D": _ROW_COL}
-        for role, layout in ((role, layout) for role, every in layouts.items() for layout in every):
-            qualifiers = layout if role in "AB" else None
-            moved = form.shape, form.types[role]
-            listed.append(Form("wmma", *moved, target=form.target, role=role, qualifiers=qualifiers, layout=layout))
-    # Several types of A and B share C and D: the first of them has the least target.
-    return tuple({form.mnemonic: form for form in reversed(listed)}.values())[::-1]
-
-
-@cache
-def mixed_warpgroup() -> tuple[Form, ...]:
-    """Forms of wgmma and wgmma.sp whose A and B have different types. B of another type adds no fragment."""
-    return _with_another_b(warpgroup())
-
-
-@cache
-def later_moves() -> tuple[Form, ...]:
-    """Forms of ldmatrix, stmatrix, tcgen05.ld and tcgen05.st that need a later target than any that was measured.
-
-    No more than 128 registers of a thread move to or from Tensor Memory (9.7.16.8.3).
+    >>> len(forms("mma", "m16n8k16", "f16"))
+    2
     """
-    return _family("later_moves")
-
-
-#: What makes the forms, by the first words of their instructions: those that most requests mean, products, then moves.
-FAMILIES: Sequence[Mapping[Callable[[], Sequence[Form]], Sequence[str]]] = (
-    {lambda: FORMS: []},
-    {mixed: ["mma"], warpgroup: ["wgmma"], wmma: ["wmma"], mixed_warpgroup: ["wgmma"]},
-    {moves: ["ldmatrix", "stmatrix", "movmatrix", "wmma"], later_moves: ["ldmatrix", "stmatrix", "tcgen05"]},
-)
-
-
-@cache
-def every() -> tuple[Form, ...]:
-    """All forms that a capture can measure, what others build on first."""
-    return (*FORMS, *mixed(), *warpgroup(), *moves(), *wmma())
+    asked = {name, shape, a, tier} - {None}
+    every = (form for row in range(len(_ROWS)) if asked <= _words(row) for form in _of_row(row))
+    return tuple(form for form in every if asked <= {form.name, form.shape, form.a, form.tier})

@@ -14,13 +14,17 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..errors import LanemapError
+from ..text import spans
 from . import facts
-from .listing import spans
+from .shared import Tile, pattern
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
-from .vendors import NVIDIA, Vendor, vendor_of
+from .vendors import NVIDIA, VENDORS, Vendor, vendor_of
 
 #: Threads of a warp.
 WARP = 32
+
+#: Bits of a word of shared memory.
+WORD = 32
 
 #: Threads of a warpgroup.
 WARPGROUP = 128
@@ -30,7 +34,7 @@ _MEMORY = {"l": "memory lane", "c": "column"}
 
 #: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
-_AXES = re.compile(r"([mnk])([0-9]+)")
+AXES = re.compile(r"([mnk])([0-9]+)")
 _SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
 _COUNT = re.compile(r"x([0-9]{1,3})")
 
@@ -43,23 +47,26 @@ class Instruction:
     column, ``s`` counts block scales, and ``lc`` lanes and columns of Tensor Memory. ``threads`` execute it together.
     Elements of the roles in ``windowed`` may stand for a window of columns.
 
-    ``spelling`` is the mnemonic of its products, with what a form has in braces, and ``move_spelling`` that of its
-    moves; ``types`` are the roles whose types a mnemonic names, in this order, and ``implied`` those that it leaves out
-    for a type of A. ``moves`` is how it moves a matrix: it loads or stores it, or both sides are registers.
+    ``spelling`` is the mnemonic of its products, with what a form has, or the numbers of its shape, in braces, and
+    ``move_spelling`` that of its moves; ``types`` are the roles whose types a mnemonic names, in this order, and
+    ``implied`` those that it leaves out for a type of A. ``moves`` is how it moves a matrix: it loads or stores it, or
+    both sides are registers.
 
     ``layouts`` says what ``row`` and ``col`` are in a mnemonic: the ``major`` of A and B, or their order in memory,
     which is one of the ``qualifiers`` of a fragment. ``opcode`` is its name in SASS, if it has one of its own, and
-    ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for instead. A
-    and B of each shape and type of ``packed`` have elements of 4 bits that are packed, and
-    those of ``quad_pairs`` are four products, one in each group of eight lanes, of which A and B have both majors.
-    ``registers`` are as many as the operand has whatever its shape, by type and role. Layouts that are
-    ``per_architecture`` differ between them. The ``fixed`` axes are those that an operand in memory counts: what
-    registers hold cannot be renumbered along them.
+    ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for
+    instead, and for selectors why there are no rows. A and B of each shape and type of ``packed`` have elements of
+    4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight lanes, of
+    which A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type and
+    role. Layouts that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``,
+    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as
+    qualifiers. The ``fixed`` axes, or ``computation``, are those that an operand in memory counts: what registers
+    hold cannot be renumbered along them.
     """
 
     name: str
+    vendor: Vendor
     axes: Mapping[str, str]
-    vendor: Vendor = NVIDIA
     threads: int = WARP
     windowed: str = ""
     spelling: str = ""
@@ -75,7 +82,14 @@ class Instruction:
     quad_pairs: Sequence[str] = ()
     registers: Mapping[str, int] = field(default_factory=dict)
     per_architecture: bool = False
-    fixed: str = ""
+    in_memory: str = ""
+    memory_only: str = ""
+    fixed: Sequence[str] = ()
+
+    @property
+    def register_roles(self) -> tuple[str, ...]:
+        """The roles that registers may hold."""
+        return tuple(role for role in self.axes if role not in self.memory_only)
 
     @property
     def multiplies(self) -> bool:
@@ -99,7 +113,9 @@ PRODUCT_ROLES = ("A", "B", "C", "D", "E", "SFA", "SFB")
 #: Operands that only some lanes supply, in some of their slots.
 PARTIAL_ROLES = ("E", "p", "SFA", "SFB")
 
-INSTRUCTIONS: Mapping[str, Instruction] = {row["name"]: Instruction(**row) for row in facts("instructions")}
+INSTRUCTIONS: Mapping[str, Instruction] = {
+    row["name"]: Instruction(**row | {"vendor": VENDORS[row["vendor"]]}) for row in facts("instructions")
+}
 
 #: What an instruction is taken for that has no row.
 _UNKNOWN_AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk"}
@@ -112,7 +128,7 @@ ROLES = tuple(dict.fromkeys((*PRODUCT_ROLES, *(role for row in INSTRUCTIONS.valu
 def instruction(name: str) -> Instruction:
     """The row of an instruction. One that has none is taken for a product of a group of its vendor's."""
     vendor = vendor_of(name)
-    return INSTRUCTIONS.get(name) or Instruction(name, _UNKNOWN_AXES, vendor, vendor.group)
+    return INSTRUCTIONS.get(name) or Instruction(name, vendor, _UNKNOWN_AXES, vendor.group)
 
 
 def axis_name(axis: str) -> str:
@@ -159,7 +175,7 @@ def _extents(shape: str, qualifiers: str) -> dict[str, int]:
         columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
         return extents | {"l": int(memory[1]), "c": columns}
     if is_shape(shape) and shape_name(shape) == shape:
-        return extents | {axis: int(number) for axis, number in _AXES.findall(shape)}
+        return extents | {axis: int(number) for axis, number in AXES.findall(shape)}
     raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
 
 
@@ -214,6 +230,11 @@ class Key(NamedTuple):
     def several_majors(self) -> bool:
         """Whether the operand comes in both majors, so that a name must say which."""
         return len(majors(self.instruction, self.shape, self.type, self.role)) > 1
+
+    @property
+    def vendor(self) -> str:
+        """The name of the vendor whose instruction it is."""
+        return instruction(self.instruction).vendor.name
 
     @property
     def axes(self) -> str:
@@ -331,6 +352,16 @@ class Sparsity(NamedTuple):
         """Fields in one 4-bit vector of metadata."""
         return len(next(iter(self.indices.values())))
 
+    def window(self, place: Any) -> tuple[Any, Any]:
+        """The first and the last column that a stored element of a row can stand for, by its place in the row.
+
+        >>> TWO_OF_FOUR.window(3)
+        (5, 7)
+        """
+        stored = self.fields * self.group
+        first = place // stored * self.width + place % stored
+        return first, first + self.width - stored
+
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
         """For each field, two valid vectors: the second has a higher index in that field and is otherwise the same."""
@@ -390,8 +421,24 @@ class Operand:
         return self.threads * self.registers * self.slots
 
 
+def tile(key: Key) -> Tile | None:
+    """The smallest tile in shared memory that holds an operand, of a sparse A what is stored; None in registers."""
+    if key.role not in instruction(key.instruction).in_memory or (named := pattern(key.qualifiers)) is None:
+        return None
+    rows, cols = dimensions(key.shape, key.role, key.instruction)
+    mn, k = (cols, rows) if key.role == "B" else (rows, cols // (2 if instruction(key.instruction).sparse else 1))
+    return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
+
+
+def threads(key: Key) -> int:
+    """How many threads hold the operand that a key names: 1 stands for memory."""
+    return 1 if tile(key) else instruction(key.instruction).threads
+
+
 def operand(key: Key) -> Operand:
-    """The operand that a key names, with the registers that it takes."""
+    """The operand that a key names, with the registers that it takes; those in shared memory are words."""
+    if of := tile(key):
+        return Operand(key.role, key.type, of.size * 8 // WORD, WORD // of.bits, 1, WORD)
     name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)
     slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
@@ -399,6 +446,6 @@ def operand(key: Key) -> Operand:
         slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
         return Operand(role, type_, 1, slots, row.threads, width)
     cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
-    stored = 2 if role == "A" and row.sparse else 1
+    stored = 2 if role in row.windowed else 1
     elements = copies(name, shape, type_, role) * cells // stored // row.threads
     return Operand(role, type_, elements // slots, slots, row.threads, width)

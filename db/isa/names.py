@@ -17,32 +17,40 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
+from ..text import grouped
 from . import facts
 from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
+from .shared import pattern
 from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
 from .types import scaled as scaled
 from .types import types_named as types_named
-from .vendors import DEFAULT_SOURCE as DEFAULT_SOURCE
+from .vendors import VENDORS
 
 if TYPE_CHECKING:
     from .forms import Form
 
-#: In the place of a source's name: all of them.
-EVERY_SOURCE = "all"
+#: In the place of a source's name: the best evidence of each fragment, and all sources.
+DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 
+#: The kinds of tokens of which a request has one.
+_KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
 _SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
 _FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
+#: How many characters a name has at most: a line of a kernel names hundreds of registers.
+_LONGEST = 4000
 _ROLES = {role.lower(): role for role in ROLES}
+_VENDORS = [name for name in VENDORS if name]
 
 
 class Which(TypedDict, total=False):
     """What tells operands of one shape, type and role apart, and the source.
 
-    ``instruction`` is ``mma`` or ``mma.sp``; by default the dense one where both have the operand. ``major`` is ``row``
-    or ``col`` where there are both (m8n8k4 with f16), ``selector`` the sparsity selector of E, and ``qualifiers`` those
-    of a matrix move, as in ``x4.trans``; by default all, told apart by columns of these names. ``source`` is by default
-    the corrected document, and where that has no rows, the first other source that has; ``all`` is every source.
+    ``instruction`` is ``mma`` or ``mma.sp``; by default the dense one where both have the operand. ``vendor`` is
+    ``nvidia`` or ``amd``, where both have it. ``major`` is ``row`` or ``col`` where there are both (m8n8k4 with f16),
+    ``selector`` the sparsity selector of E, and ``qualifiers`` those of a matrix move, as in ``x4.trans``; by default
+    all, told apart by columns of these names. ``source`` is by default ``best``: of each fragment the best evidence,
+    see ``lookup.choose``; ``all`` is every source.
     """
 
     instruction: str | None
@@ -50,6 +58,7 @@ class Which(TypedDict, total=False):
     selector: int | None
     qualifiers: str | None
     source: str | None
+    vendor: str | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Query:
 
     ``shape`` may name a whole instruction instead: as a PTX mnemonic, alone or with what is around it in a kernel, an
     opcode of SASS, an atom of CuTe, or a shape with the type of A. ``type`` may be any name of a type, such as half.
-    An instruction that is not in the table is one of an import. ``source`` may also be ``all``.
+    An instruction that is not in the table is one of an import. ``source`` may also be ``best`` or ``all``.
     """
 
     shape: str | None = None
@@ -69,6 +78,7 @@ class Query:
     selector: int | None = None
     source: str | None = None
     qualifiers: str | None = None
+    vendor: str | None = None
 
     @classmethod
     def parse(cls, tokens: str | Sequence[str], **more: Any) -> Query:
@@ -78,13 +88,19 @@ class Query:
         'bf16'
 
         Args:
-            tokens: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three tokens or one.
+            tokens: as somebody gave them, in any order. ``mma.sp m16n8k32 f16`` may be three tokens or one. One may be
+                the vendor.
             more: other fields of the query, where they are said apart from the tokens.
 
         Raises:
             LanemapError: there are no tokens.
         """
         parts = tokens.split() if isinstance(tokens, str) else _unquoted(tokens)
+        if vendors := [part for part in parts if part.lower() in _VENDORS]:
+            named = dict.fromkeys(vendor.lower() for vendor in (*vendors, more.get("vendor")) if vendor)
+            if len(named) > 1:
+                raise LanemapError(f"{' and '.join(named)} are several vendors: name one")
+            parts, more["vendor"] = [part for part in parts if part not in vendors], vendors[0]
         if not parts:
             raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
         parts = sorted(parts, key=lambda part: (is_role(part), plain(part) not in INSTRUCTIONS))
@@ -115,14 +131,19 @@ class Query:
         >>> Query.split(["m16n8k16", "f32", "D", "HMMA.16816.F32 A"])
         [['m16n8k16', 'f32', 'D'], ['HMMA.16816.F32', 'A']]
 
-        An ldmatrix before them has no role.
+        A move of registers needs none: of two the second begins an operand, and so does what follows an ldmatrix.
+
+        >>> Query.split(["tcgen05.ld", "16x256b", "x1", "stmatrix"])
+        [['tcgen05.ld', '16x256b', 'x1'], ['stmatrix']]
         """
         tokens = _unquoted(tokens)
         after = not is_role(tokens[0])
-        ends = [at + after for at, token in enumerate(tokens) if at and is_role(token)]
+        ends = {at + after for at, token in enumerate(tokens) if at and is_role(token)}
+        moves = [at for at, token in enumerate(tokens) if _is_one(token, _REGISTER_MOVES)]
+        ends |= {at for at in moves[1:] if at - 1 + after not in ends}
         pieces = [tokens[start:end] for start, end in pairwise(sorted({0, *ends, len(tokens)}))]
         move, *rest = pieces[0]
-        bare = rest and move.lower().partition(".")[0] in _MOVES and rest[-1].lower() != "r"
+        bare = rest and _is_one(move, _MOVES) and rest[-1].lower() != "r"
         return [[move], rest, *pieces[1:]] if bare else pieces
 
     @cached_property
@@ -136,7 +157,7 @@ class Query:
         before: list[str] = []
         for field, given in self._given.items():
             more = _parsed_type(given, tokens) if field == "type" else _parsed(given, field)
-            for kind in {*more.values()} & {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers"}:
+            for kind in {*more.values()} & _KINDS:
                 if any(tag == kind != more.get(token) for token, tag in tokens.items()):
                     raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
             tokens = {**more, **tokens}
@@ -172,7 +193,7 @@ class Query:
         """
         from .spelling import candidates, exact
 
-        forms = candidates(self.tokens)
+        forms = candidates(self.tokens, word("vendor", self.vendor))
         return exact(self.tokens, forms) if "sync" in self.tokens else forms
 
     def parameters(self) -> dict[str, Any]:
@@ -192,9 +213,12 @@ class Query:
         layout = self.layout_of(role) if role else None
         has_majors = len(majors(name or "", shape or "", type_ or "", role or "")) > 1
         in_memory = layout if role in ("A", "B") and instruction(name or "").layouts == "qualifiers" else None
-        named = self.token("qualifiers") or in_memory
+        named = self.token("qualifiers") or self.token("memory") or in_memory
         qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
         source = None if self.source is None else text("source", self.source)
+        vendor = word("vendor", self.vendor)
+        if vendor is not None and vendor not in _VENDORS:
+            raise LanemapError(f"no vendor {self.vendor!r}: choose from {', '.join(_VENDORS)}")
         return {
             "shape": shape,
             "type": type_,
@@ -204,6 +228,7 @@ class Query:
             "selector": whole("selector", self.selector),
             "qualifiers": None if self._scales else qualifiers,
             "source": None if source is None or source.lower() == EVERY_SOURCE else source,
+            "vendor": vendor,
         }
 
     @cached_property
@@ -221,6 +246,9 @@ class Query:
             (self.spells_types and "block_scale" not in self.tokens)
             or not self._scales <= {key.type, *(key.qualifiers or "").lower().split(".")}
         ):
+            return False
+        either = pattern(key.qualifiers) and key.role not in instruction(key.instruction).memory_only
+        if either and not pattern(self.asked.get("qualifiers")):  # the operand in registers is meant
             return False
         if {*self.tokens.values()} <= {"instruction", "shape"}:
             return True
@@ -254,12 +282,23 @@ class Query:
         return types.pop() if len(types) == 1 else None
 
     def of_registers(self) -> Query:
-        """The same; of ldmatrix or stmatrix without a role their registers, r."""
-        bare = self.role is None and self.token("instruction") in _MOVES
+        """The same; of a move such as ldmatrix or tcgen05.ld without a role its registers, r."""
+        bare = self.role is None and self.token("instruction") in _REGISTER_MOVES
         return replace(self, role="r") if bare else self
 
-    def of_accumulator(self) -> Query | None:
-        """The same for C, D or block scales where the type is that of A; None where it cannot be."""
+    def matching(self, keys: Iterable[Key]) -> set[Key]:
+        """Those that it asks for. Of each vendor, C, D and block scales match by the type of A if not by their own."""
+        of_each = grouped(keys, lambda key: key.vendor)
+        unknown = of_each.pop("", [])
+        found: set[Key] = set()
+        for vendor, own in (of_each or {"": []}).items():
+            requests = (request for request in (self, self.of_accumulator(vendor)) if request)
+            matched = ({key for key in (*own, *unknown) if request.matches(key)} for request in requests)
+            found |= next(filter(None, matched), set())
+        return found
+
+    def of_accumulator(self, vendor: str | None = None) -> Query | None:
+        """The same for C, D or block scales where the type is that of A; None where a vendor has no such form."""
         asked = self.parameters()
         named = replace(self, shape=asked["shape"], instruction=asked["instruction"])
         if asked["role"] in ("SFA", "SFB"):
@@ -267,7 +306,7 @@ class Query:
             return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
-        accumulating = accumulators(asked["instruction"], asked["shape"], asked["type"])
+        accumulating = accumulators(asked["instruction"], asked["shape"], asked["type"], vendor or asked["vendor"])
         return replace(named, type=accumulating[0]) if accumulating else None
 
     @property
@@ -348,14 +387,14 @@ def _title(names: Sequence[str]) -> str:
 
 
 @lru_cache(1 << 10)
-def accumulators(instruction: str | None, shape: str, a: str) -> tuple[str, ...]:
+def accumulators(instruction: str | None, shape: str, a: str, vendor: str | None = None) -> tuple[str, ...]:
     """The types of D for a type of A, most exact first."""
     if not shape or not a:
         return ()
     from .spelling import candidates
 
     tokens = {shape: "shape", a: "type"} | ({instruction: "instruction"} if instruction else {})
-    types = {form.types.get("D", "") for form in candidates(tokens)} - {""}
+    types = {form.types.get("D", "") for form in candidates(tokens, vendor)} - {""}
     return tuple(sorted(types, key=type_bits, reverse=True))
 
 
@@ -386,20 +425,32 @@ def is_role(token: object) -> bool:
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.
 _MOVES = [name for name, row in INSTRUCTIONS.items() if "p" in row.axes]
+#: All moves between registers and a memory.
+_REGISTER_MOVES = [name for name, row in INSTRUCTIONS.items() if "r" in row.axes]
+
+
+def _is_one(token: str, names: Iterable[str]) -> bool:
+    """Whether a token is one of these instructions, maybe with what follows it in a mnemonic."""
+    return f"{token.lower()}.".startswith(tuple(f"{name}." for name in names))
 
 
 def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move.
 
+    The operand may be what tcgen05.ld has loaded, or tcgen05.st is to store.
+
     Raises:
-        LanemapError: both are, or one is not where it belongs.
+        LanemapError: both are of shared memory, or one is not where it belongs.
     """
     roles = [query.parameters()["role"] for query in (first, second)]
     if "r" not in roles:
         return None
-    if roles == ["r", "r"]:
-        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
     place = roles.index("r")
+    if roles == ["r", "r"]:
+        ends = [query.token("instruction") or _MOVES[at] for at, query in enumerate((first, second))]
+        if {*ends} <= {*_MOVES}:
+            raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
+        place = int(ends[1] in _MOVES)
     move, partner = (first, second) if place == 0 else (second, first)
     named = move.token("instruction") or _MOVES[place]
     if named != _MOVES[place]:
@@ -431,10 +482,12 @@ def text(name: str, value: object) -> str:
     """A token out of a request, without the spaces around it.
 
     Raises:
-        LanemapError: it is not text; ``name`` says which.
+        LanemapError: it is not text, or longer than any name; ``name`` says which.
     """
     if not isinstance(value, str):
         raise LanemapError(f"{name} {value!r} is not text: write it like {facts('words')['examples'][name]!r}")
+    if len(value) > _LONGEST:
+        raise LanemapError(f"{name} has {len(value)} characters: a name has at most {_LONGEST}, also in a line of code")
     return value.strip()
 
 
@@ -444,7 +497,7 @@ def word(name: str, value: object) -> str | None:
 
 
 def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:
-    """The forms that match.
+    """The forms that a capture can measure and that match.
 
     Args:
         pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
@@ -454,17 +507,16 @@ def select(pattern: str | None = None, shape: str | None = None, type: str | Seq
     Raises:
         LanemapError: none matches, or none has one of the types.
     """
-    from .forms import every
+    from .forms import forms
 
-    shape = word("shape", shape)
-    forms = [form for form in every() if shape in (None, form.shape)]
+    selected = [form for form in forms(shape=word("shape", shape)) if form.captured]
     if pattern is not None:
-        forms = [form for form in forms if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
-    having = {form.a for form in forms}
+        selected = [form for form in selected if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
+    having = {form.a for form in selected}
     types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
     lacking = next((option for option, name in types.items() if name not in having), None)
-    if lacking is not None or not forms:
+    if lacking is not None or not selected:
         request = {"instruction": pattern, "shape": shape, "type": lacking}
         named = " ".join(f"{name} {value!r}" for name, value in request.items() if value is not None)
         raise LanemapError(f"no instruction matches {named}: lanemap capture --list says what there is")
-    return [form for form in forms if not types or form.a in types.values()]
+    return [form for form in selected if not types or form.a in types.values()]

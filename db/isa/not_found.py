@@ -4,13 +4,13 @@ What is wrong in the name of an instruction is the token without which there are
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from ..text import but_for_n, either, enumerated, grouped, naturally
 from .forms import Form
-from .instructions import INSTRUCTIONS, choices, undecided
-from .listing import but_for_n, either, grouped, naturally, shortened
+from .instructions import INSTRUCTIONS, choices, instruction, undecided
 from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, opcode, opcode_name, tokens
 from .types import is_shape, same_name, shape_name
 
@@ -63,7 +63,7 @@ def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:
         types = sorted({form.a for form in forms})
         operand = "A of " if any(not form.role for form in forms) else ""
         whose = next((name for role in ("shape", "instruction") for name, tag in asked.items() if tag == role), None)
-        return f"{operand}{whose} is {shortened(types)}" if whose else f"choose from {shortened(types)}"
+        return f"{operand}{whose} is {enumerated(types)}" if whose else f"choose from {enumerated(types)}"
     names = {name for form in forms for name, tag in tokens(form).items() if tag == kind}
     if kind not in ("types", "layouts", "qualifiers"):
         names = {name for name in names if any(name in form.mnemonic.lower().split(".") for form in forms)}
@@ -77,7 +77,7 @@ def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:
 
 def _shapes(asked: str, forms: Sequence[Form]) -> str:
     shapes = {form.shape for form in forms}
-    return f"its shapes are {shortened(_folded(sorted(_near(asked, shapes) or shapes, key=naturally)))}"
+    return f"its shapes are {enumerated(_folded(sorted(_near(asked, shapes) or shapes, key=naturally)))}"
 
 
 def _nearest(asked: Sequence[str], names: Iterable[str]) -> set[str]:
@@ -90,8 +90,8 @@ def no_fragment(
     asked: Mapping[str, Any],
     named: Tokens,
     title: str,
-    every: Sequence[Mapping[str, Any]],
-    first_of: Callable[[Container[str]], str | None],
+    every: Sequence[Any],
+    order: Sequence[str],
 ) -> str:
     """The first name of a request that nothing has, narrowing down in the order in which people think of them.
 
@@ -99,8 +99,8 @@ def no_fragment(
         asked: the parameters of the request.
         named: the tokens of the instruction that it names.
         title: what to call that instruction.
-        every: what is stored of all fragments.
-        first_of: which of some sources look-ups ask first.
+        every: all fragments.
+        order: the sources in the order in which they answer.
     """
     forms = candidates(named)
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
@@ -108,39 +108,42 @@ def no_fragment(
         return no_form(named, title)
     records = every
     matched: list[str] = []
-    for name in ("source", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
+    for name in ("source", "vendor", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
         value = asked[name]
         if value is None:
             continue
         if name != "source":
-            every = [record for record in every if same_name(record[name], value)]
-        matching = [record for record in records if same_name(record[name], value)]
+            every = [record for record in every if same_name(getattr(record, name), value)]
+        matching = [record for record in records if same_name(getattr(record, name), value)]
         if not matching:
-            rows = [INSTRUCTIONS.get(record["instruction"]) for record in records if name == "role"]
-            reasons = {row and row.absent.get(str(value)) for row in rows}
+            said = " ".join(["", *matched, str(value)])
+            absent = [instruction(record.instruction).absent.items() for record in records]
+            reasons = {next((why for words, why in row if said.endswith(f" {words}")), None) for row in absent}
             if len(reasons) == 1 and (reason := reasons.pop()):
                 return reason
             of = f" in {' '.join(matched)}" if matched else ""
             if asked["source"] is not None and every and name != "source":
-                first = first_of({record["source"] for record in every})
+                having = {record.source for record in every}
+                first = next(filter(having.__contains__, order))
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
             if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
-                spelt = {record["instruction"].lower(): record["instruction"] for record in records}
+                spelt = {record.instruction.lower(): record.instruction for record in records}
                 close = [spelt[name] for name in get_close_matches(value.lower(), spelt.keys() - INSTRUCTIONS.keys())]
                 close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""
                 return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
-            options = sorted({str(record[name]) for record in records if record[name] is not None}, key=naturally)
+            values = {getattr(record, name) for record in records} - {None}
+            options = sorted(map(str, values), key=naturally)
             return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
-        matched.append(str(matching[0][name]))
+        matched.append(str(getattr(matching[0], name)))
         records = matching
     if not records:
         return "the database is empty: run lanemap ingest"
     if asked["role"] and forms and not any(asked["role"] in form.types for form in forms):
         return f"{title} has no {asked['role']}: it has {', '.join(forms[0].types)}"
-    alike = grouped(sorted({record["qualifiers"] or "" for record in records}), undecided)
+    alike = grouped(sorted({record.qualifiers or "" for record in records}), undecided)
     apart = [choice for choice in map(choices, alike.values()) if choice]
-    return f"no source has operands of {title}" + (f": choose from {shortened(apart)}" if apart else "")
+    return f"no source has operands of {title}" + (f": choose from {enumerated(apart)}" if apart else "")
 
 
 def _printed(value: object) -> str:
@@ -167,7 +170,7 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
         close = get_close_matches(name, options)
         close = [token for token in close if kind != "type" or token.rstrip("0123456789") == name.rstrip("0123456789")]
     guess = f"did you mean {close[0]}?" if close else ""
-    return guess if options == close[:1] else f"{guess} choose from {shortened(options)}".strip()
+    return guess if options == close[:1] else f"{guess} choose from {enumerated(options)}".strip()
 
 
 def _near(asked: str, shapes: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from functools import cache
 from ..errors import LanemapError
 from . import facts, spelling
 from .forms import Form
+from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
 from .types import TYPES, is_shape, known_type, shape_name, type_name
 
@@ -72,6 +73,8 @@ def parse(text: str) -> Tokens | None:
         return _of_mnemonic(mnemonic.split("."))
     if opcode := _OPCODE.search(text):
         return _of_opcode(opcode[0])
+    if form := next(filter(None, map(spelling.spelt, _WORDS.findall(text))), None):
+        return spelling.tokens(form)
     if reason := uncovered(text):
         raise LanemapError(reason)
     return None
@@ -143,7 +146,7 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
 
 def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
     """Refuse a name that has a token twice, two tokens for one thing, or a number that nothing goes up to."""
-    in_order = ("layouts", "qualifiers", "types")
+    in_order = ("layouts", "qualifiers", "types", "memory")
     tokens = [token for token, kind in kinds if kind not in ("shape", "role", *in_order)]
     if twice := next((token for token in tokens if tokens.count(token) > 1), None):
         raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
@@ -160,8 +163,9 @@ def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
 def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
     """The name of an instruction that has its verb in its second token."""
     verb = rest[0] if rest else ""
-    if head == "tcgen05" and verb in ("ld", "st") and rest[1:2] != ["red"]:
-        return f"{head}.{verb}", rest[1:]
+    for count in (3, 2, 1):
+        if (name := ".".join([head, *rest[:count]])) in INSTRUCTIONS and rest[:count] != ["sp"]:
+            return name, rest[count:]
     tokens = ("mma_async", "sync", "sp", "")
     if is_shape(verb) or (head == "wgmma" and (verb in tokens or type_name(verb)[0] in TYPES)):
         return head, rest

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from . import by_word
-from .forms import FAMILIES, Form
+from .forms import Form, forms
+from .instructions import INSTRUCTIONS
 from .types import SHAPE, TYPES, type_bits
 
 #: The tokens of a name, each with its kind.
@@ -18,14 +19,17 @@ Tokens = Mapping[str, str]
 #: The kinds of tokens that are neither instructions nor types.
 KINDS = by_word("kinds")
 _PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
-_PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+"}
+_PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+", "memory": r"none|(32|64|128)b|k|mn"}
 
 #: Kinds of tokens that tell forms of the same types apart, and of tokens that tell no layouts apart.
-MODIFIERS = ("kind", "scale_vec", "scale_type", "block_scale", "operation", "popc", "packed")
+MODIFIERS = "kind scale_vec scale_type block_scale operation popc packed reduction absolute nan factor".split()
 OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding")
 
 #: Kinds of tokens that select block scales: operands, and no tokens of a mnemonic.
 IDS = ("byte_id", "thread_id")
+
+#: The kinds of tokens that no mnemonic has: what selects block scales, and how an operand lies in shared memory.
+_UNSPELT = (*IDS, "memory")
 
 #: What stands for a matrix in the opcodes and atoms of matrix moves, and for the elements that it is made from.
 _MATRICES = {"m8n8": "88", "m8n16": "816", "m16n16": "1616", "m16n8": "168"}
@@ -43,34 +47,37 @@ def kind_of(token: str) -> str:
 
 
 def cased(mnemonic: str) -> str:
-    """Tokens in small letters as PTX spells them, which has one capital letter.
+    """Tokens in small letters as PTX spells them, which has few capital letters.
 
-    >>> cased("mma.block_scale.scale_vec::2x")
-    'mma.block_scale.scale_vec::2X'
+    >>> cased("mma.block_scale.scale_vec::2x"), cased("tcgen05.ld.red.max.abs.nan")
+    ('mma.block_scale.scale_vec::2X', 'tcgen05.ld.red.max.abs.NaN')
     """
-    return re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic)
+    return re.sub(r"\bnan\b", "NaN", re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic))
 
 
 def joined(pairs: Iterable[tuple[str, str]]) -> Tokens:
     """Tokens and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
     pairs = list(pairs)
-    in_order = {kind: [token for token, tag in pairs if tag == kind] for kind in ("layouts", "qualifiers", "types")}
+    kinds = ("layouts", "qualifiers", "types", "memory")
+    in_order = {kind: [token for token, tag in pairs if tag == kind] for kind in kinds}
     in_order["qualifiers"].sort(key=lambda token: not re.fullmatch(r"x\d+", token))  # their count first
     fused = {".".join(several): kind for kind, several in in_order.items() if several}
     tokens = {token: kind for token, kind in pairs if kind not in in_order}
     return tokens | {token: "type" if kind == "types" and "." not in token else kind for token, kind in fused.items()}
 
 
+@cache
 def tokens(form: Form) -> Tokens:
     """The tokens of a form: those of its mnemonic, and those that it may have or leave out.
 
     One type stands for A and B of it, or for what is moved.
     """
-    named = [(token, kind_of(token) or "types" * (token in TYPES)) for token in form.mnemonic.lower().split(".")[1:]]
+    words = form.mnemonic.lower().split(".")[1:] or (form.shape, *form.named_types)  # those within one word
+    named = [(token, kind_of(token) or "types" * (token in TYPES)) for token in words]
     kinds = {form.name: "instruction", **joined(pair for pair in named if pair[1])}
     if form.layout:
         kinds[form.role.lower()] = "role"
-    elif form.a == form.b:
+    elif form.role or form.a == form.b:
         kinds[form.a] = "type"
     if "shared" in kinds:
         spaces = ("shared::cta", "global") if form.instruction.multiplies else ("shared::cta",)
@@ -114,6 +121,8 @@ def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
     number = count.removeprefix("x") if count[0] == "x" else ""
     if form.shape in _MATRICES:
         transposed = "T" * ("trans" in str(form.qualifiers))
+        if form.a + form.packed not in _ELEMENTS:
+            return ()
         parts = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
     elif others or form.shape.endswith("x2"):
         return ()
@@ -137,7 +146,7 @@ def atom(form: Form) -> str:
     if not head:
         return ""
     if form.role:
-        return f"SM{number}_{_move_atom(form, head)}"
+        return f"SM{number}_{_move_atom(form, head)}" if form.packed != ".s4" else ""
     shape = "x".join(map(str, form.dimensions))
     sparse = "SPARSE_" * form.sparse
     layouts = "".join("T" if major == "row" else "N" for major in form.majors)
@@ -168,26 +177,20 @@ def _move_atom(form: Form, head: str) -> str:
     return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
 
 
-@lru_cache(1 << 6)
-def _forms(tier: int, head: str) -> Sequence[tuple[Form, Tokens]]:
-    """The forms of a tier with their tokens, of all instructions or of those that begin with a token.
-
-    The few that most requests mean come first, as the others take time to make.
-    """
-    groups = [make() for make, heads in FAMILIES[tier].items() if not head or not heads or head in heads]
-    return [(form, tokens(form)) for group in groups for form in group]
-
-
-def _tiers(asked: Tokens) -> Iterator[list[Form]]:
-    """The forms that have all tokens of a name, tier by tier."""
+def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
+    """The forms that have all tokens of a name, tier by tier: most names mean a form of the first."""
     code = next((token.split(".") for token, kind in asked.items() if kind == "opcode"), None)
-    head = next((token.partition(".")[0] for token, kind in asked.items() if kind == "instruction" and not code), "")
     scaled = not {*IDS}.isdisjoint(asked.values())
-    named = {token: kind for token, kind in asked.items() if kind not in ("opcode", *IDS)}.items()
-    for tier in range(len(FAMILIES)):
-        matching = [form for form, form_words in _forms(tier, head) if named <= form_words.items()]
+    in_memory = "memory" in asked.values()
+    named = {token: kind for token, kind in asked.items() if kind not in ("opcode", *_UNSPELT)}.items()
+    of_kind = {kind: token for token, kind in named}
+    for tier in range(3):
+        some = forms(of_kind.get("instruction"), of_kind.get("shape"), of_kind.get("type"), tier)
+        own = (form for form in some if vendor in (None, form.instruction.vendor.name))
+        matching = [form for form in own if named <= tokens(form).items()]
         fit = [form for form in matching if not code or _fits(code, opcode(form))]
-        yield [form for form in fit if not scaled or form.scale is not None]
+        usable = [form for form in fit if form.instruction.in_memory or not in_memory]
+        yield [form for form in usable if not scaled or form.scale is not None]
 
 
 def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
@@ -196,9 +199,16 @@ def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
     return all((token in asked) == (token in form) for token in ("SF", "SP")) and all(token in rest for token in asked)
 
 
-def candidates(asked: Tokens) -> list[Form]:
-    """The forms that have all tokens of a name, products before moves."""
-    return next(filter(None, _tiers(asked)), [])
+def candidates(asked: Tokens, vendor: str | None = None) -> list[Form]:
+    """The forms that have all tokens of a name, of any vendor or of one, products before moves."""
+    return next(filter(None, _tiers(asked, vendor)), [])
+
+
+def spelt(word: str) -> Form | None:
+    """The form that a word is the whole mnemonic of, in any case."""
+    word = word.lower()
+    some = (form for name in INSTRUCTIONS if word.startswith(name) for form in forms(name))
+    return next((form for form in some if form.mnemonic.lower() == word), None)
 
 
 def every_candidate(asked: Tokens) -> list[Form]:

@@ -1,20 +1,21 @@
 """The table of vendors: what is true of the machines that execute their instructions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from . import facts
 
 
 class Vendor(NamedTuple):
-    """One vendor. The last one, without a name, is that of instructions of which nothing is known.
+    """One vendor. The one without a name is that of instructions of which nothing is known.
 
     ``group`` is how many lanes execute together and ``group_name`` what the vendor calls them. Lanes within a run of
     ``near`` exchange values more cheaply than others, with AMD in one instruction (DPP); ``near_name`` is what such a
-    run is called. Registers have ``register_bits``. ``source`` is what look-ups use first. Names of instructions begin
-    with one of ``prefixes``. A ``target`` has a number, and perhaps a letter where it stands for its family alone.
-    Formulas call a lane ``lane``.
+    run is called. Registers have ``register_bits``. Sources called ``document``, with a version after it, are its
+    documents, and ``capture`` is the one that answers before others. Names of instructions begin with one of
+    ``prefixes``. A ``target`` has a number, and perhaps a letter; ``targets`` are all there are.
+    ``version`` is that of its instruction set which forms need that do not say which. Formulas call a lane ``lane``.
     """
 
     name: str
@@ -23,24 +24,41 @@ class Vendor(NamedTuple):
     group_name: str
     near: int
     near_name: str
-    source: str = ""
+    document: str = ""
+    capture: str = ""
     prefixes: Sequence[str] = ()
     target: str = ""
+    targets: Sequence[str] = ()
+    version: tuple[int, ...] = ()
     register_bits: int = 32
     lane: str = "lane"
 
     def supports(self, target: str, instruction_target: str) -> bool:
-        """Whether what needs a target runs on another, such as sm_90a. One with a letter stands for its family only."""
-        (own, letter), (needed, feature) = (re.findall(self.target, name)[0] for name in (target, instruction_target))
-        return bool(feature) and own[:-1] == needed[:-1] if letter else int(needed) >= int(own)
+        """Whether what needs a target runs on another, such as sm_90a.
+
+        One with an ``f`` stands for its family from there on, and one with an ``a`` for itself alone.
+        """
+        least, other = (re.fullmatch(self.target, name) for name in (target, instruction_target))
+        if not least or not other or least["letter"] == "a":
+            return target == instruction_target
+        later = int(other["number"]) >= int(least["number"])
+        family = least["number"][:-1] == other["number"][:-1] and bool(other["letter"])
+        return later and (family or not least["letter"])
+
+    def onwards(self, target: str) -> str:
+        """A target, and with ``+`` if every later one has all that it has.
+
+        >>> NVIDIA.onwards("sm_80"), NVIDIA.onwards("sm_90a"), NVIDIA.onwards("sm_120f")
+        ('sm_80+', 'sm_90a', 'sm_120f')
+        """
+        parts = re.fullmatch(self.target, target)
+        return f"{target}+" if parts and not parts["letter"] else target
 
 
-VENDORS: Sequence[Vendor]
-*VENDORS, UNKNOWN = (Vendor(**row) for row in facts("vendors"))
-NVIDIA = VENDORS[0]
-
-#: What look-ups read unless another source is named: the document, corrected where it was proved wrong.
-DEFAULT_SOURCE = NVIDIA.source
+VENDORS: Mapping[str, Vendor] = {
+    row["name"]: Vendor(**row | {"version": tuple(row.get("version", ()))}) for row in facts("vendors")
+}
+NVIDIA, UNKNOWN = VENDORS["nvidia"], VENDORS[""]
 
 
 def vendor_of(instruction: str) -> Vendor:
@@ -49,13 +67,5 @@ def vendor_of(instruction: str) -> Vendor:
     >>> vendor_of("v_mfma_f32_32x32x8_f16").title
     'AMD'
     """
-    return next((vendor for vendor in VENDORS if instruction.lower().startswith(tuple(vendor.prefixes))), UNKNOWN)
-
-
-def onwards(target: str) -> str:
-    """A target and those that have all that it has, in short.
-
-    >>> onwards("sm_80"), onwards("sm_90a")
-    ('sm_80+', 'sm_90a')
-    """
-    return target if target[-1].isalpha() else f"{target}+"
+    vendors = VENDORS.values()
+    return next((vendor for vendor in vendors if instruction.lower().startswith(tuple(vendor.prefixes))), UNKNOWN)

@@ -289,7 +289,7 @@ def _field(name: str, digit: Digit, part: range, words: Mapping[tuple[str, int, 
     The weight is 1 if the bits are already where they count.
     """
     top = digit.step * digit.size >= part.stop
-    if part.start == 0 and (name, digit.step, digit.size) in words:
+    if (name, digit.step, digit.size) in words:
         return words[name, digit.step, digit.size], digit.weight
     if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
         return f"({_quotient(digit, name, part.stop, '/')})", digit.weight

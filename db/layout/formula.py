@@ -18,7 +18,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ..errors import LanemapError
-from ..isa.listing import spans
+from ..text import spans
 from .algebra import Array
 
 #: Documents are untrusted: a longer formula, or one nested more deeply in all its definitions together, is refused.

@@ -14,12 +14,13 @@ from warnings import warn
 from ..errors import LanemapError
 from ..isa import instructions
 from ..isa.instructions import Key
-from ..isa.vendors import DEFAULT_SOURCE
+from ..isa.names import DEFAULT_SOURCE, EVERY_SOURCE
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from ..isa.shared import Tile
     from .places import Index, MatrixCell, RegisterPlace
 
     Array = NDArray[Any]
@@ -47,8 +48,18 @@ class Element(NamedTuple):
 PLACE, CELL = Element._fields[:3], Element._fields[3:]
 
 #: Iterates over ``Fragment.packed``: the numbers of one element after the other.
-unpacked = struct.Struct(f"<{len(Element._fields)}h").iter_unpack
+unpacked = (_PACKED := struct.Struct(f"<{len(Element._fields)}h")).iter_unpack
 _LARGEST = (1 << 15) - 1
+
+#: The status of a sparse operand that was imported without ``col_last``.
+UNTOLD_WINDOWS = "imported without col_last"
+
+
+def part(elements: bytes, registers: int, cols: int) -> bytes:
+    """Of packed elements those in registers and columns below these."""
+    held = enumerate(unpacked(elements))
+    starts = (at * _PACKED.size for at, (_, reg, _, _, col, *_) in held if reg < registers and col < cols)
+    return b"".join(elements[start : start + _PACKED.size] for start in starts)
 
 
 @cache
@@ -62,14 +73,15 @@ def element_type() -> np.dtype[Any]:
 class Packed:
     """Elements that are read on demand."""
 
-    def __init__(self, digest: str, read: Callable[[], bytes]) -> None:
+    def __init__(self, digest: str, mapping: int, read: Callable[[int], bytes]) -> None:
         self.digest = digest
+        self.mapping = mapping
         self._read = read
 
     @cached_property
     def data(self) -> bytes:
         """The elements, packed."""
-        return self._read()
+        return self._read(self.mapping)
 
     @cached_property
     def array(self) -> Array:
@@ -127,9 +139,10 @@ class Fragment:
 
     ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None if the source names the fragment
     without its elements (``status`` says why, for example ``figure-only``). The type of role E is the type of the A
-    whose columns it selects. ``threads`` hold it: by default those of the instruction, or if that is unknown, as many
-    groups as its lanes need. ``first_bit`` is the lowest bit of its slot that an element occupies: 0 if it fills the
-    slot, and None if it does not and the source claims none.
+    whose columns it selects. ``threads`` hold it: by default those of the instruction, or if that is unknown, the
+    next power of two of its lanes. ``first_bit`` is the lowest bit of its slot that an element occupies: 0 if it fills
+    the slot, and None if it does not and the source claims none. ``note`` says why it answers a
+    look-up, where that is not because its source is the one to answer first.
     """
 
     instruction: str
@@ -148,6 +161,7 @@ class Fragment:
     citation: Citation = NOT_CITED
     first_bit: int | None = None
     register_bits: int = 0
+    note: str | None = None
 
     #: Return its ``Picture``, also for a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
@@ -160,9 +174,10 @@ class Fragment:
             LanemapError: an element does not fit its slot from its first bit on.
         """
         if not self.threads:
-            row = instructions.instruction(self.instruction)
-            last = 0 if row.known or self.elements is None else int(self.elements["lane"].max(initial=0))
-            object.__setattr__(self, "threads", (last // row.threads + 1) * row.threads)
+            threads = instructions.threads(self.key)
+            if not instructions.instruction(self.instruction).known and self.elements is not None:
+                threads = 1 << int(self.elements["lane"].max(initial=0)).bit_length()
+            object.__setattr__(self, "threads", threads)
         if not self.register_bits:
             object.__setattr__(self, "register_bits", instructions.register_bits(self.instruction, self.type))
         if self.first_bit == 0:
@@ -203,6 +218,11 @@ class Fragment:
         return Key._make(attrgetter(*Key._fields)(self))
 
     @property
+    def vendor(self) -> str:
+        """The name of the vendor whose instruction it is of."""
+        return self.key.vendor
+
+    @property
     def dimensions(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
         return instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)
@@ -221,6 +241,16 @@ class Fragment:
         if not instructions.instruction(self.instruction).known and self.elements is not None:
             return int(self.elements["computation"].max(initial=1))
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
+
+    @property
+    def tile(self) -> Tile | None:
+        """The tile that it is in shared memory; None in registers."""
+        return instructions.tile(self.key)
+
+    @property
+    def partial(self) -> bool:
+        """Whether slots may hold nothing: what only some lanes supply, and memory that is not read."""
+        return self.role in instructions.PARTIAL_ROLES or self.tile is not None
 
     @property
     def windowed(self) -> bool:
@@ -307,18 +337,27 @@ class Fragment:
         layout = attrgetter("digest", "registers", "slots", "first_bit")
         return bool(layout(self) == layout(other))
 
-    def stands_in(self, asked: str) -> bool:
-        """Whether it is of another source than the one that was asked for, which could have it.
+    def refines(self, other: Fragment) -> bool:
+        """Whether it says of every place what the other does, in some with a narrower window of columns."""
+        sizes = attrgetter("windowed", "registers", "slots", "first_bit")
+        if not self.windowed or sizes(self) != sizes(other) or self.digest == other.digest:
+            return False
+        return len(self.packed) == len(other.packed) and all(
+            (*place, computation) == (*same, its_computation) and first <= col and col_last <= last
+            for (*place, col, col_last, computation), (*same, first, last, its_computation) in zip(
+                self.tuples(), other.tuples(), strict=True
+            )
+        )
 
-        The default source is the documents of one vendor.
-        """
-        vendor = instructions.instruction(self.instruction).vendor
-        of_others = asked.lower() == DEFAULT_SOURCE and vendor.source != DEFAULT_SOURCE
-        return str(self.source).lower() != asked.lower() and not of_others
+    @property
+    def packing(self) -> tuple[int, int, int | None]:
+        """How a register is divided: its width, its slots, and the lowest bit of a slot that an element occupies."""
+        return self.register_bits, self.slots, self.first_bit
 
-    def displaced(self, other: Fragment) -> bool:
-        """Whether both fragments claim the bits of slots, and claim different ones."""
-        return None not in (self.first_bit, other.first_bit) and self.first_bit != other.first_bit
+    def packed_like(self, other: Fragment) -> bool:
+        """Whether elements of both are in the same bits of a register, as far as both claim them."""
+        alike = self.first_bit == other.first_bit or None in (self.first_bit, other.first_bit)
+        return alike and self.packing[:2] == other.packing[:2]
 
     def at(self, lane: ArrayLike, reg: ArrayLike, slot: ArrayLike) -> MatrixCell:
         """The cell that a place holds; for arrays, which broadcast, the cells of all places.
@@ -363,8 +402,8 @@ class Source:
     name: str
     kind: str
     title: str
-    fragments: Sequence[Fragment]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    fragments: Sequence[Fragment] = field(repr=False)
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def with_rows(self) -> list[Fragment]:
@@ -467,8 +506,9 @@ def check_name(name: object, kind: str = "source name") -> None:
         raise LanemapError(
             f"invalid {kind} {name[:40]}...: it has {len(name)} characters, more than {_LONGEST}", "name"
         )
-    if name.lower() == "all":  # as in ``isa.names.EVERY_SOURCE``
-        raise LanemapError(f"invalid {kind} {name!r}: it stands for every source", "name")
+    stands_for = {EVERY_SOURCE: "every source", DEFAULT_SOURCE: "the best evidence"}
+    if name.lower() in stands_for:
+        raise LanemapError(f"invalid {kind} {name!r}: it stands for {stands_for[name.lower()]}", "name")
 
 
 def check_names(source: Source) -> None:

@@ -30,21 +30,23 @@ def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
     return tuple(forward[index] if index in forward else next(free) for index in range(size))
 
 
-def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]]) -> str | None:
+def keeps(permutation: Permutation, pairs: Iterable[tuple[Span, Span]], together: int = 1) -> str | None:
     """The side whose windows, renumbered, lie within those of the other in order: ``left`` or ``right``.
 
-    None: neither side's do.
+    So many columns that belong ``together`` have no order among themselves. None: neither side's do.
     """
     inverse = tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
     listed = list(pairs)
-    if all(_within(permutation, ours, theirs) for ours, theirs in listed):
+    if all(_within(permutation, ours, theirs, together) for ours, theirs in listed):
         return "left"
-    return "right" if all(_within(inverse, theirs, mine) for mine, theirs in listed) else None
+    return "right" if all(_within(inverse, theirs, mine, together) for mine, theirs in listed) else None
 
 
-def _within(permutation: Permutation, narrow: Span, wide: Span) -> bool:
+def _within(permutation: Permutation, narrow: Span, wide: Span, together: int) -> bool:
+    width = narrow[1] - narrow[0] + 1
     moved = permutation[narrow[0] : narrow[1] + 1]
-    first, width = (moved or (0,))[0], narrow[1] - narrow[0] + 1
+    moved = tuple(sorted(moved)) if width == together else moved
+    first = (moved or (0,))[0]
     return moved == tuple(range(first, first + width)) and wide[0] <= first and first + width - 1 <= wide[1]
 
 

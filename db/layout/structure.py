@@ -6,6 +6,7 @@ may name windows of columns: then every cell can be held by as many elements as 
 chunks of columns.
 """
 
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -13,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
-from ..isa.instructions import PARTIAL_ROLES, copies
-from ..isa.listing import grouped, spans
+from ..isa.instructions import copies, instruction
+from ..text import grouped, spans
 from .fragment import PLACE, Fragment
 
 
 def expected(fragment: Fragment) -> Hashable:
     """All that ``check`` uses of a fragment besides its elements. It is equal for many types."""
     ranges = tuple(fragment.ranges.items())
-    return ranges, copies(*fragment.key[:4]), fragment.windowed, fragment.chunk, fragment.role in PARTIAL_ROLES
+    return ranges, copies(*fragment.key[:4]), fragment.windowed, fragment.chunk, fragment.partial
 
 
 def check(fragment: Fragment) -> list[str]:
@@ -32,9 +33,10 @@ def check(fragment: Fragment) -> list[str]:
         return findings
 
     ranges = fragment.ranges
-    often = np.zeros([ranges[name].stop for name in PLACE], np.int64)
-    np.add.at(often, (table["lane"], table["reg"], table["slot"]), 1)
-    never = (often == 0) & (fragment.role not in PARTIAL_ROLES)
+    sizes = [ranges[name].stop for name in PLACE]
+    number = np.ravel_multi_index([table[name].astype(np.intp) for name in PLACE], sizes)
+    often = np.bincount(number, minlength=math.prod(sizes)).reshape(sizes)
+    never = (often == 0) & (not fragment.partial)
     for wrong, contents in ((often > 1, "several cells"), (never, "nothing")):
         if wrong.any():
             lane, reg, slot = np.argwhere(wrong)[0]
@@ -51,7 +53,7 @@ def check(fragment: Fragment) -> list[str]:
 
     for computation in ranges["computation"]:
         held = coverage(table[table["computation"] == computation], ranges["row"].stop, ranges["col"].stop)
-        usual = _usual(held, fragment.chunk) if wide.any() else copies(*fragment.key[:4])
+        usual = _usual(held, fragment.chunk) if wide.any() else _copies(fragment, held)
         masks = {
             "held too often": held > usual,
             "never held": held == 0,
@@ -98,12 +100,18 @@ def _usual(held: NDArray[np.int64], width: int) -> NDArray[Any]:
     return np.tile(np.maximum(1, np.median(chunks, axis=(0, 1))), held.shape[1] // width)
 
 
+def _copies(fragment: Fragment, held: NDArray[np.int64]) -> int:
+    """How often each cell should be held; in a table of an unknown instruction, as often as most are."""
+    if instruction(fragment.instruction).known:
+        return copies(*fragment.key[:4])
+    return max(1, int(np.median(held)))
+
+
 def coverage(table: NDArray[Any], rows: int, cols: int) -> NDArray[np.int64]:
     """How many elements can stand for each cell: an array of shape (rows, cols)."""
-    edges = np.zeros((rows, cols + 1), np.int64)
-    np.add.at(edges, (table["row"], table["col"]), 1)
-    np.add.at(edges, (table["row"], table["col_last"].astype(np.int64) + 1), -1)
-    return edges.cumsum(axis=1)[:, :cols]
+    line = table["row"].astype(np.intp) * (cols + 1)
+    begin, end = (np.bincount(line + at, minlength=rows * (cols + 1)) for at in (table["col"], table["col_last"] + 1))
+    return (begin - end).reshape(rows, cols + 1).cumsum(axis=1)[:, :cols]
 
 
 def _cells_of(mask: NDArray[np.bool_]) -> str:

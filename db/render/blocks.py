@@ -9,9 +9,8 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
-from ..errors import printable
-from ..store.columns import table, wrapped
-from ..store.reader import Rows
+from ..rows import Rows, table, wrapped
+from ..text import printable
 
 
 class Title(NamedTuple):

@@ -3,24 +3,23 @@
 from collections.abc import Iterator, Sequence
 
 from ..isa.instructions import axis_name, instruction
-from ..isa.listing import spans
 from ..layout.fragment import Fragment
+from ..text import spans
 
 
 def facts(fragment: Fragment) -> dict[str, str]:
     """All facts by label, in the order in which they are shown, without those that the source does not give.
 
-    ``operand`` names the fragment with its size, ``per lane`` counts registers and slots. Then come where the source
-    has it from, what was done to it, and last its ``formula``, which may have several lines.
+    ``operand`` names the fragment with its size, ``per lane`` counts registers and slots, ``in memory`` bytes. Then
+    come where the source has it from, what was done to it, and last its ``formula``, which may have several lines.
     """
-    registers, slots, bits = fragment.registers, fragment.slots, fragment.slot_bits
     cited, part = fragment.citation, part_of_slot(fragment)
     narrow = f", of which {part}" if part else ""
     texts = {
         "operand": heading(fragment),
-        "per lane": f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, "
-        f"{slots} slot{'s' * (slots > 1)} of {bits} bit{'s' * (bits > 1)} in each{narrow}",
+        "in memory" if fragment.tile else "per lane": held(fragment) + narrow,
         "source": fragment.source,
+        "note": fragment.note,
         "section": cited.section and " #".join(filter(None, (cited.section, cited.anchor))),
         "same as": cited.same_as and f"section {cited.same_as}",
         "also in": cited.also and f"section {cited.also}",
@@ -35,10 +34,21 @@ def facts(fragment: Fragment) -> dict[str, str]:
     return {label: text for label, text in texts.items() if text}
 
 
+def held(fragment: Fragment) -> str:
+    """What holds it: the registers of a lane and their slots, or bytes of shared memory."""
+    registers, slots, bits = fragment.registers, fragment.slots, fragment.slot_bits
+    in_each = f"{slots} slot{'s' * (slots > 1)} of {bits} bit{'s' * (bits > 1)} in each"
+    if of := fragment.tile:
+        return (
+            f"{of.size} bytes from a multiple of {of.alignment}, as words of {fragment.register_bits} bits, {in_each}"
+        )
+    return f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, {in_each}"
+
+
 def true_of(fragment: Fragment) -> str:
     """Which targets its rows hold for, where these are not all targets of its instruction; else empty."""
     alone = instruction(fragment.instruction).per_architecture and fragment.has_rows
-    return f"the architecture of {fragment.source} alone: PTX leaves it open" if alone else ""
+    return f"the architecture of {fragment.source} alone: documents leave it open" if alone else ""
 
 
 def part_of_slot(fragment: Fragment) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,9 @@ from ..compare.defect import Defect, Report, cell_words
 from ..compare.verdict import Result, Verdict
 from ..errors import LanemapError
 from ..isa.instructions import Key, name_of
-from ..isa.listing import counted, grouped, shortened
 from ..layout.fragment import CELL, PLACE, Fragment, Source
-from ..store.columns import table
-from ..store.reader import Rows
+from ..rows import Rows, table
+from ..text import counted, enumerated, grouped
 from . import blocks
 from .blocks import Block, Details, Image, Listing, Passage, Title, facts
 from .facts import where
@@ -90,10 +90,10 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
     """
     is_check = bool(check.sources)
     yield Title("Cross-check", 1)
-    yield Passage(verdict(check), "disagreed" if check.unexplained else "agreed")
+    yield Passage(verdict(check), "disagreed" if check.exit_code else "agreed")
     if check.unplaced:
         count = len({key for _, key in check.unplaced})
-        names = shortened(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
+        names = enumerated(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
         unclaimed = "which bits of its slot an element has"
         yield Passage(f"not compared in {counted(count, 'fragment')}: {unclaimed} (not claimed by {names})")
     if is_check:
@@ -127,7 +127,8 @@ def contents(check: Check) -> str:
 
 def verdict(check: Check) -> str:
     """The check in one line."""
-    agreed = "disagreed" if check.unexplained else "agreed" if check.compared else "nothing compared"
+    agreed = "not all judged" if check.exit_code else "agreed" if check.compared else "nothing compared"
+    agreed = "disagreed" if check.unexplained else agreed
     unjudged = sum(map(len, check.unjudged.values()))
     return f"{agreed}: {counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
         f"{check.known} known" + (f", {unjudged} not judged" if unjudged else "")
@@ -182,7 +183,7 @@ def _findings(findings: Iterable[Finding], *, known: bool) -> Iterator[Block]:
         yield from (Title("Findings"), *items)
 
 
-_VERDICTS = ("identical", "refined", "relabelled", "known", "different", "left only", "right only")
+_VERDICTS = ("identical", "refined", "relabelled", "known", "different", "left only", "right only", "unjudged")
 
 
 def _matrix(comparisons: Sequence[Comparison]) -> Rows:
@@ -254,8 +255,8 @@ def _alike(explained: Sequence[Group]) -> Iterator[Block]:
 
 
 def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
-    """The fragments that nothing can judge, by source, with the imports that also have them."""
-    pairs = ((fragment.key, source.name) for source in check.sources for fragment in source.with_rows)
+    """The fragments that nothing can judge, by source, with the imports that also have those that nothing else has."""
+    pairs = ((fragment.key, source.name) for source in check.sources or check.others for fragment in source.with_rows)
     having = grouped(pairs, lambda pair: pair[0])
     for name, results in check.unjudged.items():
         by_operand = grouped(results, lambda result: (result.key.instruction, result.key.role, result.words))
@@ -263,15 +264,18 @@ def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
             first = of_operand[0]
             lacking = "" if first.words == "not there" else f" ({first.words})"
             merged = list(_but_for_type(of_operand))
-            if len(merged) > _FEW and not everything:
-                shapes = counted(len({result.key.shape for result in of_operand}), "shape")
-                operand = f"{first.key.role} of {first.key.instruction}"
-                yield Passage(f"{name}: {operand}, {len(of_operand)} fragments of {shapes}{lacking}", "item")
-                continue
-            for of_types in merged:
-                holders = [holder for _, holder in having.get(of_types[0].key, ()) if holder != name]
-                also = f"; also in {', '.join(holders)}, which cannot judge it" if holders else ""
-                yield Passage(f"{name}: {name_of([result.key for result in of_types])}{lacking}{also}", "item")
+            shapes = counted(len({result.key.shape for result in of_operand}), "shape")
+            together = f"{first.key.role} of {first.key.instruction}, {len(of_operand)} fragments of {shapes}"
+            several = len(merged) > _FEW and not everything
+            for named, results in (
+                [(together, of_operand)] if several else [(name_of([one.key for one in of]), of) for of in merged]
+            ):
+                others = [pair for result in results for pair in having.get(result.key, ())]
+                left_only = first.verdict is Verdict.LEFT_ONLY
+                holders = dict.fromkeys(holder for _, holder in others if left_only and holder != name)
+                commands = ", ".join(shlex.join(("lanemap", "diff", name, holder)) for holder in holders)
+                also = f"; also in {', '.join(holders)}, which cannot judge it: {commands}" if holders else ""
+                yield Passage(f"{name}: {named}{lacking}{also}", "item")
 
 
 def _one_sided(check: Check) -> Iterator[Block]:
@@ -339,6 +343,8 @@ def _correction(defect: Defect) -> Iterator[Block]:
 def issue_blocks(defect: Defect) -> Iterator[Block]:
     """A defect as the text of an issue for its library, ready to be sent."""
     evidence, by_label = defect.evidence, dict(defect.facts)
+    if evidence.name:
+        by_label["where"] = "; ".join(dict.fromkeys(defect.shown(sets=False)))
     yield Title(evidence.title or defect.title, 1)
     yield facts((label, by_label[label]) for label in ("fixed", "where", "releases", "confirmed") if label in by_label)
     parts = (text.strip(". ") for text in (defect.words, evidence.reason, by_label.get("effect", "")))
@@ -346,13 +352,25 @@ def issue_blocks(defect: Defect) -> Iterator[Block]:
     if shown := defect.examples[:_FEW]:
         columns = ("lane", "register", "slot", "as claimed", "as it is true")
         rows = [(*place, cell_words(claimed), cell_words(true)) for place, claimed, true in shown]
-        yield from (Passage("For example:"), Listing(Rows(columns, rows)), Passage(f"True by: {defect.proof}"))
+        proof = "; ".join(defect.proofs(lambda source: source.title))
+        yield from (
+            Passage("For example:"),
+            Listing(Rows(columns, rows)),
+            Passage(f"True by: {proof}"),
+        )
     if evidence.reproduction:
         yield from (Passage("To reproduce:"), Passage(evidence.reproduction, "code", evidence.language))
         yield from (Passage("It prints:"), Passage(evidence.prints, "code")) if evidence.prints else ()
     if "correction" in by_label:
         yield Passage(by_label["correction"])
     yield from _correction(defect)
+
+
+def _issue(defect: Defect) -> str:
+    """The text of an issue. Its title is no Markdown, as those of issues are none."""
+    title, *rest = issue_blocks(defect)
+    assert isinstance(title, Title)
+    return f"# {blocks.clean(title.text)}\n\n{blocks.as_markdown(rest)}"
 
 
 def corrected(defect: Defect) -> tuple[str, str] | None:
@@ -372,7 +390,7 @@ _ELEMENT = (*PLACE, *(f"{side}_{name}" for side in ("left", "right") for name in
 
 
 def check_json(check: Check) -> str:
-    """The whole check: ``agree``, counts, ``unplaced``, ``made``, ``sources``, ``findings`` and ``comparisons``."""
+    """``agree``, ``exit_code``, counts, ``unplaced``, ``made``, ``sources``, ``findings``, ``comparisons``."""
 
     def key_json(key: Key | None) -> dict[str, Any]:
         return key._asdict() if key else dict.fromkeys(Key._fields)
@@ -395,7 +413,8 @@ def check_json(check: Check) -> str:
         }
 
     report = {
-        "agree": check.unexplained == 0,
+        "agree": check.unexplained == 0 and not check.unjudged,
+        "exit_code": check.exit_code,
         "compared": check.compared,
         "unexplained": check.unexplained,
         "known": check.known,
@@ -492,8 +511,8 @@ def check_annotations(check: Check) -> str:
         if group.first.known is None
     ]
     for name, results in check.unjudged.items():
-        words = f"nothing that {name} was compared with has rows for it"
-        lines += [annotation("warning", result.left, str(result.key), words) for result in results]
+        lacking = f"nothing that {name} was compared with has rows for it"
+        lines += [annotation("warning", result.left, str(result.key), result.reason or lacking) for result in results]
     return "".join(lines)
 
 
@@ -529,7 +548,7 @@ def _reported(report: Report, form: str = "markdown") -> str:
     if form == "json":
         return defects_json(report)
     if form == "issue":
-        return "\n---\n\n".join(blocks.as_markdown(issue_blocks(defect)) for defect in report.defects)
+        return "\n---\n\n".join(map(_issue, report.defects))
     if form not in _WRITERS:
         raise LanemapError(f"defects are reported as {', '.join(_WRITERS)}, json, issue, not as {form!r}", "format")
     return _WRITERS[form](defect_blocks(report))

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..layout.fragment import Fragment
-from ..store.columns import wrapped
+from ..rows import wrapped
 from .facts import facts
 from .picture.formats import ink, shade
 from .picture.grid import Grid, View, by_element, by_lane
@@ -36,7 +36,8 @@ def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, wh
             lines = narrowed([f"    {line}" for line in formula.splitlines()], width)
             console.print("\n".join(["", *lines]), soft_wrap=True)
         if not fragment.has_rows:
-            console.print("\nno rows: the document only draws this one")
+            why = "neither states nor draws" if fragment.status == "unstated" else "only draws"
+            console.print(f"\nno rows: the document {why} this one")
             continue
         view = View(whole=whole)
         grids = [by_lane(fragment, view)] if by == "lane" else [grid for (grid,) in by_element([fragment], view)]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LanemapError, UnavailableError
+from ..rows import Rows
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .reader import RESTORE, STATE, Reader, Rows, collected, sql_words, too_long
+from .reader import RESTORE, STATE, Reader, collected, sql_words, too_long
 
 
 def connect(location: Location, shipped: Callable[[], Collection[str]] = frozenset) -> Reader:
@@ -70,7 +71,8 @@ def _status(file: Path) -> object:
     """A value that differs after every change of a database, and wherever another file took its place."""
     seen = []
     # A database that somebody has switched to a write-ahead log changes there first. SQLite keeps it beside the file.
-    for part in (file, Path(f"{file.resolve()}-wal")):
+    followed = file.resolve() if file.is_symlink() else file
+    for part in (file, Path(f"{followed}-wal")):
         with suppress(OSError):
             status = part.stat()
             # File times advance in steps: a file changed just now may change again within the same step.
@@ -92,7 +94,8 @@ class FileReader(Reader):
 
     def changes(self) -> Hashable:
         """See ``Reader``."""
-        return _status(self._file)
+        connection = getattr(self._own, "connection", None)
+        return connection.status if connection else _status(self._file)
 
     def _version(self) -> object:
         return self._own.connection.status
@@ -303,6 +306,20 @@ class ServerReader(Reader):
         return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
     def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
+        def run() -> Rows:
+            try:
+                return self._asked(connection, query, seconds, most)
+            except BaseException:
+                connection.close()
+                raise
+
+        self._own.queried = True
+        # The server does not notice its own limit of time while it copies a large value.
+        rows = _interruptible(run, connection.cancel, seconds)
+        self._own.queried = False
+        return rows
+
+    def _asked(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         import psycopg
 
         ends = time.monotonic() + seconds
@@ -393,7 +410,8 @@ def _refuse_volatile(connection: Any, query: str) -> None:
 
 _IDENTIFIER = re.compile(r"[a-z_\x80-\U0010ffff][a-z0-9_$\x80-\U0010ffff]*")
 
-#: The names of volatile functions, and of operators, aggregates and casts that call them.
+#: The names of volatile functions, and of operators, aggregates and casts that call them, of domains whose CHECK does,
+#: and of every type that has a part of such a domain.
 _VOLATILE = """
 WITH volatile AS (SELECT oid, proname::text FROM pg_catalog.pg_proc WHERE provolatile = 'v'
     AND proname NOT IN ('random', 'gen_random_uuid', 'clock_timestamp'))
@@ -403,6 +421,13 @@ UNION SELECT p.proname FROM pg_catalog.pg_aggregate JOIN pg_catalog.pg_proc AS p
     JOIN volatile ON volatile.oid IN (aggtransfn, aggfinalfn, aggcombinefn, aggmtransfn, aggminvtransfn, aggmfinalfn)
 UNION SELECT typname FROM pg_catalog.pg_cast JOIN volatile ON castfunc = volatile.oid
     JOIN pg_catalog.pg_type ON pg_type.oid = casttarget
+UNION (WITH RECURSIVE checked(type) AS (
+    SELECT contypid FROM pg_catalog.pg_constraint
+    JOIN volatile ON conbin::text ~ (':(op)?funcid ' || volatile.oid || ' ')
+    UNION SELECT pg_type.oid FROM checked JOIN pg_catalog.pg_type ON checked.type IN (typbasetype, typelem)
+        OR EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = typrelid AND atttypid = checked.type)
+        OR EXISTS (SELECT FROM pg_catalog.pg_range WHERE rngtypid = pg_type.oid AND rngsubtype = checked.type))
+    SELECT typname FROM checked JOIN pg_catalog.pg_type ON pg_type.oid = checked.type)
 """
 
 #: The rows of a query. A row with too many bytes is an error and is not sent.

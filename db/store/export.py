@@ -18,9 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
-from ..isa.listing import grouped
+from ..isa.instructions import instruction
 from ..isa.types import TYPES
 from ..layout.fragment import Element, Fragment, Source, element_type
+from ..text import grouped
 from .files import folder_atomically
 from .reader import COLUMNS, Reader
 
@@ -51,7 +52,8 @@ def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
 
-    It has a column ``bits`` with the width of types that only imports have, if any.
+    For types that only imports have, there is a column ``bits`` with their width, and for unknown instructions a column
+    ``slots`` with the slots of a register.
     """
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
@@ -70,6 +72,9 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     if any(fragment.type not in TYPES for fragment in fragments):
         bits = [None if fragment.type in TYPES else len(fragment.occupied_bits) for fragment in fragments]
         chosen["bits"] = pa.array(bits, pa.int32()).take(of_row)
+    unknown = [None if instruction(fragment.instruction).known else fragment.slots for fragment in fragments]
+    if any(unknown):
+        chosen["slots"] = pa.array(unknown, pa.int32()).take(of_row)
     return pa.table(chosen, metadata=metadata)
 
 

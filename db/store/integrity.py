@@ -1,6 +1,7 @@
 """Whether a database still holds what was written into it. Damaged data is refused, never returned.
 
-Elements are stored twice: packed, under their sha256, and as rows, whose sum their mapping has. Every fragment has a
+Elements are stored twice: packed, under their sha256, and as rows, whose sum their mapping has; those of a part of a
+larger mapping are read out of that. Every fragment has a
 seal, because a look-up reads those of one shape alone; all fragments of a shape have another, so that none is missed.
 For every table, ``meta`` has a seal of what a statement selects from it. A change of a single value is always noticed.
 """
@@ -32,14 +33,14 @@ SEALED = (
 SHAPES, FRAGMENTS = "seals of shapes", "seal of fragment"
 
 #: What the seals of the tables cover.
-_TABLES = {
+TABLES = {
     "source": "SELECT name, kind, title, provenance FROM source ORDER BY id",
     "fragment": "SELECT seal FROM fragment ORDER BY id",
     "finding": "SELECT seal, words FROM finding JOIN fragment ON fragment.id = fragment_id ORDER BY finding.id",
 }
 #: The same for the tables that only SQL queries read.
 _ROWS = {
-    "mapping": "SELECT mapping.digest, mapping.registers, mapping.rows_sum, lender.digest FROM mapping"
+    "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.rows_sum, lender.digest FROM mapping"
     " LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
     "instruction": "SELECT * FROM instruction ORDER BY name",
     "form": "SELECT * FROM form ORDER BY mnemonic",
@@ -52,6 +53,11 @@ _FILE = {"definitions": "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE
 def seal(values: Mapping[str, Any]) -> str:
     """The seal of a fragment, over the columns in ``SEALED``."""
     return sha256(repr([values[name] for name in SEALED]).encode()).hexdigest()
+
+
+def seal_of_table(rows: Iterable[Sequence[Any]]) -> str:
+    """The seal of a table, over the rows that a statement selects from it."""
+    return sha256(repr(list(map(tuple, rows))).encode()).hexdigest()
 
 
 def seals_of_shapes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -70,11 +76,8 @@ def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
         file: whether it is an SQLite file.
         rows: whether to include the tables that only SQL queries read.
     """
-    statements = _TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
-    of_tables = {
-        f"seal of {name}": sha256(repr(list(map(tuple, run(statement)))).encode()).hexdigest()
-        for name, statement in statements.items()
-    }
+    statements = TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
+    of_tables = {f"seal of {name}": seal_of_table(run(statement)) for name, statement in statements.items()}
     of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
     return of_tables | {SHAPES: json.dumps([of_tables[FRAGMENTS], of_shapes])}
 
@@ -114,18 +117,15 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
         if stored_seals.get(name) != current and (name != SHAPES or expected_of_shapes(stored_seals) is not None):
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
-        for part in [""] if rows else [f"({table})" for table in (*_TABLES, "mapping")]:
+        for part in [""] if rows else [f"({table})" for table in (*TABLES, "mapping")]:
             if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":
                 yield " ".join(words.split())
         if rows and run(_MISTYPED):
             yield "the type of a row"
     if rows:
-        sums: dict[int, dict[int, int]] = {}
-        for mapping, register, total in run(_SUMS):
-            sums.setdefault(mapping, {})[register] = int(total)
-        for number, registers, rows_of, expected in run(_MAPPINGS):
-            by_register = sums.get(number if rows_of is None else rows_of, {})
-            if sum(total for register, total in by_register.items() if register < registers) != expected:
+        sums = {mapping: int(total) for mapping, total in run(_SUMS)}
+        for number, expected in run(_MAPPINGS):
+            if sums.get(number, 0) != expected:
                 yield f"the rows of mapping {number}"
 
 
@@ -134,11 +134,11 @@ _FRAGMENTS = f"""
 SELECT {_OWN}, source.name, digest, fragment.seal
 FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY fragment.id
 """  # noqa: S608 - the columns are those above
-_MAPPINGS = "SELECT id, registers, rows_of, rows_sum FROM mapping"
+_MAPPINGS = "SELECT id, rows_sum FROM mapping"
 _SUMS = """
-SELECT mapping_id, reg, SUM((65536 * CAST(lane AS BIGINT) + 256 * reg + slot + 1)
+SELECT mapping_id, SUM((65536 * CAST(lane AS BIGINT) + 256 * reg + slot + 1)
     * (65536 * CAST(row AS BIGINT) + col + 257 * col_last + 31 * computation + 1) % 1000000007)
-FROM element GROUP BY mapping_id, reg
+FROM element GROUP BY mapping_id
 """
 #: SQLite lets a column hold anything, and adds a value that is not a number as 0.
 _MISTYPED = """

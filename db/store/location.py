@@ -5,13 +5,14 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import LanemapError, masked
+from ..errors import LanemapError
+from ..text import masked
 
 #: Raised with every change of the tables and views. A database of another version is never read.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 #: Versions whose sources are migrated.
-MIGRATED = ("5",)
+MIGRATED = ("5", "6")
 
 _RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # % in a password as %40 %3A %2F %3F %23 %25"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)

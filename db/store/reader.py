@@ -10,20 +10,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from ..errors import DamagedError, LanemapError
-from ..layout.fragment import Citation
-from .integrity import problems
+from ..layout.fragment import Citation, part
+from ..rows import Rows
+from .integrity import TABLES as TABLES_SEALED
+from .integrity import problems, seal_of_table
 from .location import Location
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Value = str | int | None
+T = TypeVar("T")
 
 #: The columns of the ``layout`` view and of every export, in this order.
 COLUMNS = (
@@ -41,75 +40,13 @@ _RESULT_BYTES = 1 << 30
 _QUERY_LENGTH = 50_000
 _LONGEST = 86_400
 _IDLE = 4
+_MOST_KEPT = 4096
 
 #: The tables that a query can read.
 TABLES = "layout, source, fragment, mapping, element, finding, instruction, form and operand"
 
 #: How to repair a damaged database.
 RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The result of a query: the names of its columns, and its rows as tuples."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[Any, ...]]
-
-    def named(self) -> Rows:
-        """The same rows, for formats that tell columns apart by their names.
-
-        Raises:
-            LanemapError: two have the same name.
-        """
-        if len(set(self.columns)) < len(self.columns):
-            twice = next(name for name in self.columns if self.columns.count(name) > 1)
-            raise LanemapError(f"two columns are called {twice!r}: name them apart, as in SELECT row AS a, col AS b")
-        return self
-
-    def by_column(self) -> list[tuple[Any, ...]]:
-        """The values of each column."""
-        return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
-
-    def only(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Rows:
-        """The rows with only those columns whose name and values are ``wanted``."""
-        places = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
-        return Rows(tuple(self.columns[at] for at in places), [tuple(row[at] for at in places) for row in self.rows])
-
-    def filled(self) -> Rows:
-        """The rows with only those columns in which one has a value."""
-        return self.only(lambda _, values: any(value is not None for value in values))
-
-    def records(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries.
-
-        Raises:
-            LanemapError: two columns have the same name.
-        """
-        self.named()
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-    def frame(self) -> pd.DataFrame:
-        """The rows as a frame.
-
-        Raises:
-            LanemapError: two columns have the same name.
-        """
-        import pandas as pd
-
-        return pd.DataFrame.from_records(list(self.named().rows), columns=list(self.columns))
-
-
-class Tabular(ABC):
-    """Something that can be expressed as rows."""
-
-    @abstractmethod
-    def rows(self) -> Rows:
-        """Everything as rows."""
-
-    def frame(self) -> pd.DataFrame:
-        """The rows as a frame."""
-        return self.rows().frame()
 
 
 #: The state of each database when it was last verified, with its rows or without them.
@@ -127,6 +64,7 @@ class Reader(ABC):
         self._own = threading.local()
         self._closed = False
         self._unique = object()
+        self._kept: tuple[object, dict[Hashable, Any]] = None, {}
         self._give_back(self._begin())
 
     @contextmanager
@@ -187,7 +125,10 @@ class Reader(ABC):
 
     @abstractmethod
     def changes(self) -> Hashable:
-        """A value that differs after every write. For a file it never waits, even while another program writes."""
+        """A value that differs after every write, of a snapshot the one when it was taken.
+
+        For a file it never waits, even while another program writes.
+        """
 
     def privilege(self) -> str | None:
         """Why a user's query could read more than what Lanemap wrote; None if it could not."""
@@ -202,12 +143,16 @@ class Reader(ABC):
         between = {"first": min(mappings, default=0), "last": max(mappings, default=0)}
         wanted = set(mappings)
         rows = [row for row in self.select(_PACKED, between).rows if row[0] in wanted]
-        for number, digest, elements in rows:
-            if not isinstance(elements, bytes) or sha256(elements).hexdigest() != digest:
+        lenders = {row[-1] for row in rows} - {None}
+        whole = {number: elements for number, _, elements, *_ in rows} | (self.packed(lenders) if lenders else {})
+        read = {}
+        for number, digest, elements, registers, cols, lender in rows:
+            read[number] = elements if lender is None else part(whole[lender], registers, cols)
+            if not isinstance(elements, bytes) or sha256(read[number]).hexdigest() != digest:
                 raise self.damaged(f"the elements of mapping {number}")
         if len(rows) < len(wanted):
             raise LanemapError(f"{self.location} was changed by another program while it was read: run it again")
-        return {number: elements for number, _, elements in rows}
+        return read
 
     def verify(self, *, rows: bool) -> None:
         """Check, once for each state of the database, that its fragments are as they were written.
@@ -233,6 +178,33 @@ class Reader(ABC):
             if problem is not None:
                 raise self.damaged(problem)
             _VERIFIED[self.location, rows] = state
+
+    def sealed(self, table: str) -> Sequence[tuple[Any, ...]]:
+        """What the seal of a table covers: a few rows, for which the database need not be verified.
+
+        Raises:
+            DamagedError: they are not what was written.
+        """
+        with self.snapshot():
+            rows, meta = self.select(TABLES_SEALED[table], {}).rows, dict(self.select(STATE, {}).rows)
+        if meta.get(f"seal of {table}") != seal_of_table(rows):
+            raise self.damaged(f"the table {table}")
+        return rows
+
+    def kept(self, key: Hashable, read: Callable[[], T]) -> T:
+        """What ``read`` reads, once for a state of the database. ``key`` says what it is."""
+        state = self.changes()
+        held = self._kept  # another thread may put others there meanwhile
+        if state != held[0] or len(held[1]) > _MOST_KEPT:
+            held = self._kept = state, {}
+        kept: dict[Hashable, T] = held[1]
+        if key not in kept:
+            with self.snapshot():
+                result = read()
+                if self.changes() != state:  # it was written in the meantime
+                    return result
+            kept[key] = result
+        return kept[key]
 
     def damaged(self, part: str) -> DamagedError:
         """The error for a part that is not as it was written."""
@@ -282,7 +254,7 @@ class Reader(ABC):
         """Turn the database's own errors into a LanemapError."""
 
 
-_PACKED = "SELECT id, digest, elements FROM mapping WHERE id BETWEEN :first AND :last"
+_PACKED = "SELECT id, digest, elements, registers, cols, rows_of FROM mapping WHERE id BETWEEN :first AND :last"
 
 
 def collected(cursor: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:

@@ -4,8 +4,9 @@ source       where layouts come from
 fragment     one row per layout of a source; ``citation`` is JSON with what else its source says about it
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
              reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
-             is the first registers of a larger one, as D of wgmma is, has no rows of its own there: ``rows_of`` says
-             whose it shares. ``rows_sum`` is their sum
+             is part of a larger one, as D and B of wgmma are of those with the largest N, has neither of its own: its
+             elements are those of ``rows_of`` in ``registers`` and columns below ``cols``. ``rows_sum`` is the sum of
+             the rows of one that has them
 element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding      what the structural checks found when a fragment was loaded
 instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
@@ -31,6 +32,7 @@ import sqlalchemy as sa
 from ..errors import DamagedError
 from ..isa.instructions import Key
 from ..layout.fragment import Citation, Fragment, Source, element_type
+from .integrity import TABLES, seal, seal_of_table
 from .location import Location
 from .reader import RESTORE
 
@@ -56,7 +58,7 @@ mapping = _numbered(
     "mapping",
     *_required(sa.String, "digest", unique=True),
     *_required(sa.LargeBinary, "elements"),
-    *_required(sa.SmallInteger, "registers"),
+    *_required(sa.SmallInteger, "registers", "cols"),
     sa.Column("rows_of", sa.ForeignKey("mapping.id")),
     *_required(sa.BigInteger, "rows_sum"),
 )
@@ -142,7 +144,8 @@ SELECT fragment.shape, fragment.type, fragment.role,
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN mapping ON mapping.id = fragment.mapping_id
-JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id) AND element.reg < mapping.registers
+JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
+    AND element.reg < mapping.registers AND element.col < mapping.cols
 """
 
 #: The columns that the seal of a fragment covered in schema 5.
@@ -153,7 +156,7 @@ _SEALED_5 = (
 
 
 def older_sources(connection: sa.Connection, location: Location) -> list[Source]:
-    """The sources in a database of schema 5.
+    """The sources in a database of schema 5 or 6.
 
     Raises:
         DamagedError: it has changed since it was written.
@@ -165,6 +168,10 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
     def refuse(part: object) -> None:
         raise DamagedError(f"{location} is damaged: {part} changed after it was written: {RESTORE}")
 
+    meta = {row["key"]: row["value"] for row in run("SELECT * FROM meta")}
+    for table, statement in TABLES.items() if meta["schema"] != "5" else ():  # schema 5 has a seal of each source
+        if meta.get(f"seal of {table}") != seal_of_table(connection.exec_driver_sql(statement).all()):
+            refuse(f"the table {table}")
     every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
     records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
     findings = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
@@ -174,20 +181,24 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
         seals, fragments = [], []
         for record in by_source.get(row["id"], ()):
             key = Key(*(record[name] for name in Key._fields))
-            expected = sha256("\0".join(str(record[name]) for name in _SEALED_5).encode()).hexdigest()
+            sealed_6 = "citation" in record
+            sealed_5 = "\0".join(str(record.get(name)) for name in _SEALED_5)
+            expected = seal(record) if sealed_6 else sha256(sealed_5.encode()).hexdigest()
             if expected != record["seal"] or (
                 record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
             ):
                 refuse(key)
             elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
-            citation = Citation(*(record[name] for name in Citation._fields))
-            counts = {"registers": record["registers"], "slots": record["slots"]}
+            cited = json.loads(record["citation"]) if sealed_6 else {name: record[name] for name in Citation._fields}
+            citation = Citation(**cited)
+            names = ("registers", "slots", "first_bit", "register_bits")
+            counts = {name: record[name] for name in names if name in record}
             fragments.append(Fragment.of(key, elements, record["status"], citation, **counts))
             seals.append(record["seal"])
         of_source = (record for record in findings if record["source_id"] == row["id"])
         noted = sorted(((record["seal"], record["words"]) for record in of_source), key=repr)
         content = [*(row[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
-        if sha256(repr(content).encode()).hexdigest() != row["seal"]:
+        if "seal" in row and sha256(repr(content).encode()).hexdigest() != row["seal"]:
             refuse(f"the source {row['name']}")
         sources.append(Source(row["name"], row["kind"], row["title"], fragments, json.loads(row["provenance"])))
     return sources

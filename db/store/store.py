@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from ..errors import AbsentError, LanemapError, UnavailableError, validated
-from ..isa import forms
+from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode_name
@@ -62,8 +62,10 @@ def ship(
             raise LanemapError(
                 f"cannot make the folder {file.parent}: {error.strerror}: name another database"
             ) from None
-        older = Location(file.with_name(f"lanemap-{MIGRATED[-1]}.db"))
-        if location.default and not file.exists() and older.file and older.file.exists():
+        earlier = (file.with_name(f"lanemap-{version}.db") for version in reversed(MIGRATED))
+        newest = next((path for path in earlier if path.exists()), None)
+        if location.default and not file.exists() and newest:
+            older = Location(newest)
             with _transaction(older) as connection:
                 taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
     with _transaction(location, "rwc") as connection:
@@ -264,14 +266,14 @@ def _write_forms(connection: sa.Connection) -> None:
     for table in (schema.operand, schema.form, schema.instruction):
         connection.execute(sa.delete(table))
     _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
-    every = {form.mnemonic: form for form in (*forms.every(), *forms.mixed_warpgroup(), *forms.later_moves())}
     rows: list[tuple[Any, ...]] = []
     operands: list[tuple[Any, ...]] = []
-    for mnemonic, form in every.items():
+    for form in forms():
         spelled = opcode_name(form) or None, atom(form) or None
-        rows.append((mnemonic, form.name, form.shape, *spelled, form.target, ".".join(map(str, form.version))))
-        keys = [form.key(role) for role in form.types if role in form.instruction.axes]
-        operands += [(mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
+        version = ".".join(map(str, form.version)) or None
+        rows.append((form.mnemonic, form.name, form.shape, *spelled, form.listed, version))
+        keys = [form.key(role) for role in form.types if role in form.instruction.register_roles]
+        operands += [(form.mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
     _insert(connection, schema.form, rows)
     _insert(connection, schema.operand, operands)
 
@@ -296,17 +298,19 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     shared = _shared(tables)
     inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
     for borrow in (False, True):  # layouts that lend their rows come first
-        digests = [digest for digest in tables if (digest in shared) == borrow]
         packed = [
             {
                 "digest": digest,
-                "elements": tables[digest].tobytes(),
-                "registers": int(tables[digest]["reg"].max(initial=0)) + 1,
+                "elements": b"" if borrow else table.tobytes(),
+                "registers": _beyond(table, "reg"),
+                "cols": _beyond(table, "col"),
                 "rows_of": ids.get(shared.get(digest, "")),
-                "rows_sum": rows_sum(tables[digest]),
+                "rows_sum": 0 if borrow else rows_sum(table),
             }
-            for digest in digests
+            for digest, table in tables.items()
+            if (digest in shared) == borrow
         ]
+        digests = [row["digest"] for row in packed]
         if packed:
             ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
     rows = [(ids[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
@@ -320,15 +324,21 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     return ids
 
 
+def _beyond(table: Any, name: str) -> int:
+    """One more than the largest number of a field; 0 of an empty table."""
+    return int(table[name].max(initial=-1)) + 1
+
+
 def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
-    """For each table that is the first registers of a larger one, the digest of that, by digest."""
+    """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest."""
     largest: dict[bytes, list[str]] = {}
     shared = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
+        registers, cols = _beyond(table, "reg"), _beyond(table, "col")
         candidates = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
-        registers = table["reg"].max(initial=0)
         for larger in candidates:
-            if np.array_equal(tables[larger][tables[larger]["reg"] <= registers], table):
+            of = tables[larger]
+            if np.array_equal(of[(of["reg"] < registers) & (of["col"] < cols)], table):
                 shared[digest] = larger
                 break
         else:

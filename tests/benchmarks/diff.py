@@ -96,5 +96,5 @@ def check() -> None:
 
 
 card = "h200-sm_90a"
-joined = partial(by_hand, shipped.file, ("ptx-isa-9.1", card), ("ptx-isa-9.1+errata", card))
+joined = partial(by_hand, shipped.file, ("ptx-isa-9.4", card), ("ptx-isa-9.4+errata", card))
 compare("check of what ships against two FULL JOINs by hand", check, joined, 0.2, rounds=2)

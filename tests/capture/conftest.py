@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lanemap import DEFAULT_SOURCE
 from lanemap.capture.values import coordinates
-from lanemap.db.isa.forms import FORMS, Form
+from lanemap.db.isa.forms import Form
 from lanemap.db.isa.instructions import WARP
 from lanemap.db.layout.fragment import Fragment, element_type, elements
 
-from ..shipped import documents
+from ..forms import FORMS
+from ..shipped import CORRECTED, documents
 
 Table = dict[Any, Fragment]
 
@@ -42,7 +42,7 @@ def complete() -> Mapping[Any, Fragment]:
 
 @cache
 def _documented() -> Mapping[Any, Fragment]:
-    return {fragment.key: fragment for fragment in documents()[DEFAULT_SOURCE].fragments}
+    return {fragment.key: fragment for fragment in documents()[CORRECTED].fragments}
 
 
 def _blank(instruction: Form, role: str) -> Any:

@@ -15,9 +15,10 @@ from lanemap.capture import values
 from lanemap.capture.device import Probes
 from lanemap.capture.kernels import in_registers, kernels
 from lanemap.capture.verify import SimulatedGroup
-from lanemap.db.isa.forms import every
 
-FORMS = {form.mnemonic: form for form in every()}
+from ..forms import CAPTURED
+
+FORMS = {form.mnemonic: form for form in CAPTURED}
 IGNORED = ("bar.sync", "fence.proxy", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
 
 

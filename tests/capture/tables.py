@@ -50,7 +50,7 @@ def keys(form: Form) -> list[Key]:
     if form.role:
         return [form.key(role) for role in form.types]
     selectors = [selector for selector in form.selectors if selector is not None]
-    held = (role for role in form.instruction.axes if role not in PARTIAL_ROLES)
+    held = (role for role in form.instruction.register_roles if role not in PARTIAL_ROLES)
     return [*(form.key(role) for role in held), *(form.key("E", selector) for selector in selectors)]
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap.capture import product
@@ -14,14 +14,16 @@ from lanemap.capture.device import Bench, Contradiction, LaunchFailed, NotLoaded
 from lanemap.capture.kernels import POISON
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
-from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, VERSION
+from lanemap.db.isa.vendors import NVIDIA
 
+from ..forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
+from ..modes import SOME_AND_ALL, examples
 from .tables import capture
 
 SMALL = [form for form in (*DENSE_FORMS, *SPARSE_FORMS) if form.a != "b1" and form.dimensions[2] <= 128]
 DENSE_SMALL = [form for form in SMALL if not form.sparse]
 SPARSE_SMALL = [form for form in SMALL if form.sparse]
-PERMUTED = settings(max_examples=25)
+PERMUTED = examples(50)
 
 
 class Tampered(SimulatedGroup):
@@ -96,8 +98,8 @@ def test_every_form_is_found_exactly(documented, complete):
 def test_provenance_says_which_version_of_ptx_the_captured_forms_took(documented, complete):
     """Not what those asked for that are unsupported."""
     late = max(FORMS, key=lambda form: form.version)
-    assert late.version > VERSION
-    for target, expected in (("sm_120a", late.version), ("sm_90a", VERSION)):
+    assert late.version > NVIDIA.version
+    for target, expected in (("sm_120a", late.version), ("sm_90a", NVIDIA.version)):
         source = capture(SimulatedGroup(complete, target), documented, [DENSE_FORMS[0], late])
         assert source.provenance["device"]["ptx_version"] == "{}.{}".format(*expected)
 
@@ -474,9 +476,10 @@ def test_an_element_of_c_that_comes_out_twice_is_a_contradiction(documented, com
     assert "two slots of D accumulate one slot of C" in failure(device, documented, instruction)
 
 
-def test_without_a_documented_b_the_documented_a_orders_k(documented, complete):
+@SOME_AND_ALL
+def test_without_a_documented_b_the_documented_a_orders_k(documented, complete, step):
     lacking = {key: fragment for key, fragment in documented.items() if fragment.role != "B"}
-    for instruction in SMALL:
+    for instruction in SMALL[::step]:
         found = captured(complete, lacking, instruction)
         assert all(found[role].digest == complete[instruction.key(role)].digest for role in "ABCD")
 

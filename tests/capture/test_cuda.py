@@ -12,8 +12,8 @@ from lanemap.capture.device import LaunchFailed
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
-from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, moves, warpgroup, wmma
 
+from ..forms import DENSE_FORMS, MOVES, SPARSE_FORMS, WARPGROUP, WMMA
 from .stand_in import Error, StandIn
 from .tables import at_random, capture
 
@@ -45,9 +45,9 @@ def test_so_it_does_for_warpgroups_wmma_and_matrix_moves(monkeypatch):
     # One type of each width; every other one has a kernel of the same text but for its name.
     kinds = ("f16", "tf32", "e4m3", "s8", "b1")
     some = [
-        *(form for form in warpgroup() if form.dimensions[1] in (24, form.dimensions[2]) and form.a in kinds),
-        *moves(),
-        *(form for form in wmma() if form.majors == ("row", "col")),
+        *(form for form in WARPGROUP if form.dimensions[1] in (24, form.dimensions[2]) and form.a in kinds),
+        *MOVES,
+        *(form for form in WMMA if form.majors == ("row", "col")),
     ]
     table = at_random(some)
     monkeypatch.setattr(importlib, "import_module", lambda _: StandIn(table))

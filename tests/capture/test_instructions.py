@@ -3,7 +3,7 @@ from itertools import chain, product
 
 import pytest
 
-from lanemap.db.isa.forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS, mixed
+from ..forms import DENSE_FORMS, FORMS, MIXED, NARROW_FORMS, SPARSE_FORMS
 
 #: Table 36 of 9.7.14.3: kind, types of A and B, type of the scales, and how many of them a row of A has.
 SCALED = [
@@ -23,7 +23,7 @@ def test_every_form_of_the_document_is_a_row():
 @pytest.mark.parametrize("name", ["mma", "mma.sp"])
 def test_every_combination_of_block_scales_is_a_row(name):
     words = re.compile(r".*[.]kind::(\w+)[.]block_scale[.]scale_vec::(\d)X[.]f32[.](\w+)[.](\w+)[.]f32[.](\w+)")
-    forms = [form for form in (*FORMS, *mixed()) if form.name == name and "block_scale" in form.mnemonic]
+    forms = [form for form in (*FORMS, *MIXED) if form.name == name and "block_scale" in form.mnemonic]
     found = [words.fullmatch(form.mnemonic).groups() for form in forms]
     assert sorted(found) == sorted(
         (kind, count, a, b, scale) for kind, types, scale, count in SCALED for a, b in product(types, types)

@@ -8,9 +8,10 @@ import numpy as np
 
 from lanemap.capture.kernels import kernels, text
 from lanemap.capture.run import _modules
-from lanemap.db.isa.forms import NARROW_FORMS, every, moves, warpgroup
 
-SCALED = [form for form in every() if getattr(form, "scale", None) is not None]
+from ..forms import CAPTURED, MOVES, NARROW_FORMS, WARPGROUP
+
+SCALED = [form for form in CAPTURED if getattr(form, "scale", None) is not None]
 
 
 def operations(kernel):
@@ -24,7 +25,7 @@ def places(done, begins):
 
 def test_a_warpgroup_reads_what_was_written_and_writes_what_was_computed():
     """9.7.15.4: the asynchronous proxy sees generic writes after its fence, registers after wgmma.fence."""
-    for form in (form for form in warpgroup() if form.dimensions[1] in (24, form.dimensions[2])):
+    for form in (form for form in WARPGROUP if form.dimensions[1] in (24, form.dimensions[2])):
         (kernel,) = kernels(form)
         done = operations(kernel)
         steps = [
@@ -39,7 +40,7 @@ def test_a_warpgroup_reads_what_was_written_and_writes_what_was_computed():
 
 
 def test_a_barrier_stands_between_a_move_and_what_others_do_with_its_memory():
-    for form in moves():
+    for form in MOVES:
         (kernel,) = kernels(form)
         done = operations(kernel)
         (move,) = places(done, form.mnemonic)
@@ -63,14 +64,14 @@ def test_block_scales_are_all_one():
 
 def test_kernels_that_are_loaded_together_ask_for_one_version():
     """A driver that is too old for some forms refuses no others with them."""
-    together = _modules(every())
-    assert sorted(map(str, chain(*together))) == sorted(map(str, every()))
+    together = _modules(CAPTURED)
+    assert sorted(map(str, chain(*together))) == sorted(map(str, CAPTURED))
     assert all(len({form.version for form in forms}) == 1 for forms in together)
 
 
 def test_the_first_product_of_a_warpgroup_starts_its_sum():
     """What is in the registers of D before does not count (9.7.15.5, scale-d): the others add to it."""
-    for form in (form for form in warpgroup() if form.dimensions[1] == 8):
+    for form in (form for form in WARPGROUP if form.dimensions[1] == 8):
         (kernel,) = kernels(form)
         products = [line for line in kernel.body.splitlines() if line.strip().startswith(form.mnemonic)]
         adds = [re.findall(r"%starts|%adds", line) for line in products]

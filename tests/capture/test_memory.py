@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from lanemap.capture import values
-from lanemap.db.isa.forms import moves, warpgroup
 from lanemap.db.isa.instructions import DENSE
 
+from .. import forms
+
 #: Of each type and sparsity of wgmma the widths 24 and 64.
-WARPGROUP = [form for form in warpgroup() if form.dimensions[1] in (24, 64) and form.d != "f16"]
-WMMA = [form for form in moves() if form.name == "wmma"]
+WARPGROUP = [form for form in forms.WARPGROUP if form.dimensions[1] in (24, 64) and form.d != "f16"]
+WMMA = [form for form in forms.MOVES if form.name == "wmma"]
 
 
 def numbers(form, type_, role):

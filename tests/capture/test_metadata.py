@@ -5,15 +5,16 @@ from hypothesis import strategies as st
 
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.metadata import decode, encode, pack_vectors
-from lanemap.db.isa.forms import SPARSE_FORMS, warpgroup
 from lanemap.db.isa.instructions import DENSE, ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR, sparsity
 
+from .. import forms
+from ..forms import SPARSE_FORMS
 from .tables import at_random
 
 FORMS = [(form, selector) for form in SPARSE_FORMS for selector in form.selectors]
 WARPGROUP = [
     (form, selector)
-    for form in warpgroup()
+    for form in forms.WARPGROUP
     if form.sparse and form.dimensions[1] == 24 and form.d in ("f32", "s32")
     for selector in form.selectors
 ]

@@ -11,22 +11,21 @@ from pathlib import Path
 import pytest
 
 import lanemap
-from lanemap.capture import cuda, run
+from lanemap.capture import cuda, processes, run
 from lanemap.capture.device import NotLoaded, Output
 from lanemap.capture.verify import SimulatedGroup
-from lanemap.db import processes
 from lanemap.db.errors import LanemapError
-from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every, moves
 
+from ..forms import CAPTURED, DENSE_FORMS, MOVES, SPARSE_FORMS
 from .tables import at_random, capture
 
-SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(form for form in moves() if form.name in ("ldmatrix", "stmatrix"))]
+SOME = [*DENSE_FORMS[8:12], *SPARSE_FORMS[:2], *(form for form in MOVES if form.name in ("ldmatrix", "stmatrix"))]
 MODULES = 4
 
 
 @pytest.fixture(scope="module")
 def table(complete):
-    return {**complete, **at_random(moves())}
+    return {**complete, **at_random(MOVES)}
 
 
 class Card(SimulatedGroup):
@@ -205,7 +204,7 @@ def test_the_largest_modules_are_measured_first(documented):
 
     card = Card({})
     card.run = nothing
-    module_of = {str(form): number for number, module in enumerate(run._modules(every())) for form in module}
+    module_of = {str(form): number for number, module in enumerate(run._modules(CAPTURED)) for form in module}
     measured = []
     capture(card, documented, None, lambda outcome: measured.append(module_of[outcome.instruction]))
     sizes = list(Counter(measured).values())

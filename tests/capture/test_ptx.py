@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from lanemap.capture.kernels import kernels, module_text
-from lanemap.db.isa.forms import DENSE_FORMS, NARROW_FORMS, VERSION, every
+from lanemap.db.isa.vendors import NVIDIA
 
+from ..forms import CAPTURED, DENSE_FORMS, NARROW_FORMS
 from ..toolchain import program
 
 
@@ -19,7 +20,7 @@ def ptxas(text: str, target: str, folder: Path) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
 def test_every_kernel_assembles_where_its_form_is_supported(target, tmp_path):
-    forms = [form for form in every() if form.supports(target)]
+    forms = [form for form in CAPTURED if form.supports(target)]
     # Of the widths of wgmma the least, the greatest, and those that an A is measured with.
     some = [
         form for form in forms if form.target != "sm_90a" or form.dimensions[1] in (8, 248, 256, form.dimensions[2])
@@ -37,7 +38,7 @@ def test_the_assembler_refuses_what_is_not_supported(form, target, tmp_path):
     assert ptxas(module_text(kernels(form), target), target, tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("form", [form for form in every() if form.version > VERSION], ids=str)
+@pytest.mark.parametrize("form", [form for form in CAPTURED if form.version > NVIDIA.version], ids=str)
 def test_no_earlier_version_has_a_form_that_needs_a_later_one(form, tmp_path):
     major, minor = form.version
     text = module_text(kernels(form), form.target)
@@ -48,5 +49,5 @@ def test_no_earlier_version_has_a_form_that_needs_a_later_one(form, tmp_path):
 
 
 def test_entries_are_all_different():
-    entries = [kernel.entry for form in every() for kernel in kernels(form)]
+    entries = [kernel.entry for form in CAPTURED for kernel in kernels(form)]
     assert len(set(entries)) == len(entries)

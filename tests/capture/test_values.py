@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from lanemap.capture import values
-from lanemap.db.isa.forms import FORMS
+
+from ..forms import FORMS
 
 OPERANDS = {(form.operand(role).type, form.operand(role).slots): form.operand(role) for form in FORMS for role in "ABC"}
 

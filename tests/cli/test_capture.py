@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.capture import cuda, recording
+from lanemap.capture import cuda, kernels, recording
 from lanemap.capture.verify import SimulatedGroup
-from lanemap.db.isa.forms import DENSE_FORMS, SPARSE_FORMS, every
 from lanemap.db.lookup import Query, read_fragments
 
+from ..forms import CAPTURED, DENSE_FORMS, SPARSE_FORMS
 from ..shipped import SHIPPED, recorded
 from ..web.conftest import serving
 
@@ -48,7 +48,7 @@ def card(monkeypatch, measured):
 
 def test_list_names_every_form_without_a_gpu(run):
     rows = json.loads(run("capture", "--list", "--format", "json").out)
-    assert [row["instruction"] for row in rows] == [str(form) for form in every()]
+    assert [row["instruction"] for row in rows] == [str(form) for form in CAPTURED]
     assert len(json.loads(run("capture", "--list", "-i", "mma.sp", "--format", "json").out)) > len(SPARSE_FORMS)
     chosen = json.loads(run("capture", "--list", "-i", "*.b1.*and.popc", "--shape", "M8N8K128", "--format", "json").out)
     assert [row["target"] for row in chosen] == ["sm_80"]
@@ -56,15 +56,29 @@ def test_list_names_every_form_without_a_gpu(run):
 
 @pytest.mark.parametrize("pattern", ["mma.sync*", pytest.param(None, marks=pytest.mark.slow)])
 def test_ptx_writes_every_kernel_without_a_gpu(run, tmp_path, pattern):
-    chosen = [each for each in every() if fnmatch(str(each), pattern or "*")]
+    chosen = [each for each in CAPTURED if fnmatch(str(each), pattern or "*")]
     options = ["--instruction", pattern] if pattern else []
     assert run("capture", "--ptx", tmp_path / "ptx", *options).out == f"{len(chosen)} kernels in {tmp_path}/ptx\n"
-    written = {path.name: path.read_text() for path in (tmp_path / "ptx").iterdir()}
+    written = {path.name: path.read_text() for path in (tmp_path / "ptx").glob("*.ptx")}
     one = run("capture", "--ptx", tmp_path / "one", "--instruction", "mma.sync.aligned.m8n8k4.row.col.f64*")
     assert one.out == f"1 kernel in {tmp_path}/one\n"
     assert len(written) == len(chosen)
     for each in chosen:
         assert str(each) in written[f"{str(each).replace('::', '-')}.ptx"]
+
+
+def test_kernels_that_are_not_all_written_leave_no_folder(run, tmp_path, monkeypatch):
+    def interrupted(form):
+        assert any(tmp_path.rglob("*.ptx")) == (form != CAPTURED[0])
+        if form == CAPTURED[3]:
+            raise KeyboardInterrupt
+        return made(form)
+
+    made = kernels.kernels
+    monkeypatch.setattr(kernels, "kernels", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernels.write_kernels(CAPTURED[:5], tmp_path / "ptx")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
@@ -345,7 +359,7 @@ def test_a_capture_that_is_not_taken_is_kept(refused, card, built, token, tmp_pa
 _SLOW = """
 import sys, time; file = sys.argv.pop()
 from contextlib import contextmanager
-from lanemap.capture import cuda, recording
+from lanemap.capture import cuda, kernels, recording
 from lanemap.capture.verify import SimulatedGroup
 
 class Slow(SimulatedGroup):

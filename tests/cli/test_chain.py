@@ -13,6 +13,8 @@ from lanemap.db import lookup
 from lanemap.db.flow import recipe
 from lanemap.db.flow.chain import Transfer
 
+from ..shipped import CORRECTED
+
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
@@ -140,6 +142,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
         "m16n8k16 f16 D m16n8k16 f16 B",
         "m16n8k16 f32 D stmatrix",
         "m64n64k16 f32 D stmatrix.x4.trans",
+        "tcgen05.ld 16x256b x32 r stmatrix --count 2",
         "ldmatrix m16n8k32 e4m3 B",
         "m16n8k16 f16 A",
         "m64n8k32 e4m3 A --relabel",
@@ -219,14 +222,14 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
     """B of a sparse product is only drawn, and wmma is open: both were measured."""
     _, found = listed(run, *"m16n8k16 f32 D".split())
     assert {("mma.sp", "m16n8k32", "f16", "B", "1"), ("wmma", "m16n16k16", "f16", "A", "0")} <= found
-    result, own = listed(run, *"m16n8k16 f32 D --source ptx-isa-9.1".split())
+    result, own = listed(run, *"m16n8k16 f32 D --source ptx-isa-9.4".split())
     assert {row[0] for row in own} == {"mma", "mma.sp", "movmatrix"}
     assert own < found
     assert "h200" not in result.out
-    assert {row for row in own if row[-1] == "1"} == listed(run, *"m16n8k16 f32 D -t --source ptx-isa-9.1".split())[1]
+    assert {row for row in own if row[-1] == "1"} == listed(run, *"m16n8k16 f32 D -t --source ptx-isa-9.4".split())[1]
     remarks = [run("chain", *words.split()).err for words in ("m16n8k16 f32 D", "m64n8k16 f32 D --source H200-sm_90a")]
     assert run("chain", *"m16n8k32 s8 D".split()).err.startswith("lanemap: D of mma m16n8k32 s8 has the type s32\n")
-    lacking = "lanemap: rows that ptx-isa-9.1+errata lacks are from h200-sm_90a\n"
+    lacking = "lanemap: rows that the document lacks or leaves open are from h200-sm_90a\n"
     assert remarks == [lacking, ""]
     for measured in ("m64n64k16 f16 A", "m16n16k16 f16 A"):
         assert run("chain", *measured.split()).err.endswith(lacking), measured
@@ -234,7 +237,7 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
 
 @pytest.mark.parametrize("operand", ["m16n8k16 f32 D", "m64n8k16 f16 A"])
 def test_the_default_source_may_be_in_capitals(run, operand):
-    assert run("chain", *operand.split(), "-s", "PTX-ISA-9.1+ERRATA").out == run("chain", *operand.split()).out != ""
+    assert run("chain", *operand.split(), "-s", "BEST").out == run("chain", *operand.split()).out != ""
 
 
 def test_where_nothing_is_to_be_listed_it_says_so(run):
@@ -279,11 +282,15 @@ def test_wmma_has_the_names_that_show_takes(run, words, role):
         ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 m16n8k16 f16 A", "m8n8.x2 b16 r m16n8k16 f16 A"),
         ("m16n8k16 f32 D stmatrix", "m16n8k16 f32 D m8n8 b16 r"),
         ("m16n8k16 f32 D stmatrix.x1", "m16n8k16 f32 D stmatrix m8n8.x1 b16 r"),
+        ("tcgen05.ld 16x256b x2 stmatrix", "tcgen05.ld 16x256b x2 r stmatrix m8n8 b16 r"),
+        ("tcgen05.ld.sync.aligned.16x256b.x2.b32 stmatrix", "r tcgen05.ld 16x256b x2 r stmatrix"),
+        ("ldmatrix tcgen05.st 16x128b x2 -m row", "ldmatrix m8n8 b16 r tcgen05.st 16x128b.x2 r -m row"),
     ],
 )
 def test_the_name_of_the_move_is_enough(run, short, long):
     one, other = (run("chain", *words.split()) for words in (short, long))
     assert (one.code, one.out, one.err) == (0, other.out, other.err)
+    assert one.out
     assert "None" not in one.out
 
 
@@ -304,19 +311,26 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m8n8 b16 r m16n8k32 e4m3 A --major col", ("ldmatrix", "column-major", "2 elements")),
         (
             "ldmatrix m64n8k32 e4m3 A --major col",
-            ("2 elements", "m16n16 b8: it needs sm_100a sm_110a sm_120a, and wgmma needs sm_90a"),
+            ("2 elements", "m16n16 b8: it needs sm_100f sm_110f sm_120f, and wgmma needs sm_90a"),
         ),
         ("m8n8 b16 r m8n8k4 f64 B", ("ldmatrix", "32 bits of each row", "an element has 64")),
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),
         ("ldmatrix.x4.trans m16n8k16 f16 A --major row", ("m8n8 b16 x4.trans cannot", "row-major", "side by side")),
         ("ldmatrix m16n8k8 tf32 B --major row", ("not side by side", "with .trans, it transposes 16 bits", "has 32")),
-        ("m8n8 b16 r m16n8k64 s8 A --second mma.sp", ("chunk of 4 columns", "measured it (--source)")),
+        (f"m8n8 b16 r m16n8k64 s8 A --second mma.sp -s {CORRECTED}", ("chunk of 4 columns", "measured it (--source)")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
         ("m8n8 b16 r m16n8k16 f16 B --count 0", ("invalid count 0", "1 to 16")),
         ("m16n8k16 f32 D m16n8k16 f16 A --count 2", ("--count", "ldmatrix before")),
         ("m8n8 b16 r", ("ldmatrix", "also name what it loads, such as m16n8k16 f16 A")),
         ("stmatrix m8n8 b16 r", ("stmatrix", "also name what it stores")),
         ("m16n8k16 f32 D stmatrix p", ("stmatrix", "also name what it stores")),
+        ("tcgen05.ld stmatrix", ("r of tcgen05.ld has the shapes 32x32b,", "name one")),
+        ("tcgen05.ld 16x256b stmatrix", ("r of tcgen05.ld 16x256b has the qualifiers x1,", "name one")),
+        ("tcgen05.ld 16x32bx2 x2 stmatrix", ("holds 2 matrices",)),
+        ("tcgen05.ld 32x32b x8 stmatrix --major row", ("row-major", "not side by side")),
+        ("tcgen05.st 16x256b x1 stmatrix", ("one move must load the registers and the other store them",)),
+        ("ldmatrix tcgen05.ld 16x256b x1", ("one move must load the registers and the other store them",)),
+        ("tcgen05.ld 16x256b x1 tcgen05.st 16x256b x1", ("tcgen05.ld is not for shared memory",)),
         ("ldmatrix", ("also name what it loads",)),
         ("m8n8 b16 r m8n8 b16 r", ("both are matrix moves", "A, B, C or D")),
         ("stmatrix r m16n8k16 f16 A", ("ldmatrix before what it loads", "stmatrix after what it stores")),

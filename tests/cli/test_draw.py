@@ -11,6 +11,8 @@ import pytest
 import lanemap
 from lanemap.db.render.picture.formats import BLACK, WHITE, ink, shade
 
+from ..shipped import CORRECTED, SHIPPED
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -128,8 +130,8 @@ def test_a_sparse_instruction_is_drawn_whole_with_its_metadata(run):
     below = [label for _, y, label, *_ in texts(svg, "label") if y > names["E f16, selector 1, 16 (M) x 32 (K)"]]
     assert {label.split(":")[0] for label in below} == {str(lane) for lane in range(32) if lane % 4 >= 2}
     notes = [note for _, _, note, _ in texts(svg, "note") if note.startswith("Source of")]
-    assert notes[0].startswith("Source of A, D: ptx-isa-9.1+errata, section")
-    assert notes[1:] == ["Source of B, E: h200-sm_90a"]
+    assert notes[0] == "Source of A, B, E: h200-sm_90a"
+    assert notes[1].startswith(f"Source of D: {CORRECTED}, section")
 
 
 def test_four_computations_are_four_products(run):
@@ -139,21 +141,21 @@ def test_four_computations_are_four_products(run):
 
 
 def test_what_differs_keeps_its_colour_in_a_frame(run):
-    svg = run("draw", "m16n8k256", "b1", "A", "--diff", "ptx-isa-9.1", "h200-sm_90a").out
+    svg = run("draw", "m16n8k256", "b1", "A", "--diff", "ptx-isa-9.4", "h200-sm_90a").out
     assert "1024 of 4096 elements differ" in svg
     coloured = [label for _, _, label, _, lane in texts(svg, "label") if lane != "none"]
     shared = [label for _, _, label, _, lane in texts(svg, "label") if lane == "none" and "+" in label]
     empty = [label for _, _, label, *_ in texts(svg, "label") if label == "-"]
     frames = re.search(r'class="frame" d="([^"]*)"', svg)[1].count("M")
     assert len(coloured) + len(shared) + len(empty) == frames == 2 * 8 * 5
-    same = run("draw", "m16n8k16", "f16", "A", "--diff", "ptx-isa-9.1", "h200-sm_90a").out
+    same = run("draw", "m16n8k16", "f16", "A", "--diff", "ptx-isa-9.4", "h200-sm_90a").out
     assert "Nothing differs" in same
     assert 'class="frame"' not in same
 
 
 def test_it_says_where_it_comes_from(run):
     notes = [words for _, _, words, _ in texts(run("draw", "m16n8k256", "b1", "A").out, "note")]
-    assert any("ptx-isa-9.1+errata" in note and "section 9.7.14.5.13" in note for note in notes)
+    assert any("ptx-isa-9.4+errata" in note and "section 9.7.16.5.13" in note for note in notes)
     assert any(f"lanemap {lanemap.__version__}" in note for note in notes)
 
 
@@ -196,7 +198,7 @@ def test_png_has_the_colour_of_every_lane(run):
     "arguments",
     [
         ("m16n8k32", "f16", "A", "--instruction", "mma.sp"),
-        ("m16n8k256", "b1", "A", "--diff", "ptx-isa-9.1", "ptx-isa-9.1+errata"),
+        ("m16n8k256", "b1", "A", "--diff", "ptx-isa-9.4", "ptx-isa-9.4+errata"),
     ],
     ids=["brackets", "frames"],
 )
@@ -274,18 +276,18 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("m8n8 b16", ("the instructions ldmatrix, stmatrix, movmatrix: name one",)),
         ("ldmatrix m8n8", ("the qualifiers x1, x2, x4, x1.trans, x2.trans, x4.trans: name one",)),
         ("ldmatrix r", ("the shapes m8n8, m8n16, m16n16: name one",)),
-        ("m16n8k256 b1 --source all", ("m16n8k256 b1 has the sources ptx-isa-9.1, ptx-isa-9.1+errata, h200-sm_90a",)),
-        ("m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources ptx-isa-9.1,", ": name one")),
+        ("m16n8k256 b1 --source all", (f"has the sources {', '.join(SHIPPED[:4])}, h200-sm_90a: name one",)),
+        ("m16n8k256 b1 A --source all", ("A of m16n8k256 b1 has the sources ptx-isa-9.4,", ": name one")),
         ("movmatrix --source all", ("A of movmatrix has the sources", ": name one")),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b6x16_p32", ("figure-only",)),
         ("m16n8k17 f16", ("no m16n8k17 f16", "m16n8k16")),
-        ("m16n8k32 f16 B --source ptx-isa-9.1", ("figure-only", "ask the source")),
+        ("m16n8k32 f16 B --source ptx-isa-9.4", ("figure-only", "ask the source")),
         ("m16n8k16 f16 A --accumulator f16", ("whole instruction: name no role (--accumulator)",)),
         ("movmatrix --accumulator f16", ("movmatrix accumulates nothing", "(--accumulator)")),
         ("m16n8k16 bf16 --accumulator f16", ("no accumulator f16", "f32")),
-        ("m16n8k16 f16 --diff ptx-isa-9.1 h200-sm_90a", ("name the operand",)),
-        ("m16n8k16 f16 A --diff ptx-isa-9.1 nobody", ("no source nobody",)),
-        ("m16n8k16 f16 A --diff ptx-isa-9.1", ("--diff", "2 arguments")),
+        ("m16n8k16 f16 --diff ptx-isa-9.4 h200-sm_90a", ("name the operand",)),
+        ("m16n8k16 f16 A --diff ptx-isa-9.4 nobody", ("no source nobody",)),
+        ("m16n8k16 f16 A --diff ptx-isa-9.4", ("--diff", "2 arguments")),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(refused, tmp_path, monkeypatch, arguments, words):

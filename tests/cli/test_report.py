@@ -7,7 +7,7 @@ import lanemap
 
 
 def test_the_defects_of_the_printed_document(run):
-    result = run("report", "ptx-isa-9.1")
+    result = run("report", "ptx-isa-9.4")
     assert result.code == 1
     assert re.findall(r"^\| Parallel[^|]* \| ([^|]*) \| ([^|]*) \|", result.out, re.MULTILINE) == [
         ("A of mma m16n8k256 b1", "wrong product"),
@@ -20,7 +20,7 @@ def test_the_defects_of_the_printed_document(run):
 
 
 def test_the_corrected_document_and_the_capture_have_none(run):
-    for source in ("ptx-isa-9.1+errata", "h200-sm_90a"):
+    for source in ("ptx-isa-9.4+errata", "h200-sm_90a"):
         result = run("report", source, "--format", "json")
         assert (result.code, json.loads(result.out)["defects"]) == (0, [])
         read = run("report", source)
@@ -32,27 +32,27 @@ def test_the_corrected_document_and_the_capture_have_none(run):
 
 def test_one_operand_to_a_file(run, tmp_path):
     file = tmp_path / "defect.html"
-    result = run("report", "PTX-ISA-9.1", "--fragment", "m16n8k256 b1 A", "--format", "HTML", "--output", file)
+    result = run("report", "PTX-ISA-9.4", "--fragment", "m16n8k256 b1 A", "--format", "HTML", "--output", file)
     assert (result.code, result.out) == (1, "")
     page = file.read_text()
     assert page.count("<h2>") == page.count("<img") == 1
 
 
 def test_an_issue_for_each_defect(run):
-    result = run("report", "ptx-isa-9.1", "--format", "issue")
+    result = run("report", "ptx-isa-9.4", "--format", "issue")
     issues = result.out.split("\n---\n")
     assert (result.code, len(issues)) == (1, 3)
     assert all(text.lstrip().startswith("# ") and "- **where**: " in text for text in issues)
-    (one,) = run("report", "ptx-isa-9.1", "--fragment", "m16n8k256 b1 A", "--format", "issue").out.split("\n---\n")
+    (one,) = run("report", "ptx-isa-9.4", "--fragment", "m16n8k256 b1 A", "--format", "issue").out.split("\n---\n")
     assert one.strip() == issues[0].strip()
 
 
 def test_database_reports_the_same(run, built):
     with lanemap.open(str(built)) as database:
-        assert database.report("ptx-isa-9.1").report() == run("report", "ptx-isa-9.1").out
+        assert database.report("ptx-isa-9.4").report() == run("report", "ptx-isa-9.4").out
 
 
 def test_bad_usage(refused):
-    refused("report", "nothing", words=("no source 'nothing'", "ptx-isa-9.1"))
-    refused("report", "ptx-isa-9.1", "--format", "table", words=("defects are reported as markdown, html, json",))
-    refused("report", "ptx-isa-9.1", "--fragment", "m16n8k77 f16 A", words=("m16n8k77",))
+    refused("report", "nothing", words=("no source 'nothing'", "ptx-isa-9.4"))
+    refused("report", "ptx-isa-9.4", "--format", "table", words=("defects are reported as markdown, html, json",))
+    refused("report", "ptx-isa-9.4", "--fragment", "m16n8k77 f16 A", words=("m16n8k77",))

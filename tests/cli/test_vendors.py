@@ -176,7 +176,7 @@ def test_a_type_of_its_own_may_be_wider_than_its_vendors_registers(run, foo, tmp
 def test_registers_are_as_wide_as_its_vendors(monkeypatch, tmp_path):
     """Half as wide as others, they hold one f16, or two i8."""
     narrow = vendors.UNKNOWN._replace(name="half", prefixes=("half_",), register_bits=16)
-    monkeypatch.setattr(vendors, "VENDORS", (*vendors.VENDORS, narrow))
+    monkeypatch.setattr(vendors, "VENDORS", {**vendors.VENDORS, narrow.name: narrow})
     rows = [("m32n8k1", "f16", "A", lane, 0, 0, lane, 0, "half_dot", 1, 16) for lane in range(32)]
     rows += [("m32n8k2", "x8", "A", lane, 0, i, lane, i, "half_dot", 1, 8) for lane in range(32) for i in range(2)]
     one, other = lanemap.read_file(write(tmp_path / "half.csv", rows)).fragments
@@ -297,3 +297,72 @@ def test_it_is_checked_against_another_table_of_it(run, db, table, tmp_path):
     checked = run("check", "--against", "cdna", db=db)
     assert checked.code == 1
     assert f"A of {WIDE} m32n32k8 f16" in " ".join(checked.out.split())
+
+
+def rdna():
+    """The wave32 products of RDNA3: A and B twice, in both halves of the wave; D of f16 in the low halves of registers.
+
+    Section 7.9 of the RDNA3 ISA.
+    """
+    name = "v_wmma_f16_16x16x16_f16"
+    for lane in range(32):
+        for i in range(16):
+            yield "m16n16k16", "f16", "A", lane, i // 2, i % 2, lane % 16, i, name, 1, 16, None
+            yield "m16n16k16", "f16", "B", lane, i // 2, i % 2, i, lane % 16, name, 1, 16, None
+        for i in range(8):
+            yield "m16n16k16", "f16", "D", lane, i, 0, 2 * i + lane // 16, lane % 16, name, 1, 16, 0
+
+
+def narrow():
+    """Elements of six bits, of which 32 fill one register of 192 bits."""
+    for lane in range(64):
+        for i in range(32):
+            yield "m16n16k128", "e2m3", "A", lane, 0, i, lane % 16, lane // 16 * 32 + i, "v_own_f8f6f4", 1, 6, None
+
+
+@pytest.fixture(scope="module")
+def waves(built, tmp_path_factory):
+    """A database with both."""
+    folder = tmp_path_factory.mktemp("waves")
+    file = shutil.copy(built, folder)
+    with lanemap.open(file) as database:
+        for name, rows in {"rdna": rdna(), "narrow": narrow()}.items():
+            path = folder / f"{name}.csv"
+            with path.open("w", newline="") as stream:
+                csv.writer(stream).writerows([[*COLUMNS.split(), "first_bit"], *rows])
+            database.import_layouts("table", path)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("source", "role", "sizes"),
+    [
+        ("rdna", "A", (32, 8, 2, 32, 16)),
+        ("rdna", "B", (32, 8, 2, 32, 16)),
+        ("rdna", "D", (32, 8, 1, 32, 32)),
+        ("narrow", "A", (64, 1, 32, 192, 6)),
+    ],
+)
+def test_a_table_is_taken_for_what_it_says(run, waves, tmp_path, source, role, sizes):
+    """Threads, copies, slots and registers are its own, and survive an export."""
+    with lanemap.open(waves) as database:
+        (fragment,) = (each for each in database.matching(lanemap.Query(source=source)) if each.role == role)
+        for form in ("csv", "parquet"):
+            file = tmp_path / f"exported.{form}"
+            database.export(file, query=lanemap.Query(source=source, role=role))
+            for each in (fragment, *lanemap.read_file(file).fragments):
+                found = each.threads, each.registers, each.slots, each.register_bits, each.slot_bits
+                assert (found, each.first_bit) == (sizes, 0), form
+    assert run("list", "findings", "--source", source, db=waves).out == ""
+    for form in ("linear", "cpp"):
+        assert run("export", fragment.instruction, role, "--format", form, db=waves).code == 0
+
+
+def test_a_cell_that_is_in_fewer_lanes_than_the_others_is_a_finding(run, built, tmp_path):
+    rows = [row for row in rdna() if row[2] == "A" and (row[3], row[4], row[5]) != (20, 3, 1)]
+    with lanemap.open(shutil.copy(built, tmp_path)) as database:
+        database.import_layouts("table", write(tmp_path / "lacking.csv", [row[:-1] for row in rows]))
+        assert database.findings("lacking").finding.tolist() == [
+            "1 slot holds nothing, first lane 20 reg 3 slot 1",
+            "1 cell is held too rarely: rows 4 cols 7",
+        ]

@@ -1,6 +1,6 @@
 """What earlier versions wrote is still read: databases, captures, exports and datasets, one of each lies here.
 
-They were written at schema version 5. ``expected.json`` is what that version said of the sources in them.
+They were written at schema version 5, and one at version 6. ``expected.json`` is what version 5 said of the sources.
 """
 
 import gzip
@@ -68,12 +68,15 @@ def test_a_recording_is_still_read():
     assert layouts(source) == expected_layouts("bench-sm_90a")
 
 
-@pytest.fixture
-def old(tmp_path) -> Path:
-    """A database of schema 5: a table, two sources of a library, a document and a capture. What ships is left out."""
-    file = tmp_path / "old" / "lanemap-5.db"
+@pytest.fixture(params=[5, 6])
+def old(tmp_path, request) -> Path:
+    """A database of an older schema: a table, two sources of a library, a document and a capture.
+
+    What ships is left out, and of schema 6 what can be told from the rest.
+    """
+    file = tmp_path / "old" / f"lanemap-{request.param}.db"
     file.parent.mkdir()
-    file.write_bytes(gzip.decompress((HERE / "schema-5.db.gz").read_bytes()))
+    file.write_bytes(gzip.decompress((HERE / f"schema-{request.param}.db.gz").read_bytes()))
     return file
 
 

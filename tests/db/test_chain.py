@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lanemap
+from lanemap import DEFAULT_SOURCE
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.chain import Chains, Movement, chain, operand, relabelled, through_movmatrix
 from lanemap.db.flow.recipe import pairs, recipe
@@ -18,7 +18,7 @@ from lanemap.db.lookup import Query, read_fragments
 
 from ..modes import SOME_AND_ALL
 
-SOURCE = lanemap.DEFAULT_SOURCE
+SOURCE = DEFAULT_SOURCE
 
 
 def distinct(database, role, source=SOURCE, **query):
@@ -440,7 +440,7 @@ def small(role, lane, computation=1):
     numbers = np.broadcast_to(computation, lanes.shape)
     row = np.arange(lanes.size) % 2
     columns = {"lane": lanes, "reg": 0 * row, "slot": 0 * row, "row": row, "col": 0 * row, "computation": numbers}
-    return Fragment("somebodys_product", "m2n1k2", "f32", role, 1, 1, elements(columns))
+    return Fragment("somebodys_product", "m2n1k2", "f32", role, 1, 1, elements(columns), threads=8)
 
 
 def test_a_value_that_several_lanes_hold_is_taken_from_the_lane_that_needs_it():

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.store.columns import table
-from lanemap.db.store.reader import Rows
+from lanemap.db.rows import Rows, table
 
 words = st.lists(st.text("abcdefgh-", min_size=1, max_size=12), max_size=9).map(" ".join)
 

@@ -180,7 +180,7 @@ def test_the_best_evidence_judges_each_fragment_and_what_it_lacks_is_named():
     drawn = replace(b, elements=None, status="figure-only")
     document = Source("doc", "document", "doc", [changed(a, 1), drawn])
     errata = Source("doc+errata", "document", "doc", [a, drawn])
-    card = Source("card", "capture", "card", [changed(a, 2), b])
+    card = Source("card", "capture", "card", [a, b])
     copy = Source("copy", "import", "copy", [changed(a, 3), changed(b, 1), changed(c, 1)])
     kernels = Source("kernels", "import", "kernels", [changed(a, 3), changed(b, 1), changed(c, 1)])
     sources = [copy, document, errata, card, kernels]
@@ -193,7 +193,7 @@ def test_the_best_evidence_judges_each_fragment_and_what_it_lacks_is_named():
     ]
     assert [result.key for result in found.unjudged["kernels"]] == [c.key]
     assert d.key not in told
-    assert judge([card], sources).unexplained == 1
+    assert judge([replace(card, fragments=[changed(a, 2), b])], sources).unexplained == 1
     assert judge([errata], sources).comparisons[0].results[0].right is card.fragments[0]
     assert not judge([Source("kernels", "import", "kernels", [a, b])], sources).unjudged
     with pytest.raises(lanemap.LanemapError, match="kernels has no elements of D"):
@@ -203,6 +203,37 @@ def test_the_best_evidence_judges_each_fragment_and_what_it_lacks_is_named():
         "copy": [c.key],
         "kernels": [c.key],
     }
+
+
+def test_a_capture_that_contradicts_the_document_judges_nothing_of_its_instruction():
+    """Its labels may be other ones throughout: what it has beyond the document stays unjudged."""
+    a, b = FRAGMENTS[:2]
+    document = Source("doc", "document", "doc", [a, replace(b, elements=None)])
+    kernels = Source("kernels", "import", "kernels", [a, b])
+    for by, expected in ((0, [Verdict.IDENTICAL, Verdict.IDENTICAL]), (2, [Verdict.IDENTICAL, Verdict.LEFT_ONLY])):
+        card = Source("card", "capture", "card", [changed(a, by), b])
+        found = judge([kernels], [card, document])
+        assert [result.verdict for result in found.results] == expected
+        assert bool(found.unjudged) == (by > 0)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_two_architectures_one_judges_all_operands_of_wmma(backwards):
+    """An A of one card beside the B of another is right on no card."""
+    a, b = (
+        replace(fragment, instruction="wmma", shape="m16n16k16", major=None, qualifiers="row")
+        for fragment in FRAGMENTS[:2]
+    )
+    cards = [
+        Source(name, "capture", name, [changed(a, by), changed(b, by)], {"device": {"target": name}})
+        for name, by in (("sm_90a", 0), ("sm_120a", 1))
+    ]
+    cards = cards[::-1] if backwards else cards
+    for first, second in ((0, 0), (1, 1), (0, 1), (1, 0)):
+        mine = Source("mine", "import", "mine", [changed(a, first), changed(b, second)])
+        verdicts = [result.verdict for result in judge([mine], cards).results]
+        assert (verdicts == [Verdict.IDENTICAL] * 2) == (first == second)
+        assert verdicts.count(Verdict.IDENTICAL) == 1 + (first == second)
 
 
 def test_what_is_not_asked_about_is_not_unjudged_and_an_import_judges_nothing():
@@ -254,3 +285,11 @@ def test_what_ships_is_nobodys_claim_and_what_is_only_drawn_is_not_misspelt():
     assert (found.findings, dict(found.unjudged)) == ([], {})
     sources[2] = replace(ships, fragments=[replace(b, shape="m16n8k17")])
     assert [finding.source for finding in check(sources, []).findings] == ["ships"]
+
+
+def test_a_document_that_is_alone_is_noted_and_fails_nothing():
+    """As the first document of a vendor is; an import that nothing else knows may be misspelt."""
+    for kind, code in ("document", 0), ("import", 1):
+        found = check([Source("alone", kind, "alone", FRAGMENTS)], [], ["alone"])
+        (finding,) = found.findings
+        assert (finding.source, finding.known is not None, found.exit_code) == ("alone", code == 0, code)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -64,29 +65,32 @@ def answer(engine, folder, **variables):
     return sorted(json.loads(done.stdout.partition("found ")[2]))
 
 
-CARD, DOCUMENT = "h200-sm_90a", "ptx-isa-9.1"
+CARD = "h200-sm_90a"
+PRINTED = "ptx-isa-9.1", "ptx-isa-9.4"
+CORRECTED = tuple(f"{name}+errata" for name in PRINTED)
 
 
-def differences(operand, elements, *pairs):
-    return sorted([*operand, *sorted(pair), elements] for pair in pairs)
+def differences(operand, elements, wrong, right):
+    return sorted([*operand, *sorted(pair), elements] for pair in product(wrong, right))
 
 
-#: What the document is wrong in; every capture has it right.
-_SLIP = ("mma", "m16n8k256", "b1", "A"), 1024, (CARD, DOCUMENT), (DOCUMENT, f"{DOCUMENT}+errata")
+#: What both documents are wrong in; every capture has it right.
+_SLIP = ("mma", "m16n8k256", "b1", "A"), 1024, PRINTED
 _TURNED = ("mma", "m16n8k128", "b1", "A"), 2048
 
 
 @pytest.mark.slow
 def test_duckdb_finds_what_differs_in_all_that_ships(folder):
-    moved = ("movmatrix", "m8n8", "b16", "D"), 56, *_SLIP[2:]
-    assert answer("duckdb", folder) == sorted(differences(*_SLIP) + differences(*moved))
+    moved = ("movmatrix", "m8n8", "b16", "D"), 56, PRINTED
+    right = CARD, *CORRECTED
+    assert answer("duckdb", folder) == sorted(differences(*_SLIP, right) + differences(*moved, right))
 
 
 def in_the_fleet():
     captures = CARD, f"{CARD}-1", f"{CARD}-2"
     return sorted(
-        differences(*_SLIP, *((captured, DOCUMENT) for captured in captures[1:]))
-        + differences(*_TURNED, *((name, captures[2]) for name in (*captures[:2], DOCUMENT, f"{DOCUMENT}+errata")))
+        differences(*_SLIP, (*captures, *CORRECTED))
+        + differences(*_TURNED, captures[2:], (*captures[:2], *PRINTED, *CORRECTED))
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lanemap.db.compare.crosscheck import Finding
+from lanemap.db.compare.crosscheck import Finding, judge
 from lanemap.db.compare.defect import Report, defects
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.fragment import Citation, Source
@@ -19,7 +19,7 @@ KEYS = [("m16n8k16", "f16", role) for role in "AB"] + [("m16n8k16", "f32", role)
 
 @pytest.fixture(scope="module")
 def trusted(sources):
-    return sources["ptx-isa-9.1+errata"]
+    return sources["ptx-isa-9.4+errata"]
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,10 @@ def test_registers_that_are_exchanged(library, trusted):
     assert facts["example"] == (
         "lane 0, register 1, slot 0 is claimed to hold row 0, column 8, but holds row 8, column 0"
     )
-    assert "section 9.7.14.5.8 (#warp-level-matrix-fragment-mma-16816-float) of ptx-isa-9.1+errata" in facts["proof"]
+    assert "section 9.7.16.5.8 (#warp-level-matrix-fragment-mma-16816-float) of ptx-isa-9.4+errata" in facts["proof"]
     assert facts["not a renumbering"] == "claimed M 0 is M 0 in one place and 8 in another"
-    assert facts["effect"] == "all 128 elements of D are wrong"
+    assert found.effect == "all 128 elements of D are wrong"
+    assert "effect" not in facts  # nobody has found out what the map reaches
     assert "in detail" not in facts
     assert "use" not in facts
 
@@ -111,7 +112,7 @@ def test_the_effect_names_the_rows(library, trusted):
 
     (found,) = reported(library(changes={"A": change}), trusted=trusted)
     facts = dict(found.facts)
-    assert facts["effect"] == "8 of 128 elements of D are wrong, in rows 5"
+    assert found.effect == "8 of 128 elements of D are wrong, in rows 5"
     assert facts["not a renumbering"] == "claimed K 6 is K 6 in one place and 1 in another"
 
 
@@ -145,7 +146,7 @@ def test_slots_that_hold_nothing(library, trusted):
     )
     assert facts["example"].endswith("register 3, slot 0 is claimed to hold nothing, but holds row 8, column 8")
     assert facts["not a renumbering"] == "a renumbering moves cells, but here some slots hold none"
-    assert facts["effect"] == "64 of 128 elements of D are wrong, in rows 8-15"
+    assert found.effect == "64 of 128 elements of D are wrong, in rows 8-15"
 
 
 def test_what_could_not_be_made_a_fragment(library, trusted):
@@ -159,14 +160,30 @@ def test_what_could_not_be_made_a_fragment(library, trusted):
     assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")
     assert dict(found.facts)["wrong"] == "none of its elements is where it should be"
     assert dict(found.facts)["in detail"] == "cell (8, 0) is elsewhere"
-    assert "effect" not in dict(found.facts)
+
+
+def test_a_function_is_one_defect_whatever_operands_it_has_wrong(library, trusted):
+    """A and C by one function, in two claim sets; what is wrong is said of each."""
+    changes = {"A": exchange("col", 1, 6), "C": exchange("row", 1, 9)}
+    one = library(changes=changes)
+    cited = Citation(origin="mine/maps.py:1 map_all")
+    one = replace(one, fragments=[replace(fragment, citation=cited) for fragment in one.fragments])
+    (found,) = reported(one, trusted=trusted)
+    assert [operand.key.role for operand in found.wrong] == ["A", "C"]
+    assert found.words.startswith("A of mma m16n8k16 f16: ")
+    assert "; C of mma m16n8k16 f32: " in found.words
+    two = library(changes=changes, set_="emitter")
+    two = replace(two, fragments=[replace(fragment, citation=cited) for fragment in two.fragments])
+    (found,) = defects([one, two], [trusted, one, two])
+    assert len(found.wrong) == 4
+    assert dict(found.facts)["claim set"] == "maps, emitter"
 
 
 def test_an_operand_that_ptx_does_not_have(library, trusted):
     source = library()
     odd = replace(source.fragments[0], type="e4m3", shape="m16n8k64")
     (found,) = reported(replace(source, fragments=[*source.fragments, odd]), trusted=trusted)
-    assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "PTX has no form with A of e4m3")
+    assert (found.name, found.words) == ("A of mma m16n8k64 e4m3", "there is no form with A of e4m3")
 
 
 def test_only_the_operand_that_is_asked_for(library, trusted):
@@ -258,3 +275,13 @@ def test_of_an_instruction_that_nobody_else_has_ptx_is_not_the_judge(library, tr
     (found,) = reported(source, trusted=trusted)
     assert found.words == "it is inconsistent by itself, and no other source can judge it"
     assert "PTX" not in Report([found]).report()
+
+
+def test_what_only_another_import_has_is_pointed_to_it(library):
+    """It judges nothing, but can be compared."""
+    a = replace(library().fragments[0], instruction="v_product", shape="m16n16k16")
+    mine, theirs = (Source(name, "import", name, [a], {"library": name}) for name in ("mine", "their own"))
+    found = judge([mine], [mine, theirs])
+    assert found.compared == 0
+    said = " ".join(found.report().split())
+    assert "; also in their own, which cannot judge it: lanemap diff mine 'their own'" in said

@@ -17,6 +17,8 @@ from lanemap.db.lookup import Query
 from lanemap.db.store import store
 from lanemap.db.store.location import locate
 
+from ..shipped import CORRECTED
+
 LONG = "LANEMAP_LONG" in os.environ
 TEXT = ("shape", "type", "role", "instruction", "major", "source")
 NUMBERS = ("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector")
@@ -144,7 +146,7 @@ def corrupted(chance, source):
 def test_random_corruptions(built, tmp_path, sources, new_database, built_on_server, chance):
     places = [str(tmp_path / "own.db"), new_database(built_on_server)]
     (tmp_path / "own.db").write_bytes(built.read_bytes())
-    document, verdicts = sources[lanemap.DEFAULT_SOURCE], set()
+    document, verdicts = sources[CORRECTED], set()
     for _ in range(60 if LONG else 4):
         source = corrupted(chance, document)
         said = []

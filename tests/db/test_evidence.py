@@ -76,12 +76,12 @@ def corrected(sources):
     """The fragments of the corrected document by a short name."""
     return {
         f"{fragment.instruction}_{fragment.shape}_{fragment.type}_{fragment.role.lower()}": fragment
-        for fragment in sources["ptx-isa-9.1+errata"].fragments
+        for fragment in sources["ptx-isa-9.4+errata"].fragments
     }
 
 
 def reported(sources, claimed, known=KNOWN):
-    return defects(claimed, [sources["ptx-isa-9.1+errata"], *claimed], evidence=known)
+    return defects(claimed, [sources["ptx-isa-9.4+errata"], *claimed], evidence=known)
 
 
 def changed(**fields):
@@ -159,7 +159,9 @@ def test_what_is_fixed_comes_last_and_says_so_first(sources, claimed):
 
 def test_an_issue_can_be_sent_as_it_is(sources, claimed):
     text = Report(reported(sources, claimed)[:1]).report("issue")
-    assert text.startswith("# rows 1 and 9 of A are exchanged\n\n- **where**: A of mma m16n8k16 f16 (maps, ")
+    assert text.startswith(
+        "# rows 1 and 9 of A are exchanged\n\n- **where**: A of mma m16n8k16 f16 (mine/maps.py:3 map_a)"
+    )
     wrong = "Rows 1 and 9 of the tile are exchanged. Every kernel loads A with it. "
     assert wrong + "16 of 128 elements of D are wrong, in rows 1, 9.\n" in text
     assert "| 4 | 0 | 0 | row 9, column 0 | row 1, column 0 |" in text
@@ -171,6 +173,19 @@ def test_an_issue_can_be_sent_as_it_is(sources, claimed):
     ):
         assert part in text
     assert Report(reported(sources, claimed)).report("issue").count("\n---\n") == 1
+
+
+def test_an_issue_has_no_words_of_our_own(sources, claimed):
+    """Its title is no Markdown; a maintainer knows neither claim sets nor the names of our sources."""
+    text = Report(reported(sources, claimed, changed(title="8 * row // 4 is `2 * row` <here>"))[:1]).report("issue")
+    assert text.startswith("# 8 * row // 4 is `2 * row` <here>\n\n")
+    (proof,) = [line for line in text.splitlines() if line.startswith("True by: ")]
+    assert " of Parallel Thread Execution ISA 9." in proof
+    assert not [word for word in ("maps,", "emitter,", "ptx-isa-9.1", "+errata") if word in text]
+    for evidence in facts().defect:
+        said = " ".join(str(value) for value in msgspec.structs.astuple(evidence)[5:])
+        said = said.replace(evidence.reproduction, "")
+        assert not [word for word in (" import is", " import of", " imports of", "errata") if word in said]
 
 
 def test_a_key_that_no_fact_has_is_an_error():

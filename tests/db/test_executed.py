@@ -13,17 +13,18 @@ import lanemap
 from lanemap.db.flow.chain import Chains, as_half_pairs, chain, relabelled, through_movmatrix
 from lanemap.db.flow.metadata import decode, operands
 from lanemap.db.flow.recipe import pairs, recipe
-from lanemap.db.isa.forms import FORMS
 from lanemap.db.lookup import Query, read_fragments
 
+from ..forms import FORMS
 from ..modes import SOME_AND_ALL
+from ..shipped import CORRECTED
 
 #: Exponent and mantissa bits.
 FLOATS = {"f64": (11, 52), "f32": (8, 23), "tf32": (8, 23), "f16": (5, 10), "bf16": (8, 7), "e4m3": (4, 3)}
 FLOATS |= {"e5m2": (5, 2), "e3m2": (3, 2), "e2m3": (2, 3), "e2m1": (2, 1)}
 BITS = {"s32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
 
-#: Where in a container of 8 bits those begin that do not fill it (9.7.14.5.14).
+#: Where in a container of 8 bits those begin that do not fill it (9.7.16.5.14).
 FIRST = {"e2m1": 2, "e2m3": 0, "e3m2": 0}
 
 
@@ -107,7 +108,7 @@ def registers(slots, fragment):
 @pytest.mark.parametrize(
     ("source", "which", "widest"),
     [
-        (lanemap.DEFAULT_SOURCE, {}, 16),
+        (CORRECTED, {}, 16),
         ("h200-sm_90a", {"instruction": "wmma"}, 8),
         ("h200-sm_90a", {"instruction": "wgmma"}, 8),
     ],
@@ -147,7 +148,7 @@ def test_registers_of_a_chain_have_the_bits_that_the_next_product_reads(database
         assert {("f16", "f16"), ("f32", "tf32")} <= stayed
 
 
-@pytest.mark.parametrize(("source", "name"), [(lanemap.DEFAULT_SOURCE, "mma"), ("h200-sm_90a", "wmma")])
+@pytest.mark.parametrize(("source", "name"), [(CORRECTED, "mma"), ("h200-sm_90a", "wmma")])
 def test_a_d_is_the_c_that_adds_to_it(database, source, name):
     """Of another shape, too; there is no K that could be renumbered."""
     moved = set()
@@ -184,11 +185,11 @@ def scaled_products(told):
 
 
 def test_no_renumbering_of_k_moves_an_element_to_another_scale(database):
-    """Blocks of K have scales of their own (9.7.14.3): the order stays within them, or is said not to."""
+    """Blocks of K have scales of their own (9.7.16.3): the order stays within them, or is said not to."""
     kept, torn = set(), set()
-    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
+    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, CORRECTED)]
     scaled = [end for end in ends if end.instruction.startswith("mma") and end.type[0] == "e"]
-    for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
+    for first in one_of_each(database.reader, "D", CORRECTED, instruction="mma"):
         for told in Chains.of(first, scaled):
             made = relabelled(told)
             if made is None or not made.order:
@@ -243,7 +244,7 @@ def widened(line, width):
 def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, database, name, major):
     """Of every type: memory holds codes, those that the move widens packed, others in bits of their place."""
     made_of = set()
-    ends = [fragment for role in "ABCD" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
+    ends = [fragment for role in "ABCD" for fragment in one_of_each(database.reader, role, CORRECTED)]
     for operand in [end for end in ends if end.computations == 1 and end.instruction != "movmatrix"]:
         try:
             made = recipe(known[name], operand, major)
@@ -309,13 +310,13 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_where_its_metadata_means_it(known,
 
 
 def test_movmatrix_makes_what_is_taken_of_converted_registers(database):
-    """D is converted to the type of A or B first, and each register of it transposed (9.7.14.5.17)."""
+    """D is converted to the type of A or B first, and each register of it transposed (9.7.16.5.17)."""
     moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
     place = {(element.row, element.col): (element.lane, element.slot) for element in moved[0].records()}
     origin = {(element.lane, element.slot): place[element.col, element.row] for element in moved[1].records()}
     said = 0
-    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, lanemap.DEFAULT_SOURCE)]
-    for first in one_of_each(database.reader, "D", lanemap.DEFAULT_SOURCE, instruction="mma"):
+    ends = [fragment for role in "AB" for fragment in one_of_each(database.reader, role, CORRECTED)]
+    for first in one_of_each(database.reader, "D", CORRECTED, instruction="mma"):
         for plain in Chains.of(first, [end for end in ends if end.slot_bits == 16]):
             told = replace(plain, movmatrix=moved)
             if not (told.moves_values and (crossing := through_movmatrix(told))):

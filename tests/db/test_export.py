@@ -21,6 +21,8 @@ from lanemap.db.render.notation import express
 from lanemap.db.store.export import METADATA_KEY, WRITERS, digest, layout_table
 from lanemap.db.store.files import atomically
 
+from ..shipped import CORRECTED, PRINTED
+
 
 def written(table, form):
     stream = io.BytesIO()
@@ -57,7 +59,7 @@ def test_every_format_holds_every_row(database, form):
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_selection_holds_just_what_was_asked_for(database, form):
-    query = Query(shape="M16N8K16", type=".F16", role="a", source=lanemap.DEFAULT_SOURCE)
+    query = Query(shape="M16N8K16", type=".F16", role="a", source=CORRECTED)
     rows = read(form, written(table_of(database, query), form))
     assert len(rows) == 32 * (8 + 4)
     assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
@@ -78,14 +80,14 @@ def test_parquet_is_small_typed_and_says_where_it_comes_from(whole, shipped):
     described = json.loads(schema.metadata[METADATA_KEY])
     assert described["lanemap"] == "9.9"
     assert [source["name"] for source in described["sources"]] == shipped
-    assert described["sources"][0]["version"] == "9.1"
+    assert "ptx-isa-" + described["sources"][0]["version"] == PRINTED
 
 
 def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
     table = table_of(database, Query(shape="m8n8k4"))
     assert written(table, "csv").decode().splitlines()[:2] == [
         ",".join(COLUMNS),
-        "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,,ptx-isa-9.1,0",
+        "m8n8k4,f16,A,0,0,0,0,0,0,mma,row,1,,,ptx-isa-9.4,0",
     ]
     odd = pa.array(['a "b", c'] * table.num_rows).dictionary_encode()
     quoted = table.set_column(COLUMNS.index("source"), "source", odd)
@@ -94,7 +96,7 @@ def test_csv_starts_with_its_header_and_quotes_what_needs_it(database):
 
 def test_nothing_to_write_is_an_error(database):
     with pytest.raises(lanemap.LanemapError, match="has no rows"):
-        database.export(io.BytesIO(), format="csv", query=Query(role="E", source="ptx-isa-9.1"))
+        database.export(io.BytesIO(), format="csv", query=Query(role="E", source="ptx-isa-9.4"))
 
 
 def test_only_whole_numbers_have_a_digest():
@@ -119,7 +121,7 @@ def test_words_are_queries_for_the_dense_instruction(database):
 
 def test_pandas_and_the_database_agree(database):
     frame = database.layout("m16n8k16", "f16", "A")
-    table = table_of(database, Query("m16n8k16", "f16", "A", "mma", source=lanemap.DEFAULT_SOURCE))
+    table = table_of(database, Query("m16n8k16", "f16", "A", "mma", source=CORRECTED))
     exported = table.to_pandas().astype(dict.fromkeys(("lane", "reg", "slot", "row", "col"), "int64"))
     cells = ["lane", "reg", "slot", "row", "col"]
     pd.testing.assert_frame_equal(frame[cells], exported[cells])
@@ -168,7 +170,7 @@ _DRAW = ("draw", "m16n8k16", "f16", "A", "--format", "svg", "--output")
     ("command", "link"),
     [
         (("check", "--output"), None),
-        (("diff", "ptx-isa-9.1", "ptx-isa-9.1+errata", "--output"), None),
+        (("diff", "ptx-isa-9.4", "ptx-isa-9.4+errata", "--output"), None),
         (("export", "--format", "csv", "--shape", "m16n8k8", "--output"), None),
         (("export", "--format", "cute", "--shape", "m16n8k8", "--type", "f16", "--output"), None),
         *((_DRAW, link) for link in (None, os.symlink, os.link)),
@@ -188,12 +190,12 @@ def test_no_output_replaces_a_database(refused, file, tmp_path, command, link):
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
 def test_no_report_replaces_what_it_compares(run, refused, tmp_path, link):
     side = tmp_path / "mine.csv"
-    run("export", "--source", "ptx-isa-9.1", "--shape", "m16n8k8", "--output", side)
+    run("export", "--source", "ptx-isa-9.4", "--shape", "m16n8k8", "--output", side)
     before, output = side.read_bytes(), side
     if link:
         output = tmp_path / "link"
         link(side, output)
-    refused("diff", side, "ptx-isa-9.1", "--output", output, words=("cannot write", "it is also the input"))
+    refused("diff", side, "ptx-isa-9.4", "--output", output, words=("cannot write", "it is also the input"))
     assert side.read_bytes() == before
 
 
@@ -230,7 +232,7 @@ def test_what_the_document_only_draws_is_of_the_most_trusted_source_that_has_it(
         table["row"] = 31 - table["row"]
         database.add([lanemap.Source("a", "import", "a", [replace(measured, elements=table, source=None)])])
         text = database.export(format="cpp", query="mma.sp m16n8k32 f16 B").text
-        with pytest.raises(lanemap.LanemapError, match="has no rows for B of mma.sp m16n8k32 f16: .*ask the source"):
-            database.export(io.BytesIO(), format="jsonl", query="mma.sp m16n8k32 f16 B")
+        database.export(rows := io.BytesIO(), format="jsonl", query="mma.sp m16n8k32 f16 B")
+    assert {json.loads(line)["source"] for line in rows.getvalue().splitlines()} == {"h200-sm_90a"}
     assert "// h200-sm_90a, Lanemap" in text
     assert express("cpp", measured) in text

@@ -262,7 +262,14 @@ def test_a_column_claims_one_number_that_fits_the_slot_or_is_refused(tmp_path_fa
 
 def test_a_type_of_an_instruction_that_nobody_knows_is_as_wide_as_its_column_says(tmp_path):
     header = "shape,type,role,lane,reg,slot,row,col,instruction,bits,first_bit\n"
-    for width, bit, expected in ((6, "", None), (6, "2", 2), (6, "3", "refused"), (8, "", 0), (8, "1", "refused")):
+    for width, bit, expected in (
+        (6, "", None),
+        (6, "2", 2),
+        (6, "3", "refused"),
+        (8, "", 0),
+        (8, "1", 1),
+        (8, "25", "refused"),
+    ):
         path = tmp_path / "mine.csv"
         path.write_text(f"{header}m16n16k16,x6,A,0,0,0,0,0,v_x,{width},{bit}\n")
         try:

@@ -7,7 +7,7 @@ import pytest
 
 import lanemap
 from lanemap.db.compare.survey import Known
-from lanemap.db.layout.fragment import Source
+from lanemap.db.layout.fragment import NOT_CITED, Citation, Source
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,15 @@ def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path
     assert known[key._replace(role="B", major="col")] is Known.AGREED
     measured = next(fragment for fragment in captured.fragments if fragment.instruction == "wmma")
     assert known[measured.key] is Known.MEASURED
+
+
+def test_an_erratum_that_no_comparison_covers_is_a_known_error(captured, built, tmp_path):
+    """A new document has no capture beside it, and what it only draws as printed cannot be compared."""
+    corrected = replace(captured.fragments[0], type="b2", source=None, citation=Citation(erratum="the figure is wrong"))
+    drawn = replace(corrected, elements=None, status="figure-only", citation=NOT_CITED)
+    with lanemap.open(shutil.copy(built, tmp_path / "own.db")) as database:
+        database.add([Source("new", "document", "new", [drawn]), Source("new+errata", "document", "new", [corrected])])
+        assert database.survey().known[corrected.key] is Known.ERROR
 
 
 def test_forms_and_cards_are_those_of_the_provenance(captured, built, tmp_path):

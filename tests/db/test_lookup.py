@@ -6,21 +6,23 @@ import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lanemap
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
 from lanemap.db.compare.summary import instruction_summary
 from lanemap.db.errors import NoRowsError
-from lanemap.db.isa.forms import FORMS, later_moves, moves
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query
 from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
+from ..forms import EVERY, FORMS
 from ..modes import SOME_AND_ALL
-from ..shipped import recorded
+from ..shipped import CORRECTED, PRINTED, recorded
 
 CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_traits_sm100.hpp"
 
@@ -40,21 +42,22 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
 
     Of wgmma a few widths.
     """
-    document = everything[DEFAULT_SOURCE]
+    document = everything[CORRECTED]
     keys = sorted({key for fragments in everything.values() for key in fragments}, key=str)
     for key in [key for key in keys if re.match(r"m64n(8|24|256)k|(?!m64n)", key.shape)][::step]:
         query = Query(**key._asdict(), source=DEFAULT_SOURCE)
         found = lookup.one_operand(reader, query)
         rows = [fragment for fragment in found if fragment.has_rows]
+        measured = everything[CAPTURE].get(key)
         if key in document and document[key].has_rows:
-            assert [fragment.source for fragment in found] == [DEFAULT_SOURCE]
-            assert found.remarks == []
+            refined = bool(measured and measured.refines(document[key]))
+            assert [fragment.source for fragment in found] == [CAPTURE if refined else CORRECTED]
+            assert len(found.remarks) == refined
         elif rows:
-            measured = key in everything[CAPTURE]
             assert {fragment.source for fragment in found} == {CAPTURE if measured else LIBRARY}
             *others, last = found.remarks
             whose = CAPTURE if measured else f"{LIBRARY} ({HEADER}), neither documented nor measured"
-            assert last == f"{DEFAULT_SOURCE} has no rows for {found[0]}: these are from {whose}"
+            assert last == f"{CORRECTED} has no rows for {found[0]}: these are from {whose}"
             assert len(others) == (key.instruction == "wmma")
         else:
             assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())
@@ -83,7 +86,7 @@ def test_rows_of_another_count_are_none_of_what_was_asked(file):
         one, other, *_ = (fragment.qualifiers for fragment in drawn)
         named = {"shape": "m16n16", "type": "b8x16", "qualifiers": one, "source": None}
         database.add([Source("mine", "import", "mine", [replace(known, **named)], {})])
-        asked = Query("m16n16", "b8x16", "r", source="ptx-isa-9.1")
+        asked = Query("m16n16", "b8x16", "r", source="ptx-isa-9.4")
         with pytest.raises(LanemapError, match="ask the source mine"):
             lookup.operand_with_rows(database.reader, replace(asked, qualifiers=one)).rows()
         with pytest.raises(NoRowsError) as refused:
@@ -92,8 +95,8 @@ def test_rows_of_another_count_are_none_of_what_was_asked(file):
 
 
 def test_another_source_that_is_named_is_not_replaced(reader):
-    with pytest.raises(LanemapError, match=f"ptx-isa-9.1 has no rows .* figure-only, .* ask the source {CAPTURE}"):
-        lookup.operand_with_rows(reader, Query("m16n8k32", "f16", "E", source="ptx-isa-9.1")).rows(lane=3)
+    with pytest.raises(LanemapError, match=f"ptx-isa-9.4 has no rows .* figure-only, .* ask the source {CAPTURE}"):
+        lookup.operand_with_rows(reader, Query("m16n8k32", "f16", "E", source="ptx-isa-9.4")).rows(lane=3)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_a_name_of_a_product_finds_its_block_scales(reader, words, scales):
 
 
 @pytest.mark.parametrize(
-    "name", ["m16n8k16 f16", "mma.sp m16n8k32 f16", "HMMA.16816.F32.BF16", "SM80_16x8x16_F32F16F16F32_TN"]
+    "name", ["m16n8k16 f16", "mma.sp m16n8k16 tf32", "HMMA.16816.F32.BF16", "SM80_16x8x16_F32F16F16F32_TN"]
 )
 def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
     query = Query(name, role="A", source=DEFAULT_SOURCE)
@@ -192,10 +195,8 @@ def test_all_shapes_of_wgmma_are_said_in_short(whole):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (Query("m64n64k16", "f16", "B"), "B of wgmma is in shared memory"),
-        (Query("m64n64k64", "s8", "B"), "B of wgmma is in shared memory"),
         (Query("m64n64k16", "bf16", "C"), "wgmma accumulates in D: ask for D"),
-        (Query("m64n64k16", "f16", "E"), "no role E in m64n64k16 f16: choose from A, D"),
+        (Query("m64n64k16", "f16", "E"), "no role E in m64n64k16 f16: choose from A, B, D"),
         (Query("m16n16k16", "f16", "E"), "no role E in m16n16k16 f16: choose from A, B, C, D"),
     ],
     ids=str,
@@ -206,7 +207,7 @@ def test_an_operand_that_no_register_holds_is_named_as_such(reader, query, why):
 
 
 def test_a_shape_that_has_other_types_names_them(reader):
-    with pytest.raises(LanemapError, match="no type s4 in .* m16n8k8: choose from bf16, f16, f32, f64, tf32$"):
+    with pytest.raises(LanemapError, match="no type s4 in m16n8k8: choose from bf16, f16, f32, f64, tf32$"):
         lookup.fragments(reader, Query("m16n8k8", "s4", "A", source=DEFAULT_SOURCE))
     with pytest.raises(LanemapError, match="there is no m16n8k8 s4: A of m16n8k8 is bf16, f16, f64, tf32$"):
         lookup.fragments(reader, Query.parse(["m16n8k8", "s4"]))
@@ -236,20 +237,21 @@ _DIFFER = {"refined", "different"}
 def test_what_a_summary_says_of_sources_that_differ(reader):
     sparse = instruction_summary(reader, Query.parse(["mma.sp", "m16n8k32", "f16"]))
     said = {(operand.fragment.role, operand.fragment.type): operand for operand in sparse.operands}
-    assert said["A", "f16"].verdicts == {"ptx-isa-9.1": "identical", DEFAULT_SOURCE: "rows", CAPTURE: "refined"}
-    assert said["E", "f16"].verdicts == {"ptx-isa-9.1": "figure-only", DEFAULT_SOURCE: "figure-only", CAPTURE: "rows"}
+    drawn = "figure-only"
+    assert said["A", "f16"].verdicts.items() >= {PRINTED: "refined", CORRECTED: "refined", CAPTURE: "rows"}.items()
+    assert said["E", "f16"].verdicts.items() >= {PRINTED: drawn, CORRECTED: drawn, CAPTURE: "rows"}.items()
     assert said["E", "f16"].selectors == (0, 1)
-    assert sparse.sources == ("ptx-isa-9.1", DEFAULT_SOURCE, CAPTURE)
+    assert {PRINTED, CORRECTED, CAPTURE} < {*sparse.sources}
     wrong = instruction_summary(reader, Query.parse(["m16n8k256", "b1"])).operands[0]
-    assert wrong.verdicts == {"ptx-isa-9.1": "different", DEFAULT_SOURCE: "rows", CAPTURE: "identical"}
+    assert wrong.verdicts.items() >= {PRINTED: "different", CORRECTED: "rows", CAPTURE: "identical"}.items()
 
 
 def test_every_move_of_the_document_has_a_form_and_every_form_of_a_move_is_in_the_document(everything):
     """But for the addresses of rows, of which the document says nothing for some."""
-    forms = [form for form in (*moves(), *later_moves()) if form.name != "wmma"]
+    forms = [form for form in EVERY if form.role and form.name != "wmma"]
     keys = {form.key(role) for form in forms for role in form.types if role != "p"}
     names = {form.name for form in forms}
-    assert keys == {key for key in everything[DEFAULT_SOURCE] if key.instruction in names and key.role != "p"}
+    assert keys == {key for key in everything[CORRECTED] if key.instruction in names and key.role != "p"}
 
 
 def test_a_dense_instruction_goes_before_a_sparse_one(reader):
@@ -296,9 +298,81 @@ def test_of_several_fragments_none_is_chosen(database):
 
 
 def test_sources_are_asked_in_one_order(reader):
-    order = [DEFAULT_SOURCE, "ptx-isa-9.1", CAPTURE, LIBRARY]
-    assert lookup.by_trust(reader) == order
-    assert lookup.by_trust(reader, LIBRARY.upper(), "nobody") == [LIBRARY, *order[:-1]]
+    order = [CORRECTED, PRINTED, "ptx-isa-9.1+errata", "ptx-isa-9.1", CAPTURE, LIBRARY]
+    assert [*lookup.by_trust(reader)] == [*lookup.by_trust(reader, "nobody")] == order
+    assert [*lookup.by_trust(reader, LIBRARY.upper())] == [LIBRARY, *order[:-1]]
+
+
+@given(st.permutations(range(9)))
+def test_the_order_of_sources_is_that_of_their_names_and_not_of_their_loading(places):
+    """Versions are numbers, a correction goes before what it corrects, and what ships before the user's own."""
+    kinds = {
+        **dict.fromkeys(["ptx-isa-9.10+errata", "ptx-isa-9.10", "ptx-isa-9.4", "ptx-isa-9"], "document"),
+        **dict.fromkeys(["ptx-isa-99+errata", "cdna3-isa-1+errata", "cdna3-isa-1"], "document"),
+        **dict.fromkeys([CAPTURE, "a100-sm_80"], "capture"),
+    }
+    shuffled = [[*kinds][place] for place in places]
+    shipped = {*kinds} - {"ptx-isa-99+errata", "cdna3-isa-1+errata", "cdna3-isa-1"}
+    ordered = lookup.in_order({name: kinds[name] for name in shuffled}, shipped)
+    assert [*ordered.items()] == [*kinds.items()]
+    assert lookup.documents(ordered) == {"nvidia": "ptx-isa-9.10+errata"}
+
+
+def test_the_correction_of_any_document_answers_before_what_is_printed(file):
+    """Also of a vendor whose document does not ship, in every way to ask."""
+    with lanemap.open(str(file)) as database:
+        right = replace(database.fragment("m16n8k16", "f16", "A"), instruction="v_mfma_theirs", source=None, note=None)
+        table = right.table.copy()
+        table["row"] = 15 - table["row"]
+        sources = [("cdna3-isa-1", [replace(right, elements=table)]), ("cdna3-isa-1+errata", [right])]
+        database.add([Source(name, "document", name, held) for name, held in sources])
+        named = {"shape": "m16n8k16", "type": "f16", "role": "A", "instruction": "v_mfma_theirs"}
+        assert database.fragment(**named).digest == right.digest
+        assert {*database.find(**named).source} == {"cdna3-isa-1+errata"}
+        assert database.survey().best[right.key].digest == right.digest
+        assert [row["verdict"] for row in database.diff("cdna3-isa-1").rows().records()] == ["different"]
+
+
+def test_what_ships_answers_before_the_users_own(file):
+    """Whatever it is called, and whenever it was loaded."""
+    with lanemap.open(str(file)) as database:
+        shown = database.fragment("m16n8k16", "f16", "A"), database.fragment("m16n8k32", "f16", "E", selector=0)
+        for name, kind, fragment in zip(("ptx-isa-99", "a"), ("document", "capture"), shown, strict=True):
+            table = fragment.table.copy()
+            table["row"] = table["row"].max() - table["row"]
+            database.add([Source(name, kind, name, [replace(fragment, elements=table, source=None, note=None)])])
+        again = database.fragment("m16n8k16", "f16", "A"), database.fragment("m16n8k32", "f16", "E", selector=0)
+        assert [fragment.source for fragment in again] == [CORRECTED, CAPTURE]
+        assert database.documents == [CORRECTED]
+
+
+def test_a_capture_that_refines_the_document_answers_and_judges(file):
+    """Of 8 bits metadata chooses two of four columns, where the document leaves eight open."""
+    named = {"shape": "m16n8k64", "type": "e4m3", "role": "A"}
+    with lanemap.open(str(file)) as database:
+        printed, measured = (database.fragment(**named, source=source) for source in (CORRECTED, CAPTURE))
+        assert printed.note is None
+        assert measured.note is None
+        for card in ("a100-sm_80", "z100-sm_120"):  # they agree: the one of the vendor's row answers
+            database.add([Source(card, "capture", card, [replace(measured, source=None)])])
+        shown = database.fragment(**named)
+        assert (shown.source, shown.digest) == (CAPTURE, measured.digest)
+        note = f"{CORRECTED} leaves more columns open for {measured}: these are from {CAPTURE}"
+        assert database.operand("m16n8k64 e4m3 A").remarks[-1] == shown.note == note
+        assert len(database.find(**named, row=1, col=5)) == 2
+        assert len(database.find(**named, row=1, col=5, source=CORRECTED)) == 4
+        assert database.survey().shown(measured.key).note == note
+        assert lanemap.facts.facts(shown)["note"] == note
+        assert not database.check(["a100-sm_80"]).unexplained
+        table = printed.table.copy()
+        table["col"] = table["col_last"] = table["col"] + 4  # within the document's windows, and in no chunk
+        database.add([Source("mine", "import", "mine", [replace(printed, elements=table, source=None)])])
+        assert [str(result.verdict) for result in database.diff("mine").results] == ["different"]
+        wide = printed.table.copy()
+        wide["col"], wide["col_last"] = measured.table["col"] ^ 4, measured.table["col_last"] ^ 4
+        database.add([Source("a100-sm_80", "capture", "another one", [replace(measured, elements=wide, source=None)])])
+        assert database.fragment(**named).digest == measured.digest
+        assert database.check(["a100-sm_80"]).unexplained
 
 
 def test_each_fragment_is_of_the_most_trusted_source_that_has_rows_of_it(file):

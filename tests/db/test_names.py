@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from lanemap import DEFAULT_SOURCE, LanemapError
 from lanemap.db import lookup
 from lanemap.db.isa import spelling
-from lanemap.db.isa.forms import FORMS, NARROW_FORMS, every, later_moves, mixed_warpgroup
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query, accumulators
 from lanemap.db.isa.parse import parse
+
+from ..forms import EVERY, FORMS, NARROW_FORMS
 
 
 def options(form):
@@ -74,9 +75,6 @@ def test_each_operand_of_a_form_is_asked_for_as_its_key():
                     if Query(form.mnemonic).includes(key._replace(qualifiers=qualifiers))
                 ]
                 assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
-
-
-EVERY = (*every(), *mixed_warpgroup(), *later_moves())
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(form.name for form in EVERY))
@@ -142,6 +140,10 @@ def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
         ("wgmma m64n8k32 e4m3", ["m64n8k32.f16.e4m3.e4m3", "m64n8k32.f32.e4m3.e4m3"]),
         ("ldmatrix.sync.aligned.m8n8.trans.x4.shared.b16", ["m8n8.x4.trans.shared.b16"]),
         ("QMMA.16832.F32.E3M2.E3M2", ["m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e3m2.f32"]),
+        (
+            "QMMA.16832.F32.E4M3.E4M3",
+            ["m16n8k32.row.col.f32.e4m3.e4m3.f32", "m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32"],
+        ),
         (
             "QMMA.SF.16832.F32.E3M2.E3M2.E8",
             ["m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e3m2.e3m2.f32.ue8m0"],
@@ -221,6 +223,9 @@ def test_words_come_in_any_order(name):
         ("HMMA.1688.BF16.F32", r"did you mean HMMA.1688.F32.BF16\?"),
         ("HMMA.16816.F32.F32", r"did you mean HMMA.16816.F32\?"),
         ("IMMA.16832.F32.S8", r"did you mean IMMA.16832.S8.S8\?"),
+        ("HMMA.16832.F32", r"did you mean HMMA.SP.16832.F32\?"),
+        ("HGMMA.64x8x32.F32", r"did you mean HGMMA.SP.64x8x32.F32\?"),
+        ("OMMA.16864.F32.E2M1.E2M1", r"did you mean OMMA.SF.16864.F32.E2M1.E2M1.E8\?"),
         ("HGMMA.64x12x16.F32", "N a multiple of 8 from 8 to 256"),
         ("LDSM.16.M88.3", r"did you mean LDSM.16.M88\?"),
         ("SM80_16x8x16_F32BF16BF16F32_NN", "write .row.col instead of .col.col"),
@@ -371,7 +376,12 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["fma.rn.f32", "A"], "fma.rn.f32 is not covered: each thread has values of its own"),
         (["FFMA"], "FFMA is not covered"),
         (["multimem.ld_reduce.f32"], "multimem.ld_reduce.f32 is not covered"),
-        (["tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32", "r"], "is not covered: it reduces what it loads"),
+        (["tcgen05.ld.red.sync.aligned.32x32b.x1.min.u32", "r"], "write .x2, .x4, .x8"),
+        (["tcgen05.ld.red.sync.aligned.16x64b.x2.min.u32", "r"], "its shapes are 16x32bx2, 32x32b"),
+        (["tcgen05.ld.red.sync.aligned.32x32b.x2.min.abs.u32", "r"], "leave out .abs"),
+        (["ldmatrix.sync.aligned.m8n16.x1.shared.s8.u4", "r"], "write .s8.s4 instead of .s8.u4"),
+        (["ldmatrix.sync.aligned.m8n16.x1.trans.shared.s8.s4", "r"], "write .x1 instead of .x1.trans"),
+        (["spcompress.b8.b2.sp::2:4.x4"], "no document says which bits of its metadata"),
         (["tcgen05.foo"], "tcgen05 has no .foo: write .ld or .st"),
         (["wgmma.mma.sync.aligned.m64n8k16.f32.f16.f16"], "wgmma has no .mma: write .mma_async"),
         (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
@@ -392,7 +402,7 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
-        (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "B"], "B of wgmma is in shared memory"),
+        (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "C"], "wgmma accumulates in D"),
         (["wgmma.mma_async.sp m64n128k32 f16", "C"], "wgmma accumulates in D: ask for D"),
         (["mma.m16n8k16.f16", "E"], "mma has no E: it has A, B, C, D"),
         (["wmma.load.a.sync.aligned.row.m16n16k16.f16", "B"], "holds A and no B"),

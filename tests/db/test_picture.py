@@ -24,7 +24,7 @@ from ..modes import one_of_each
 
 
 def accumulator(n, slots=1):
-    """D of wgmma: 9.7.15.5.1.1."""
+    """D of wgmma: 9.7.17.5.1.1."""
     lane, i = np.indices((128, n // 2))
     row, col = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (lane % 4) + i % 2
     return fragment("wgmma", f"m64n{n}k16", "f16" if slots == 2 else "f32", "D", slots, by_rule(slots, row, col))
@@ -38,7 +38,7 @@ def backwards(n):
 
 
 def multiplicand(type_, bits):
-    """A of wgmma in registers: 9.7.15.5.1.2."""
+    """A of wgmma in registers: 9.7.17.5.1.2."""
     per = 32 // bits
     lane, i = np.indices((128, 4 * per))
     row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // per % 2)
@@ -54,7 +54,7 @@ def windowed():
 
 
 def matrices(count):
-    """r of ldmatrix: 9.7.14.5.15."""
+    """r of ldmatrix: 9.7.16.5.15."""
     lane, i = np.indices((32, 2 * count))
     elements = by_rule(2, lane // 4, 2 * (lane % 4) + i % 2, computation=i // 2 + 1)
     return fragment("ldmatrix", "m8n8", "b16", "r", 2, elements)
@@ -228,7 +228,7 @@ def test_matrices_of_one_move_are_told_apart():
 
 
 def in_tensor_memory(name):
-    """r of tcgen05.ld and tcgen05.st 32x32b: each lane has a lane of Tensor Memory (9.7.16.2.3.1)."""
+    """r of tcgen05.ld and tcgen05.st 32x32b: each lane has a lane of Tensor Memory (9.7.18.2.3.1)."""
     lane, i = np.indices((32, 4))
     return replace(fragment(name, "32x32b", "b32", "r", 1, by_rule(1, lane, i)), qualifiers="x4")
 

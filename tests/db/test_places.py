@@ -21,7 +21,7 @@ from ..shipped import recorded
 def families(sources):
     """Every distinct layout of each operand of each instruction, but for those that repeat others many times."""
     kept = {}
-    for fragment in [*sources["ptx-isa-9.1+errata"].fragments, *recorded().fragments]:
+    for fragment in [*sources["ptx-isa-9.4+errata"].fragments, *recorded().fragments]:
         if fragment.has_rows and len(fragment.elements) <= 512:
             kept.setdefault((fragment.instruction, fragment.role, fragment.digest, *fragment.dimensions), fragment)
     return list(kept.values())
@@ -107,7 +107,7 @@ def test_layouts_that_are_wrong(fragment):
 @pytest.fixture(scope="module")
 def a(sources):
     return next(
-        fragment for fragment in sources["ptx-isa-9.1"].fragments if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A")
+        fragment for fragment in sources["ptx-isa-9.4"].fragments if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A")
     )
 
 
@@ -194,7 +194,7 @@ def test_the_address_of_each_register_is_that_of_its_row(sources):
     """Of every load and store of matrices: the lane whose address is that of the row and the matrix."""
     known = {
         fragment.key: fragment
-        for fragment in sources["ptx-isa-9.1+errata"].fragments
+        for fragment in sources["ptx-isa-9.4+errata"].fragments
         if fragment.role in "rp" and fragment.has_rows
     }
     moves = [(fragment, known.get(key._replace(role="p"))) for key, fragment in known.items() if key.role == "r"]

@@ -1,5 +1,6 @@
 """The reader: whatever the statement, it cannot write, has limits, and sees one state of the database."""
 
+import multiprocessing
 import os
 import random
 import re
@@ -474,6 +475,36 @@ def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypat
     reader.close()
 
 
+def test_what_another_process_writes_between_two_equal_requests_is_seen(own, fragments, monkeypatch):
+    later = time.time() + 3600  # long after the last write
+    monkeypatch.setattr(time, "time", lambda: later)
+    which = fragments[0].key._asdict() | {"source": "mine"}
+    with lanemap.open(own) as database:
+        for number in (1, 2, 3):
+            written = version(fragments, number)
+            writer = multiprocessing.get_context("fork").Process(target=store.load, args=(locate(own), [written]))
+            writer.start()
+            writer.join()
+            for _ in range(2):
+                found = database.find(**which)
+                assert found["row"].tolist() == written.fragments[0].table["row"].tolist()
+                assert database.fragment(**which).packed == written.fragments[0].packed
+        assert database.fragment(**which) is database.fragment(**which)
+
+
+def test_what_somebody_does_to_an_answer_is_not_in_the_next_one(file):
+    with lanemap.open(str(file)) as database:
+        for place in ({}, {"row": 3, "col": 2}):
+            found = database.find("m8n8k4", "f16", "A", instruction="mma", **place)
+            before = found.values.tolist()
+            found["row"] += 1
+            found.loc[0, ["shape", "lane"]] = "other", 99
+            assert database.find("m8n8k4", "f16", "A", instruction="mma", **place).values.tolist() == before
+        fragment = database.fragment("m16n8k16", "f16", "A")
+        with pytest.raises(ValueError, match="read-only"):
+            fragment.table["row"] = 0
+
+
 @pytest.mark.parametrize("linked", [False, True], ids=["by its name", "by a link"])
 def test_a_write_is_seen_that_is_still_in_a_write_ahead_log(file, tmp_path, monkeypatch, linked):
     later = time.time() + 3600
@@ -602,7 +633,15 @@ CREATE OPERATOR @@@! (FUNCTION = added, LEFTARG = int, RIGHTARG = int);
 CREATE AGGREGATE total_of (int) (SFUNC = added, STYPE = int, INITCOND = 0);
 CREATE TYPE colour AS ENUM ('red');
 CREATE FUNCTION painted(int) RETURNS colour LANGUAGE sql VOLATILE AS $$ SELECT 'red'::colour $$;
-CREATE CAST (int AS colour) WITH FUNCTION painted(int)
+CREATE CAST (int AS colour) WITH FUNCTION painted(int);
+CREATE FUNCTION writes(int) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT true';
+CREATE DOMAIN checked AS int CHECK (writes(VALUE));
+CREATE DOMAIN asleep AS float CHECK (pg_sleep(VALUE) IS NOT NULL);
+CREATE DOMAIN narrower AS checked;
+CREATE TYPE pair AS (first int, second narrower);
+CREATE TYPE span AS RANGE (subtype = checked);
+CREATE TABLE pairs (held pair);
+CREATE DOMAIN positive AS int CHECK (VALUE > 0)
 """
 
 
@@ -628,6 +667,13 @@ def with_volatile(new_database, built_on_server):
         ("SELECT 1 OPERATOR(public.@@@!) 2", "@@@!"),
         ("SELECT total_of(1)", "total_of"),
         ("SELECT 1::colour", "colour"),
+        ("SELECT 1::checked", "checked"),
+        ("SELECT 9.5::asleep", "asleep"),
+        ("SELECT 1::narrower", "narrower"),
+        ("SELECT '{1,2}'::checked[]", "checked"),
+        ("SELECT '(1,2)'::pair", "pair"),
+        ("SELECT '[1,2]'::span", "span"),
+        ("""SELECT json_populate_record(NULL::pairs, '{"held": {"first": 1, "second": 2}}')""", "pairs"),
     ],
 )
 def test_what_is_volatile_is_not_reached_by_any_spelling_of_its_name(with_volatile, query, name):
@@ -635,6 +681,19 @@ def test_what_is_volatile_is_not_reached_by_any_spelling_of_its_name(with_volati
         with pytest.raises(lanemap.LanemapError, match=f"it does not take {re.escape(name)}, which"):
             database.reader.sql(query)
         assert database.reader.sql("SELECT COUNT(*) AS höhe, random() < 2 FROM source").rows[0][1]
+        assert database.reader.sql("SELECT 1::positive").rows == [(1,)]
+
+
+def test_the_limit_of_time_holds_while_the_server_copies_a_large_value(new_database, built_on_server):
+    """It copies a value of 1 GB in one piece and then, for its length, again; its own limit comes after that."""
+    query = "SELECT length(string_agg(repeat('x', 10000000), '')) FROM generate_series(1, 100)"
+    with lanemap.open(new_database(built_on_server)) as database:
+        database.reader.sql("SELECT 1")
+        began = time.monotonic()
+        with pytest.raises(lanemap.LanemapError, match="the query takes longer than 0.2 s"):
+            database.reader.sql(query, seconds=0.2)
+        assert time.monotonic() - began < 2.5
+        assert database.reader.sql("SELECT 1").rows == [(1,)]
 
 
 def test_a_large_row_is_not_sent(new_database, built_on_server):

@@ -8,10 +8,13 @@ import pytest
 
 import lanemap
 from lanemap.db.flow.chain import as_half_pairs, chain, through_movmatrix
-from lanemap.db.flow.recipe import formula, mnemonic, pairs, recipe
-from lanemap.db.isa.forms import moves
+from lanemap.db.flow.recipe import form_of, formula, pairs, recipe
+from lanemap.db.isa.instructions import tile
 from lanemap.db.layout.fragment import Element, elements
 from lanemap.db.lookup import Query, read_fragments
+
+from ..forms import MOVES
+from ..shipped import CORRECTED
 
 MAJORS = ("row", "col")
 
@@ -32,7 +35,7 @@ def operands(database):
     dense = [
         fragment
         for fragment in every
-        if fragment.role in "ABCD" and not fragment.windowed and fragment.computations == 1
+        if fragment.role in "ABCD" and not fragment.windowed and fragment.computations == 1 and not tile(fragment.key)
     ]
     few = [
         fragment
@@ -171,7 +174,7 @@ def test_bytes_are_transposed(known, operands, major, count):
         assert number == count or (number == count + 1 and not possible(known["bytes"], operand, major, count))
         memory, right = numbered(operand, major, number)
         assert_made(right, memory, known["bytes"], loaded)
-        assert "target:  sm_100a sm_110a sm_120a" in str(loaded)
+        assert "target:  sm_100f sm_110f sm_120f" in str(loaded)
         made.add((operand.role, operand.shape))
     expected = {"col": {("A", "m16n8k16"), ("A", "m16n8k32")}, "row": {("B", "m16n8k16"), ("B", "m16n8k32")}}
     assert made >= expected[major]
@@ -180,7 +183,7 @@ def test_bytes_are_transposed(known, operands, major, count):
 def test_what_no_target_has_together_is_no_recipe(known, database):
     """wgmma is for sm_90a alone, where no move transposes bytes."""
     operand = database.fragment("m64n8k32", "e4m3", "A")
-    with pytest.raises(lanemap.LanemapError, match="it needs sm_100a sm_110a sm_120a, and wgmma needs sm_90a"):
+    with pytest.raises(lanemap.LanemapError, match=r"it needs sm_100f sm_110f sm_120f, and wgmma needs sm_90a"):
         recipe(known["bytes"], operand, "col")
     assert recipe(known["bytes"], replace(operand, instruction="somebodys_product"), "col")
 
@@ -193,7 +196,7 @@ def test_elements_of_4_and_6_bits_are_widened(known, database, type_, role, majo
     loaded = recipe(known["widening"], operand, major)
     memory, right = numbered(operand, major)
     assert_made(right, memory, known["widening"], loaded)
-    assert mnemonic(loaded.moves[0], operand).endswith(".b4x16_p64" if type_ == "e2m1" else ".b6x16_p32")
+    assert form_of(loaded.moves[0], operand).mnemonic.endswith(".b4x16_p64" if type_ == "e2m1" else ".b6x16_p32")
     assert found(known["widening"], operand, "col" if major == "row" else "row") is None
     assert found(known["widening"], database.fragment("m16n8k64", "e2m1", role), major) is None, "two to a byte"
 
@@ -247,8 +250,8 @@ def test_what_fills_its_slot_is_not_shifted(operands, known, database):
 
 def test_moves_are_spelled_as_in_the_table_of_forms(known, database):
     operand = database.fragment("m16n8k16", "f16", "A")
-    every = {form.mnemonic for form in moves() if form.name in ("ldmatrix", "stmatrix")}
-    assert {mnemonic(pair.r, operand) for name in ("ldmatrix", "stmatrix") for pair in known[name]} == every
+    every = {form.mnemonic for form in MOVES if form.name in ("ldmatrix", "stmatrix")}
+    assert {form_of(pair.r, operand).mnemonic for name in ("ldmatrix", "stmatrix") for pair in known[name]} == every
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -258,15 +261,38 @@ def test_storing_by_a_recipe_makes_the_matrix(known, operands, major, count):
     for operand in [operand for operand in operands if operand.role == "D" and operand.slot_bits in (16, 32)]:
         stored = recipe(known["stmatrix"], operand, major, count)
         assert stored.packed == (operand.slot_bits == 32)
-        held = as_half_pairs(operand) if stored.packed else operand
-        right, registers = numbered(held, major, count)
-        memory = np.full_like(right, -1)
-        lane, bit, line, at = followed(known["stmatrix"], stored)
-        memory[line, at] = registers[lane, bit]
-        assert np.array_equal(memory, right)
-        assert stored.tile == (len(memory), memory.shape[1] // 8)
+        assert_stored(known, stored)
         made.add((operand.instruction, operand.slot_bits))
     assert {("mma", 16), ("mma", 32), ("wgmma", 16), ("wgmma", 32)} <= made
+
+
+def assert_stored(known, stored):
+    """The tile that a recipe stores is the matrix."""
+    held = as_half_pairs(stored.operand) if stored.packed else stored.operand
+    right, registers = numbered(held, stored.major, stored.count)
+    memory = np.full_like(right, -1)
+    lane, bit, line, at = followed(known["stmatrix"], stored)
+    memory[line, at] = registers[lane, bit]
+    assert np.array_equal(memory, right)
+    assert stored.tile == (len(memory), memory.shape[1] // 8)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("major", MAJORS)
+def test_what_was_loaded_from_tensor_memory_is_stored(known, database, major, count):
+    """The epilogue of a kernel for Blackwell: only lanes that hold a row side by side can write it row by row."""
+    made = set()
+    for operand in read_fragments(database.reader, Query(instruction="tcgen05.ld", source="cutlass-4.2.0")):
+        if (
+            operand.computations == 1
+            and operand.registers <= 32
+            and (stored := found(known["stmatrix"], operand, major, count))
+        ):
+            assert_stored(known, stored)
+            made.add((operand.shape, "pack::16b" in operand.qualifiers, stored.packed))
+    in_order = {("16x256b", False, True), ("16x128b", False, False), ("16x128b", True, False)}
+    assert in_order & made == (in_order if major == "row" else in_order - {("16x128b", False, False)})
+    assert (("32x32b", False, False) in made) == (major == "col")
 
 
 def rearranged(operand, change):
@@ -536,7 +562,7 @@ def test_movmatrix_makes_the_operand_of_d(database, name, made):
         ("m8n8k4 f64 A", "row", "a lane has 32 bits of each row of memory, and an element has 64"),
         ("m8n8k4 f16 A", "row", "A of mma m8n8k4 f16 holds 4 matrices"),
         ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
-        ("mma.sp m16n8k64 s8 A", "row", "does not say which chunk of 4 columns"),
+        (Query("mma.sp m16n8k64 s8", role="A", source=CORRECTED), "row", "does not say which chunk of 4 columns"),
         ("mma.sp m16n8k32 f16 E", "row", "E of mma.sp m16n8k32 f16 is not a matrix operand"),
         ("m16n8k16 A", "row", "A of m16n8k16 has the types f16, bf16, .*: name one"),
     ],

@@ -11,7 +11,7 @@ from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.layout.structure import check as unsound
 from lanemap.db.render.blocks import Details, Image, Listing, Passage, Title, as_html, as_markdown, as_text, facts
 from lanemap.db.render.report import FORMATS
-from lanemap.db.store.reader import Rows
+from lanemap.db.rows import Rows
 
 from ..shipped import corrected
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db.isa.forms import FORMS, every, later_moves, mixed_warpgroup
-from lanemap.db.isa.instructions import operand as operand_of
 from lanemap.db.isa.names import Query
 from lanemap.db.isa.parse import parse
 from lanemap.db.isa.spelling import MODIFIERS, opcode
 from lanemap.db.isa.types import known_type
+
+from ..forms import CAPTURED, FORMS
 
 _STRUCT = re.compile(r"^struct\s+(\w+(?:\s*<[^{;]*?>)?)\s*(?::[^{;]*)?\{(.*?)^\};", re.DOTALL | re.MULTILINE)
 
@@ -128,7 +128,7 @@ def test_an_opcode_tells_the_types_of_both_accumulators():
     """``HMMA.884.F32.F16`` alone has a C of another type than D: no other opcode names both."""
     assert {(form.d, form.c) for form in Query("HMMA.884.F32.F16").forms} == {("f32", "f16")}
     told = defaultdict(set)
-    for form in every():
+    for form in CAPTURED:
         if not form.role and opcode(form):
             told[opcode(form)].add((form.d, form.c))
     assert {line: types for line, types in told.items() if len(types) > 1} == {}
@@ -186,36 +186,6 @@ def test_a_name_is_what_the_assembler_takes(mnemonic, words, others, taken, tmp_
     else:
         with pytest.raises(LanemapError):
             assert Query(near).tokens
-
-
-def instruction(form):
-    """A form that no capture measures, with operands."""
-    count = form.operand("D").registers if not form.role else operand_of(form.key("r")).registers
-    kind = "%f" if form.d == "f32" else "%r"
-    registers = "{" + ", ".join(f"{kind}{index}" for index in range(count)) + "}"
-    if not form.role:
-        metadata, signs = ", %r0, 0" * form.sparse, ", 1, 1" * (form.a[0] == "e")
-        return f"{form} {registers}, %at, %at{metadata}, %p{signs};"
-    memory = "[%r0]" if form.name.startswith("tcgen05") else "[%at]"
-    memory += ", 0" if form.shape == "16x32bx2" else ""  # how far apart the two are
-    first, second = (memory, registers) if form.name in ("stmatrix", "tcgen05.st") else (registers, memory)
-    return f"{form} {first}, {second};"
-
-
-@pytest.mark.parametrize(
-    ("forms_of", "target"),
-    [(mixed_warpgroup, "sm_90a"), *((later_moves, target) for target in ("sm_100a", "sm_110a", "sm_120a"))],
-)
-def test_the_assembler_takes_every_form_that_no_capture_measures(forms_of, target, tmp_path):
-    lines = "\n".join(instruction(form) for form in forms_of() if form.supports(target))
-    assert "sync" in lines
-    declared = ".reg .b64 %at; .reg .pred %p; .reg .b32 %r<256>; .reg .f32 %f<256>;"
-    source = tmp_path / "forms.ptx"
-    head = f".version 9.1\n.target {target}\n.address_size 64\n.visible .entry forms() {{\n{declared}"
-    source.write_text(f"{head}\n{lines}\nret;\n}}\n")
-    ptxas = next(folder("nvidia", "").glob("*/bin/ptxas"))
-    done = subprocess.run([ptxas, "-arch", target, source, "-o", tmp_path / "out"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 MOVES = {

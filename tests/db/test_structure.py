@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.db.isa.instructions import PARTIAL_ROLES
-from lanemap.db.isa.listing import spans
 from lanemap.db.layout.fragment import Fragment, by_rule
 from lanemap.db.layout.structure import check, coverage
+from lanemap.db.text import spans
 
 from ..modes import examples
 from ..shipped import corrected, printed
@@ -198,10 +198,10 @@ def test_an_instruction_that_nobody_knows_has_the_lanes_and_the_products_of_its_
         assert any(
             "64 slots hold nothing" in words for words in check(replace(fragment, elements=fragment.elements[:-64]))
         )
-    # Of an unknown vendor, whose groups may be of 32 lanes: as many groups as have the lanes of the rows.
+    # Whatever the group of its vendor: the next power of two of the lanes of its rows.
     table = whole.elements[whole.elements["lane"] < 40]
     assert [Fragment("x", "m32n32k8", "f16", "A", 2, 2, table[:count]).threads for count in (4, 128, 129)] == [
-        32,
+        1,
         32,
         64,
     ]

@@ -8,9 +8,9 @@ import pytest
 
 from lanemap import LanemapError
 from lanemap.capture.send import send
-from lanemap.db.isa.listing import naturally
 from lanemap.db.layout import formula
 from lanemap.db.layout.algebra import parse_strided
+from lanemap.db.text import naturally
 from lanemap.ingest.python.mapping import read_mapping
 
 LONG = "9" * 5000

@@ -118,9 +118,9 @@ class Kernel:
 
     def multiply(self, shape, type_, result, a, b, c=None):
         """Registers of D, to which the product is added if there are some."""
-        from lanemap.db.isa.forms import every
+        from ..forms import CAPTURED
 
-        known = (form for form in every() if hasattr(form, "a") and (form.name, form.shape) == (self.name, shape))
+        known = (form for form in CAPTURED if hasattr(form, "a") and (form.name, form.shape) == (self.name, shape))
         form = next(form for form in known if (form.a, form.b, form.c, form.d) == (type_, type_, result, result))
         d = c or self.registers(self.fragment(shape, result, "D").registers)
         if self.name == "mma":

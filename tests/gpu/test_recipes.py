@@ -68,7 +68,7 @@ def encoded(matrix, type_):
 
 def moves(made, registers, start, table):
     """The text of each move of a recipe, whose tile begins at ``start`` and whose addresses in ``table``, in bytes."""
-    from lanemap.db.flow.recipe import mnemonic
+    from lanemap.db.flow.recipe import form_of
 
     for step, used in enumerate(made.moves):
         regs = sorted({address.reg for address in made.addresses if address.step == step})
@@ -76,7 +76,7 @@ def moves(made, registers, start, table):
         yield f"ld.global.b32 %p, [%in+{table + 128 * step}];"
         yield f"add.u32 %p, %p, %base; add.u32 %p, %p, {start};"
         loads = used.instruction == "ldmatrix"
-        yield f"{mnemonic(used, made.operand)} {f'{vector}, [%p]' if loads else f'[%p], {vector}'};"
+        yield f"{form_of(used, made.operand)} {f'{vector}, [%p]' if loads else f'[%p], {vector}'};"
 
 
 def offsets(made):

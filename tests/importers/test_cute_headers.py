@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanemap import LanemapError
-from lanemap.db.isa.forms import mixed
 from lanemap.ingest import cute
 from lanemap.ingest.atom import named_form
 from lanemap.ingest.cute.header import parse_header, parse_type
 
+from ..forms import MIXED
 from ..modes import examples
 
 MNEMONIC = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -152,7 +152,7 @@ def test_templates_bind_their_parameters(load, plain):
 def test_c_has_a_type_of_its_own(load, shape, exists):
     """Whether PTX has such a form or not: D of f32 from C of f16."""
     mnemonic = f"mma.sync.aligned.{shape}.row.col.f32.f16.f16.f16"
-    assert (mnemonic in {form.mnemonic for form in mixed()}) == exists
+    assert (mnemonic in {form.mnemonic for form in MIXED}) == exists
     known = named_form(mnemonic)
     assert [known.key(role).type for role in "ABCD"] == ["f16", "f16", "f16", "f32"]
     if not exists:
@@ -267,7 +267,7 @@ SWAPPED = """
 
 
 def test_bytes_that_an_operation_puts_in_another_order_are_where_the_instruction_left_them(load):
-    """The traits are those of the operation; the document has four bytes of a lane side by side (9.7.14.5.15)."""
+    """The traits are those of the operation; the document has four bytes of a lane side by side (9.7.16.5.15)."""
     moved = by_role(load(operation() + traits() + MOVE % SWAPPED))["r"]
     assert {(e.slot, e.row) for e in moved.records() if e.lane == 5} == {(slot, 4 + slot) for slot in range(4)}
     assert {(e.reg, e.col) for e in moved.records() if e.lane == 5} == {(0, 1), (1, 9)}

@@ -150,11 +150,11 @@ def test_a_name_is_the_same_in_any_case(run, refused, file, mine):
 
 def test_what_ships_is_never_replaced(refused, file, mine, tmp_path):
     before = file.read_bytes()
-    refused("import", "table", mine, "--name", "ptx-isa-9.1", db=file, words=("ships", "another name (--name)"))
+    refused("import", "table", mine, "--name", "ptx-isa-9.4", db=file, words=("ships", "another name (--name)"))
     lines = TABLE.splitlines()
-    (tmp_path / "two.csv").write_text(f"{lines[0]},source\n{lines[1]},new\n{lines[1]},ptx-isa-9.1\n")
+    (tmp_path / "two.csv").write_text(f"{lines[0]},source\n{lines[1]},new\n{lines[1]},ptx-isa-9.4\n")
     refused("import", "table", tmp_path / "two.csv", db=file, words=("ships",))
-    refused("import", "table", tmp_path / "two.csv", "--name", "x", db=file, words=("new, ptx-isa-9.1",))
+    refused("import", "table", tmp_path / "two.csv", "--name", "x", db=file, words=("new, ptx-isa-9.4",))
     assert file.read_bytes() == before
 
 

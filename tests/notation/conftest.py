@@ -11,6 +11,8 @@ import lanemap
 from lanemap.db.layout.fragment import Fragment
 from lanemap.db.lookup import Query, read_fragments
 
+from ..shipped import CORRECTED
+
 
 @pytest.fixture(scope="session")
 def every_width(built) -> list[Fragment]:
@@ -33,7 +35,7 @@ def everything(every_width) -> list[tuple[str, Fragment]]:
 @pytest.fixture(scope="session")
 def corrected(everything) -> dict[str, Fragment]:
     """Those of the corrected document by name."""
-    return {fragment.key.identifier: fragment for source, fragment in everything if source == lanemap.DEFAULT_SOURCE}
+    return {fragment.key.identifier: fragment for source, fragment in everything if source == CORRECTED}
 
 
 @pytest.fixture(scope="session")

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lanemap import DEFAULT_SOURCE
 from lanemap.db.layout.fragment import Fragment, elements
 from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
 from lanemap.db.render.notation.table import RefusedError
 
 from ..modes import one_of_each
+from ..shipped import CORRECTED
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 
 WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
@@ -350,9 +350,7 @@ def test_device_code_takes_no_memory_and_two_registers_more_than_by_hand(distinc
 
 def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_path):
     """It says of each choice what the rows do; the old names stand for it; of a part there are the old names alone."""
-    fragments = [
-        fragment for source, fragment in everything if source == DEFAULT_SOURCE and fragment.role.startswith("SF")
-    ]
+    fragments = [fragment for source, fragment in everything if source == CORRECTED and fragment.role.startswith("SF")]
     text = export(fragments, "cpp", "VERSION").text
     kinds = {re.sub(r"_id::\d", "", str(fragment)) for fragment in fragments}
     assert text.count("template <int byte_id, int thread_id>") == text.count("struct mma") == len(kinds) > 10

@@ -11,6 +11,7 @@ from lanemap.db.layout.fragment import Fragment, by_rule
 from lanemap.db.render.notation.closed_forms import WRITERS
 from lanemap.db.render.notation.table import RefusedError
 
+from ..shipped import CORRECTED
 from .made import matrices
 
 #: CUTLASS's own atoms, and the traits that we write of the same instruction.
@@ -181,5 +182,5 @@ def test_the_file_says_where_each_layout_comes_from(exported):
     text = exported("cute", "--shape", "m16n8k256", "--type", "b1", "--role", "A")
     operand = "A of mma m16n8k256 b1: 16 (M) x 256 (K), row major"
     assert f"// {operand}; per lane 4 registers of 32 bits, 32 slots of 1 bit in each\n" in text
-    anchor = "section 9.7.14.5.13 #warp-level-matrix-fragment-mma-168256"
-    assert f"// {lanemap.DEFAULT_SOURCE}, {anchor}, Lanemap {lanemap.__version__}\n// corrected: register 1" in text
+    anchor = "section 9.7.16.5.13 #warp-level-matrix-fragment-mma-168256"
+    assert f"// {CORRECTED}, {anchor}, Lanemap {lanemap.__version__}\n// corrected: register 1" in text

@@ -52,7 +52,7 @@ def test_traits_that_cute_cannot_hold_are_refused(operands):
 
 def test_the_same_fragment_of_two_sources_is_too_many(operands, everything):
     both = [fragment for _, fragment in everything if fragment.key == operands[0].key]
-    with pytest.raises(LanemapError, match=r"is in ptx-isa-9.1 and ptx-isa-9.1\+errata: export one source"):
+    with pytest.raises(LanemapError, match=r"is in ptx-isa-9.4 and ptx-isa-9.4\+errata: export one source"):
         export(both, "cpp", "VERSION")
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import lanemap
 from lanemap.db.layout.formula import evaluate_at, parse
 from lanemap.db.layout.fragment import Fragment, elements
 from lanemap.db.render.notation import express
 from lanemap.db.render.notation.table import RefusedError
+
+from ..shipped import CORRECTED
 
 
 def formula(everything, source, *key):
@@ -18,7 +19,7 @@ def formula(everything, source, *key):
 
 
 def test_a_dense_layout_is_two_sums_of_the_fields_that_ptx_names(everything):
-    assert formula(everything, lanemap.DEFAULT_SOURCE, "A of mma m16n8k16 f16") == [
+    assert formula(everything, CORRECTED, "A of mma m16n8k16 f16") == [
         "groupID = %laneid >> 2",
         "threadID_in_group = %laneid % 4",
         "row = groupID + ((i >> 1) & 0x1) * 8",
@@ -28,7 +29,7 @@ def test_a_dense_layout_is_two_sums_of_the_fields_that_ptx_names(everything):
 
 def test_what_is_no_sum_comes_in_cases(everything):
     """The slip of the document: its own formula comes out again."""
-    assert formula(everything, "ptx-isa-9.1", "A of mma m16n8k256 b1")[-2:] == [
+    assert formula(everything, "ptx-isa-9.4", "A of mma m16n8k256 b1")[-2:] == [
         "col = threadID_in_group * 32 + i                 for ai where i < 64",
         "      threadID_in_group * 32 + (i & 0x1F) + 128  for ai where i >= 64",
     ]
@@ -54,7 +55,7 @@ def test_measured_b_of_a_sparse_shape_gets_the_formula_that_the_document_only_dr
 
 
 def test_several_products_have_a_computation_too(everything):
-    assert formula(everything, lanemap.DEFAULT_SOURCE, "C of mma m8n8k4 f32") == [
+    assert formula(everything, CORRECTED, "C of mma m8n8k4 f32") == [
         "row = (%laneid & 0x1) + (%laneid >> 4) * 4 + (i & 0x2)",
         "col = (%laneid & 0x2) + (i & 0x1) + (i & 0x4)",
         "computation = ((%laneid >> 2) & 0x3) + 1",

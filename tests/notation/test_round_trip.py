@@ -13,6 +13,7 @@ from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.notation.table import RefusedError
 
 from ..modes import examples
+from ..shipped import CORRECTED
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 from .readers import READERS
 
@@ -38,7 +39,7 @@ def windows(fragment):
 
 
 def slip(fragment):
-    return (fragment.source, str(fragment)) == ("ptx-isa-9.1", "A of mma m16n8k256 b1")
+    return (fragment.source, str(fragment)) == ("ptx-isa-9.4", "A of mma m16n8k256 b1")
 
 
 @forms
@@ -76,7 +77,7 @@ def test_what_the_document_prints_wrong_is_refused_at_its_first_element(everythi
     printed = next(
         fragment
         for source, fragment in everything
-        if source == "ptx-isa-9.1" and str(fragment) == "A of mma m16n8k256 b1"
+        if source == "ptx-isa-9.4" and str(fragment) == "A of mma m16n8k256 b1"
     )
     with pytest.raises(RefusedError, match=f"^A of mma m16n8k256 b1: {words}$"):
         express(form, printed)
@@ -95,7 +96,7 @@ def test_names_are_unique_within_a_source(everything):
 
 
 def test_a_fragment_without_rows_is_refused(sources):
-    drawn = next(fragment for fragment in sources[lanemap.DEFAULT_SOURCE].fragments if fragment.elements is None)
+    drawn = next(fragment for fragment in sources[CORRECTED].fragments if fragment.elements is None)
     with pytest.raises(RefusedError, match=f"{drawn} has no rows: it is figure-only"):
         express("cute", drawn)
 

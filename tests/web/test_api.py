@@ -175,6 +175,32 @@ def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
     refused(client.get("/api/diff", params={"left": str(built), "right": "ptx-isa-9.1"}), 400, "no source")
 
 
+def test_the_same_question_has_the_same_verdict_by_every_way(run, file, tmp_path):
+    """A right A beside a wrong D of wgmma, or beside what nobody else has: command, Python, HTTP and page."""
+    with lanemap.open(str(file)) as database:
+        right = database.fragment("m16n8k16", "f16", "A")
+        wrong = database.fragment("m64n8k16", "f32", "D", instruction="wgmma")
+        table = wrong.table.copy()
+        table["row"] ^= 1
+        sides = {"good": [right], "wrong": [right, replace(wrong, elements=table)]}
+        sides["unjudged"] = [right, replace(right, instruction="nobody")]
+        for name, held in sides.items():
+            its = [replace(fragment, source=None, note=None) for fragment in held]
+            database.add([Source(name, "import", name, its)])
+            database.export(tmp_path / f"{name}.csv", query=Query(source=name))
+        with asking(database) as client:
+            for name in sides:
+                path, found = tmp_path / f"{name}.csv", database.diff(name)
+                code = int(name != "good")
+                assert (found.exit_code, bool(found.unjudged)) == (code, name == "unjudged")
+                answers = [client.get(f"/api/diff?left={name}{more}").json() for more in ("", "&right=BEST")]
+                answers.append(client.post("/api/diff", content=path.read_bytes()).json())
+                assert [(answer["exit_code"], answer["agree"]) for answer in answers] == [(code, not code)] * 3
+                assert run("diff", str(path), db=file).code == run("diff", name, "best", db=file).code == code
+                pages = client.get(f"/compare?left={name}"), client.post("/compare", content=path.read_bytes())
+                assert all(f'class="verdict {"dis" * code}agreed"' in page.text for page in pages)
+
+
 @pytest.mark.parametrize("path", ["check", "diff?left=ptx-isa-9.1&right=h200-sm_90a&type=b1"])
 def test_reports_are_those_of_database(client, database, path):
     check = database.check() if path == "check" else database.diff("ptx-isa-9.1", "h200-sm_90a", type="b1")
@@ -379,3 +405,12 @@ def test_the_description_is_true(described, data):
     operation = data.draw(strategies.sampled_from(operations))
     mode = data.draw(strategies.sampled_from(GenerationMode))
     judge(data.draw(operation.as_strategy(generation_mode=mode)))
+
+
+@pytest.mark.parametrize(
+    "address", ["/api/find?role=A&shape=", "/m16n8k16/", "/chain?first=", "/api/find?shape=m16n8k16&type=f16&role="]
+)
+def test_a_name_has_a_length(client, address):
+    answer = client.get(address + "x" * 4001)
+    assert answer.status_code in (400, 404)
+    assert "has 4001 characters: a name has at most 4000" in answer.text

@@ -1,5 +1,6 @@
 """The pages in a browser: what a mouse, a finger and a keyboard do, and what a phone and a screen reader get."""
 
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import unquote, urlencode, urlsplit
@@ -151,7 +152,9 @@ def test_operands_that_meet_are_seen_together(visit, address, database, width, m
 def test_metadata_lights_with_the_element(visit, width):
     tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": width, "height": 900})
     tab.locator(".at-D tbody td").nth(9).hover()
-    assert tab.locator(".at-A td.meets").count() == 8
+    assert (
+        tab.locator(".at-A td.meets").count() == 24
+    )  # its row: of four columns the two in the middle are drawn as one
     assert tab.locator(".at-E td.meets").count() > 0
     small = tab.locator(".at-A tbody td").first.bounding_box()["width"]
     tab.get_by_label("Full size").check()
@@ -225,9 +228,44 @@ def test_an_element_and_a_tab_are_links(visit, address):
     assert not there.locator("#as-cute pre").is_visible()
 
 
+@pytest.mark.parametrize(("shape", "type", "role"), [("m64n128k16", "f32", "D"), ("m64n8k16", "f16", "A")])
+def test_an_address_shows_what_it_names_where_the_picture_is_folded(visit, address, database, shape, type, role):
+    """A part of the rows and columns stands for all of them, but what is said is true of what was asked."""
+    tab = visit(page := f"/wgmma/{shape}/{type}/{role}")
+    said = tab.locator("[data-say]")
+    rows, cols = database.fragment(shape, type, role).dimensions
+    assert tab.locator("table.grid").first.locator("tbody tr").count() < rows
+    for row, col in ((0, 0), (37, 21 % cols), (rows - 1, cols - 1)):
+        tab.goto(f"{address}{page}?row={row}&col={col}")
+        (held,) = database.find(shape, type, role, row=row, col=col).itertuples()
+        words = said.text_content()
+        assert f"lane {held.lane}, register {held.reg}, slot" in words
+        assert words.startswith(f"{role} row {row}, column ")
+        assert tab.locator("td.cursor").count() == 1
+    for lane in (13, 75, 127):
+        tab.goto(f"{address}{page}?lane={lane}")
+        mine = {(each.row, each.col) for each in database.find(shape, type, role, lane=lane).itertuples()}
+        first, more = re.fullmatch(
+            rf"Lane {lane} holds {role} (.*?)(?: and (\d+) more)?\.", said.text_content()
+        ).groups()
+        shown = [(int(row), *map(int, cols.split("-"))) for row, cols in re.findall(r"\((\d+), ([\d-]+)\)", first)]
+        assert {(row, col) for row, *ends in shown for col in range(ends[0], ends[-1] + 1)} <= mine
+        width = len(shown[0]) - 1
+        assert (len(shown) + int(more or 0)) * width == len(mine)
+        assert tab.locator("td.on").count() > 0
+        assert tab.locator(f"a[data-lane='{lane}']").get_attribute("aria-current") == "true"
+
+
+def test_elements_that_meet_are_those_of_the_address_where_both_pictures_are_folded(visit, database):
+    tab = visit("/wgmma/m64n128k16/f16?row=37&col=21")
+    lanes = sorted({*database.find("m64n128k16", "f16", "A", row=37).lane})
+    assert tab.locator("[data-say]").text_content().endswith(f"It meets A in lanes {' '.join(map(str, lanes))}.")
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [
+        ("/wgmma/m64n128k16/f32/D?row=64&col=5", "row 64 is outside D: it goes from 0 to 63."),
         ("/mma/m16n8k16/f16/A?row=99&col=5", "row 99 is outside A: it goes from 0 to 15."),
         ("/mma/m16n8k16/f16/A?row=x&col=5", "row x is outside A: it goes from 0 to 15."),
         ("/mma/m16n8k16/f16/B?row=15&col=8", "col 8 is outside B: it goes from 0 to 7."),
@@ -418,7 +456,9 @@ def test_the_site_from_a_disk(visit, site):
         tab.keyboard.press("Enter")
     assert tab.url == (site / "mma" / "m16n8k16" / "f16.html").as_uri()
     tab.locator(".at-D tbody td").first.hover()
-    assert tab.locator(".at-A td.meets").count() == 8
+    assert (
+        tab.locator(".at-A td.meets").count() == 24
+    )  # its row: of four columns the two in the middle are drawn as one
     tab.locator("a[data-lane='3']").click()
     assert tab.url.endswith("f16.html?lane=3")
 

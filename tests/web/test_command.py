@@ -1,5 +1,7 @@
 """``lanemap serve`` as it is used: it says where it is, and ends when it is told to."""
 
+import asyncio
+import errno
 import os
 import resource
 import signal
@@ -399,3 +401,28 @@ def test_where_descriptors_run_out_it_waits_and_says_so_in_lines(start):
     said = process.communicate()[1].splitlines()
     assert said
     assert all(line.startswith("lanemap: ") for line in said), said
+
+
+def test_a_server_that_ends_while_descriptors_run_out_says_nothing_more(database, caplog):
+    """asyncio tries to accept again after a second, as often as it failed, when the socket is closed already."""
+
+    class Full(socket.socket):
+        def accept(self):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    async def ended():
+        loop, server = asyncio.get_running_loop(), Server(create_app(database))
+        loop.set_exception_handler(server._say)
+        listening = Full()
+        listening.bind(("127.0.0.1", 0))
+        serving = await asyncio.start_server(lambda *_: None, sock=listening)
+        with socket.create_connection(listening.getsockname()):
+            await asyncio.sleep(0.1)
+            server.should_exit = True
+            serving.close()
+            await asyncio.sleep(1.3)
+
+    asyncio.run(ended())
+    assert [record.getMessage() for record in caplog.records] == [
+        "lanemap: socket.accept() out of system resource: Too many open files"
+    ]

@@ -20,8 +20,9 @@ from lanemap.cli.web.views import _feeds, _notations, _recipes
 from lanemap.db.compare.survey import Known, Product, survey
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.recipe import MAJORS
-from lanemap.db.isa import forms
+from lanemap.db.isa.forms import forms
 from lanemap.db.isa.names import Query
+from lanemap.db.isa.vendors import NVIDIA
 from lanemap.db.layout.fragment import Source
 from lanemap.db.render.blocks import STYLE
 from lanemap.db.render.notation import NOTATIONS, express
@@ -418,6 +419,10 @@ def test_a_chain_has_a_page_with_both_layouts(reader, database):
         assert f'<p class="remark">{chain.verdict}</p>' in answer.text
         assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == chain.text()
         assert answer.text.count('<table class="grid') == 2
+    wmma = [
+        reader.get("/chain", params=ends | {"second": f"wmma m16n16k16 {end}"}) for end in ("f16 A", "bf16 B", "f32 C")
+    ]
+    assert [(page.status_code, page.text.count('<table class="grid')) for page in wmma] == [(200, 2)] * 3
     wrong = reader.get("/chain", params=ends | {"second": "m16n8k32 e4m3 X"})
     assert wrong.status_code == 400
     assert re.search(r'role="alert">[^<]+', wrong.text)
@@ -425,7 +430,13 @@ def test_a_chain_has_a_page_with_both_layouts(reader, database):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("ldmatrix", "m16n8k16 f16 A"), ("m16n8k16 f16 D", "stmatrix"), ("ldmatrix.x2", "m16n8k16 f16 A")],
+    [
+        ("ldmatrix", "m16n8k16 f16 A"),
+        ("m16n8k16 f16 D", "stmatrix"),
+        ("ldmatrix.x2", "m16n8k16 f16 A"),
+        ("ldmatrix", "wmma m16n16k16 f16 A"),
+        ("tcgen05.ld 16x256b x2 r", "stmatrix"),
+    ],
 )
 def test_a_recipe_has_a_page_too(reader, database, first, second):
     answer = reader.get("/chain", params={"first": first, "second": second, "major": "row"})
@@ -653,10 +664,9 @@ def of_facet(name, path):
 def targets():
     """Of each instruction and operand, the targets that have a form of it."""
     found = defaultdict(set)
-    every = {form.target for form in forms.every()}
-    for form in forms.every():
+    for form in forms():
         for path in {(form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)}:
-            found[path] |= {target for target in every if form.supports(target)}
+            found[path] |= {*filter(form.supports, NVIDIA.targets)}
     return found
 
 
@@ -690,7 +700,7 @@ def test_the_words_of_reports_are_explained_below_them(reader):
 
 def test_what_rows_are_true_of_stands_beside_them(reader):
     """Those of wmma differ between architectures, whatever else has the instruction."""
-    true = "the architecture of h200-sm_90a alone: PTX leaves it open"
+    true = "the architecture of h200-sm_90a alone: documents leave it open"
     assert f"The rows are true of {true}." in reader.get("/wmma/m16n16k16/f16").text
     assert f"<dt>true of</dt><dd>{true}</dd>" in reader.get("/wmma/m16n16k16/f16/A").text
     for address in ("/mma/m16n8k16/f16", "/mma/m16n8k16/f16/A", "/wgmma/m64n8k16/f16"):
@@ -730,3 +740,11 @@ def test_a_server_goes_on_where_its_templates_are_replaced(small, tmp_path, monk
                 assert answer.status_code == (404 if page == "/nothing" else 200), answer.text
     finally:
         environment.cache_clear()
+
+
+def test_pages_of_tensor_memory_say_what_rows_count_from_and_its_moves_are_found_by_target(reader):
+    page = reader.get("/tcgen05.ld/16x64b/b32/r", params={"qualifiers": "x2"}, follow_redirects=True).text
+    assert "Rows count from the first of the warp's own 32 lanes" in page
+    assert "own 32 lanes" not in reader.get("/mma/m16n8k16/f16/A").text
+    for name in ("stmatrix", "tcgen05.ld"):
+        assert "<h1>0 found" not in reader.get("/search", params={"q": name, "target": "sm_100a"}).text

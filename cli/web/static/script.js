@@ -144,11 +144,31 @@ function readCell(cell) {
   if (by === "lane") {
     const lane = parseInt(down), [reg, slots] = across.split(" ")[0].split(".");
     const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
-    return { role, axes, part, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
+    return { role, axes, part, by, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
   }
   const held = cell.textContent.split("+").map(each => each.match(/(\d+):(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
     .map(found => ({ lane: Number(found[1]), reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
   return { role, axes, part, held, cells: [[span(down), span(across)]] };
+}
+
+// A note says which rows, columns, lanes or registers are left out because they repeat others, and how they differ.
+function foldOf(note) {
+  const [, kind, first, last] = note.textContent.match(/^(\w+)s (\d+)-(\d+) repeat/) ?? [];
+  const moves = [...note.textContent.matchAll(/the (\w+) is (\d+) (higher|lower)/g)];
+  const step = Number(first), shift = moves.map(([, name, by, way]) => [name, way === "lower" ? -by : Number(by)]);
+  return kind && { times: (Number(last) + 1) / step, shift: { ...Object.fromEntries(shift), [kind.toLowerCase()]: step } };
+}
+
+// What a cell says, and then all that it stands for where the picture is folded.
+function repeated(facts, folds) {
+  const moved = ({ held, cells, ...rest }, { lane = 0, register = 0, slot = 0, row = 0, column = 0 }, times) => {
+    const by = (span, each) => span.map(number => number + times * each);
+    return {
+      ...rest, held: held.map(each => ({ lane: each.lane + times * lane, reg: each.reg + times * register, slots: by(each.slots, slot) })),
+      cells: cells.map(([rows, cols]) => [by(rows, row), by(cols, column)]),
+    };
+  };
+  return folds.reduce((all, { times, shift }) => [...Array(times).keys()].flatMap(at => all.map(each => moved(each, shift, at))), [facts]);
 }
 
 function pictures() {
@@ -156,26 +176,25 @@ function pictures() {
   if (!areas.length) return;
   const tables = areas.flatMap(area => [...area.querySelectorAll("table.grid")]);
   const cells = tables.flatMap(table => [...table.tBodies[0].querySelectorAll("td")]);
-  const known = new Map(cells.map(cell => [cell, readCell(cell)]));
+  const folds = new Map(tables.map(table => [table, [...table.parentElement.querySelectorAll(".note")].map(foldOf).filter(Boolean)]));
+  const known = new Map(cells.map(cell => [cell, repeated(readCell(cell), folds.get(cell.closest("table")))]));
+  const every = [...known].flatMap(([cell, all]) => all.map(facts => [cell, facts]));
   const say = document.querySelector("[data-say]"), hint = say.textContent;
   const lanes = [...document.querySelectorAll("a[data-lane]")];
-  const roles = new Set([...known.values()].map(each => each.role));
+  const roles = new Set(tables.map(table => table.dataset.role));
+  const sizes = Object.fromEntries(tables.map(table => [table.dataset.role, table.dataset.size.match(/\d+/g).map(Number)]));
   let pinned = null, cursor = null;
 
   const clear = () => { cells.forEach(cell => cell.classList.remove("on", "meets")); tables.forEach(table => table.classList.remove("picked")); };
-  const light = (on, meets = () => false) => {
+  const light = (on, meets = []) => {
     clear();
     tables.forEach(table => table.classList.add("picked"));
-    for (const [cell, facts] of known) {
-      cell.classList.toggle("on", on(facts, cell));
-      cell.classList.toggle("meets", meets(facts, cell));
-    }
+    on.forEach(([cell]) => cell.classList.add("on"));
+    meets.forEach(([cell]) => cell.classList.add("meets"));
   };
   // On the page of a chain an element stands in each tile of its operand, and K of the second one in an order of its own.
   const chain = document.querySelector("[data-tiles]"), order = chain && JSON.parse(chain.dataset.tiles);
-  const size = (role, at) => Math.max(...[...known.values()].filter(each => each.role === role).map(each => each.cells[0][at][1])) + 1;
-  const sizes = chain && Object.fromEntries([...roles].map(role => [role, [size(role, 0), size(role, 1)]]));
-  if (order) for (const facts of known.values()) if (facts.role !== "D") {
+  if (order) for (const [, facts] of every) if (facts.role !== "D") {
     const at = facts.role === "B" ? 0 : 1;
     facts.places = facts.cells.flatMap(cell => order.slice(cell[at][0], cell[at][1] + 1).map(place => cell.with(at, [place, place])));
   }
@@ -192,20 +211,22 @@ function pictures() {
   };
   const sameLane = (lane, facts) => facts.held.some(each => each.lane === lane);
   const lightLane = lane => {
-    light(facts => sameLane(lane, facts));
-    const parts = {};
-    for (const [cell, facts] of known) if (cell.closest("table").dataset.by !== "lane" && sameLane(lane, facts)) (parts[facts.role] ??= []).push(...inBrackets(facts.cells));
-    say.textContent = `Lane ${lane} holds ` + Object.entries(parts).map(([role, all]) => `${role} ${all.slice(0, 8).join(" ")}${all.length > 8 ? " …" : ""}`).join("; ") + ".";
+    const held = every.filter(([, facts]) => sameLane(lane, facts)), parts = {};
+    light(held);
+    for (const [, facts] of held) if (facts.by !== "lane") (parts[facts.role] ??= []).push(...facts.cells);
+    const first = cells => inBrackets(cells.sort(([row, col], [otherRow, otherCol]) => row[0] - otherRow[0] || col[0] - otherCol[0]).slice(0, 8)).join(" ");
+    say.textContent = `Lane ${lane} holds ` + Object.entries(parts).map(([role, all]) => `${role} ${first(all)}${all.length > 8 ? ` and ${all.length - 8} more` : ""}`).join("; ") + ".";
   };
-  const lightCell = cell => {
-    const facts = known.get(cell);
+  const lightCell = (cell, facts = known.get(cell)[0]) => {
     if (!facts.held.length || !/\d/.test(cell.textContent)) return;
-    light((other, each) => each === cell || (other.role === facts.role && meeting(facts, other) && facts.held.some(mine => other.held.some(theirs => mine.lane === theirs.lane && mine.reg === theirs.reg && meet(mine.slots, theirs.slots)))),
-      other => other.role !== facts.role && meeting(facts, other));
+    const here = (mine, theirs) => mine.lane === theirs.lane && mine.reg === theirs.reg && meet(mine.slots, theirs.slots);
+    const same = every.filter(([each, other]) => each === cell || (other.role === facts.role && facts.held.some(mine => other.held.some(theirs => here(mine, theirs))) && meeting(facts, other)));
+    const meets = every.filter(([, other]) => other.role !== facts.role && meeting(facts, other));
+    light(same, meets);
     const [rows, cols] = facts.cells[0];
     const held = facts.held.map(each => `lane ${each.lane}, register ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
     const others = {};
-    for (const [other, each] of known) if (other.classList.contains("meets") && other.closest("table").dataset.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.lane).join("+"));
+    for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.lane).join("+"));
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in lanes ${[...all].join(" ")}`).join("; ");
     say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
   };
@@ -221,7 +242,7 @@ function pictures() {
   };
   // The address of an element is its role, where there are several, with its row and column in one of the products.
   const link = cell => {
-    const facts = known.get(cell), address = new URL(location.href), [[row], [col]] = facts.cells[0];
+    const [facts] = known.get(cell), address = new URL(location.href), [[row], [col]] = facts.cells[0];
     const said = { role: roles.size > 1 && facts.role !== "D" ? facts.role : null, part: facts.part, row, col };
     for (const [name, value] of Object.entries(said)) value === null || value === undefined ? address.searchParams.delete(name) : address.searchParams.set(name, value);
     history.replaceState(null, "", address);
@@ -229,18 +250,16 @@ function pictures() {
   const linked = () => {
     const asked = new URLSearchParams(location.search), [row, col] = ["row", "col"].map(name => parseInt(asked.get(name)));
     const role = asked.get("role") ?? (roles.has("D") ? "D" : [...roles][0]), at = [[row, row], [col, col]];
-    const most = tables.find(each => each.dataset.role === role)?.dataset.size.match(/\d+/g);
+    const most = sizes[role];
     ["row", "col"].forEach((name, place) => {
       const given = asked.get(name);
       if (most && given !== null && !(/^\d+$/.test(given) && Number(given) < most[place]))
         say.textContent = `${name} ${given.slice(0, 20)} is outside ${role}: it goes from 0 to ${most[place] - 1}.`;
     });
-    return cells.find(cell => {
-      const facts = known.get(cell);
-      return facts.role === role && (facts.part ?? null) === asked.get("part") && facts.cells.some(each => meet(each[0], at[0]) && meet(each[1], at[1]));
-    });
+    const named = facts => facts.role === role && (facts.part ?? null) === asked.get("part") && facts.cells.some(each => meet(each[0], at[0]) && meet(each[1], at[1]));
+    return every.find(([, facts]) => named(facts));
   };
-  const place = cell => { cursor?.classList.remove("cursor"); cursor = cell; cell.classList.add("cursor"); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell); };
+  const place = (cell, facts) => { cursor?.classList.remove("cursor"); cursor = cell; cell.classList.add("cursor"); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell, facts); };
   const step = (area, key) => {
     const mine = cells.filter(cell => area.contains(cell));
     if (!cursor || !area.contains(cursor)) return place(mine[0]);
@@ -261,7 +280,7 @@ function pictures() {
     area.addEventListener("click", event => { const cell = event.target.closest("tbody td"); if (cell) { place(cell); link(cell); } });
     area.addEventListener("keydown", event => {
       if (event.key.startsWith("Arrow")) { event.preventDefault(); step(area, event.key); }
-      else if (event.key === "Enter" && cursor) { const [first] = known.get(cursor).held; if (first) pin(first.lane); }
+      else if (event.key === "Enter" && cursor) { const [first] = known.get(cursor)[0].held; if (first) pin(first.lane); }
       else if (event.key === "Escape") { cursor?.classList.remove("cursor"); cursor = null; restore(); }
     });
     area.addEventListener("blur", () => { cursor?.classList.remove("cursor"); cursor = null; restore(); });
@@ -275,9 +294,9 @@ function pictures() {
     each.addEventListener("click", event => { event.preventDefault(); pin(lane); });
   }
   const asked = new URLSearchParams(location.search).get("lane");
-  if (asked !== null && /^\d+$/.test(asked)) { pinned = Number(asked); if (lanes.some(each => Number(each.dataset.lane) === pinned)) { restore(); lanes.forEach(each => Number(each.dataset.lane) === pinned && each.setAttribute("aria-current", "true")); } else pinned = null; }
+  if (asked !== null && /^\d+$/.test(asked)) { pinned = Number(asked); if (every.some(([, facts]) => sameLane(pinned, facts))) { restore(); lanes.forEach(each => Number(each.dataset.lane) === pinned && each.setAttribute("aria-current", "true")); } else pinned = null; }
   const shared = linked();
-  if (shared) place(shared);
+  if (shared) place(...shared);
 }
 
 // --- Tabs, of sections that follow each other without this script.

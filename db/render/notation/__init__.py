@@ -13,11 +13,11 @@ from os import PathLike
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ...errors import LanemapError
-from ...isa.forms import FORMS, Form
+from ...isa.forms import Form, forms
 from ...isa.instructions import Key, undecided
-from ...isa.listing import grouped
 from ...layout.fragment import Fragment
 from ...store.files import opened
+from ...text import grouped
 from ..facts import facts
 
 if TYPE_CHECKING:
@@ -124,11 +124,12 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
         more = f" ({len(refused) - 1} more likewise)" if len(refused) > 1 else ""
         raise LanemapError(f"{name} cannot express {refused[0]}{more}" if refused else "there are no fragments")
     if writer.instruction:
-        complete = (form for form in FORMS if all(form.key(role) in expressed for role in "ABCD"))
-        for called, forms in grouped(complete, _called).items():
-            operands = {role: expressed[forms[0].key(role)] for role in "ABCD"}
+        products = (form for form in forms() if form.d)
+        complete = (form for form in products if all(form.key(role) in expressed for role in "ABCD"))
+        for called, same in grouped(complete, _called).items():
+            operands = {role: expressed[same[0].key(role)] for role in "ABCD"}
             try:
-                texts.append(headed((form.mnemonic for form in forms), writer.instruction(called, operands)))
+                texts.append(headed((form.mnemonic for form in same), writer.instruction(called, operands)))
             except RefusedError as error:
                 refused.append(error)
     return Export(writer.before + writer.between.join(texts) + writer.after, refused)
@@ -136,9 +137,12 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
 
 def _describe(fragment: Fragment, version: str) -> Iterator[str]:
     texts = facts(fragment)
-    yield f"{texts['operand']}; per lane {texts['per lane']}"
+    label = "in memory" if fragment.tile else "per lane"
+    yield f"{texts['operand']}; {label} {texts[label]}"
     section = f", section {texts['section']}" if "section" in texts else ""
     yield f"{fragment.source}{section}, Lanemap {version}"
+    if "note" in texts:
+        yield texts["note"]
     if "true of" in texts:
         yield f"true of {texts['true of']}"
     if "erratum" in texts:

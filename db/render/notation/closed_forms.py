@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...isa.instructions import WARP, dimensions, instruction
+from ...isa.shared import Tile
 from ...isa.types import TYPES
 from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients, span
 from ...layout.fragment import Fragment
+from ...layout.shared import places, shared, strides, swizzle
 from ..facts import group
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
@@ -182,8 +184,10 @@ def cute(fragment: Fragment, name: str) -> str:
     It maps (thread, value) to a cell counted down the columns: of A as (M, K), of B as (N, K), of C and D as (M, N).
     Where a warp does several products, the layout is that of one of them; a ThrID says which lanes its threads are, and
     the lanes of the other products follow as its complement. Where every lane holds elements of several matrices, cells
-    are counted through one matrix after the other.
+    are counted through one matrix after the other. In shared memory it maps (m, k) or (n, k) to the element's offset.
     """
+    if of := fragment.tile:
+        return _in_memory(fragment, of, name)
     coordinates = cells(fragment)
     rows, cols = fragment.dimensions
     row, col = coordinates["row"], coordinates["col"]
@@ -205,6 +209,15 @@ def cute(fragment: Fragment, name: str) -> str:
             fragment, int(lanes[tuple(odd[0])]), 0, "is not of the product, or not the cell, that its ThrID says"
         )
     return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _digits(fragment, counted[first]))
+
+
+def _in_memory(fragment: Fragment, of: Tile, name: str) -> str:
+    if not np.array_equal(shared(fragment.key, places(of)), fragment.table):
+        raise RefusedError(f"{fragment}: its elements do not lie as its mode says")
+    modes = [[digit._replace(weight=digit.weight // of.bits) for digit in axis] for axis in strides(of).axes]
+    moved = swizzle(of.mode)
+    moved = moved._replace(first=moved.first - (of.bits // 8).bit_length() + 1)  # counted in elements
+    return f"{_alias(f'{name}_linear', modes)}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
 
 
 def _products(threads: Sequence[Digit], count: int) -> Array:
@@ -273,7 +286,8 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
 def linear(fragment: Fragment, name: str) -> str:
     """An alias of a ``#ttg.linear`` attribute: the cell is the XOR of a basis for each bit of register, lane and warp.
 
-    ``register`` counts the elements i, ``lane`` the threads of a warp.
+    ``register`` counts the elements i, ``lane`` the threads of a warp. Of an operand in shared memory it is a
+    ``#ttg.shared_linear``, whose ``offset`` counts elements.
     """
     coordinates = cells(fragment)
     threads, values = coordinates["row"].shape
@@ -291,6 +305,10 @@ def linear(fragment: Fragment, name: str) -> str:
         why = f"has {held}, but the XOR of the bases of its bits is {recomputed[lane, element, axis]}"
         raise refusal(fragment, lane, element, why)
     within = group(fragment).bit_length() - 1
+    if of := fragment.tile:
+        return (
+            f"#{name} = #ttg.shared_linear<{{offset = {registers.tolist()}, block = []}}, alignment = {of.alignment}>\n"
+        )
     bases = {"register": registers, "lane": lanes[:within], "warp": lanes[within:]}
     parts = [f"{part} = {vectors.tolist()}" for part, vectors in bases.items()]
     return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'block = []'])}}}>\n"

@@ -51,7 +51,7 @@ def draw(
 def _operands(reader: Reader, query: Query, accumulator: str | None) -> list[Fragment]:
     """One fragment for each operand of the instruction that a query names."""
     named = lookup.fragments(reader, replace(query, source=None))
-    product = instructions.instruction(lookup.prefer_dense(named)[0].instruction)
+    product = instructions.instruction(lookup.prefer_dense(query, named)[0].instruction)
     if product.multiplies:
         forms = [form for form in query.forms if form.name == product.name]
         lookup.expect_one(query, forms, "shape", "a")

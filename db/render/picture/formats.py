@@ -3,14 +3,14 @@
 import io
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import IO
 
 from ...errors import LanemapError
-from ...isa.listing import grouped
+from ...text import grouped
 from .grid import Cell, Grid
 from .layout import SIZES, Block, Box, Caption, Line, brackets, frame
 
@@ -52,7 +52,7 @@ class Picture:
     """A picture, and the line that names it."""
 
     title: str
-    body: Block
+    body: Block = field(repr=False)
 
     def write(self, form: str, stream: IO[bytes]) -> None:
         """Write it in one of ``FORMATS``. LanemapError: there is no such format, or its library is not installed."""
@@ -288,7 +288,7 @@ def width(*grids: Grid) -> int:
 
 
 def _class(cell: Cell, lanes: Collection[int]) -> str:
-    held = {run.lane for run in cell.held}
+    held = cell.colours
     marks = {"opens": cell.opens, "closes": cell.closes, "differs": cell.differs, "on": not held.isdisjoint(lanes)}
     names = [f"lane{held.pop() % COLOURS}"] if len(held) == 1 else []
     names += [name for name, applies in marks.items() if applies]

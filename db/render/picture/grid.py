@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from ...errors import LanemapError
 from ...isa.instructions import instruction
-from ...isa.listing import grouped
 from ...layout.fragment import Fragment
+from ...text import grouped
 from ..facts import axes, group
 from . import runs
 from .runs import Cells, Run, Spans, Table, turned
@@ -105,7 +105,8 @@ class Cell(NamedTuple):
     """One entry of a grid: its label, and the elements that it stands for.
 
     ``opens`` and ``closes``: a window, the columns of which its slots can stand for any, begins or ends there.
-    ``faded``: it has no colour. ``differs``: the grid that it is compared with has something else there.
+    ``faded``: it has no colour. ``differs``: the grid that it is compared with has something else there. In memory
+    ``units`` are those of 16 bytes that it lies in, counted within 128 bytes, which all banks hold once.
     """
 
     label: str
@@ -114,11 +115,17 @@ class Cell(NamedTuple):
     closes: bool = False
     faded: bool = False
     differs: bool = False
+    units: Sequence[int] = ()
+
+    @property
+    def colours(self) -> set[int]:
+        """The lanes whose colours it has: those that hold it, in memory one for each unit."""
+        return {4 * unit for unit in self.units} or {run.lane for run in self.held}
 
     @property
     def lane(self) -> int | None:
         """The lane that gives it its colour; None where several share it."""
-        lanes = {run.lane for run in self.held}
+        lanes = self.colours
         return lanes.pop() if len(lanes) == 1 and not self.faded else None
 
     @property
@@ -204,7 +211,8 @@ class _Sheet:
 def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
     """For each computation a grid of each fragment, which is empty where the fragment lacks that computation.
 
-    A cell is labelled ``lane:reg.slot``. Repeated parts are drawn in full if the view picks something in them.
+    A cell is labelled ``lane:reg.slot``, in memory without the lane. Repeated parts are drawn in full if the view picks
+    something in them.
     """
     tables = [runs.matrices(fragment.packed, *fragment.dimensions) for fragment in fragments]
     numbers = sorted(set().union(*tables))
@@ -346,7 +354,8 @@ def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View)
     label = "+".join(_label(run, fragment, ptx=view.ptx) for run in runs.join_slots(cell))
     windows = [run.cols for run in cell if run.window]
     opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
-    return Cell(label or "-", cell, opens, closes)
+    units = [run.reg // 4 % 8 for run in cell] if fragment.tile else []
+    return Cell(label or "-", cell, opens, closes, units=units)
 
 
 def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
@@ -358,4 +367,6 @@ def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
     if run.window:
         between = "|" if adjoin else "|..|"
     slots = named[0] if run.slots[0] == run.slots[1] else between.join(named)
+    if fragment.tile:
+        return f"{run.reg}.{slots}"
     return f"T{run.lane}:{{{slots}}}" if ptx else f"{run.lane}:{run.reg}.{slots}"

@@ -24,6 +24,9 @@ LIBRARY = """
     def c_place(lane, value):
         return lane // 4 + value // 2 * 8, lane % 4 * 2 + value % 2
 
+    def ends(lane, value):
+        return [c_place(lane, at) for at in range(4)][value]
+
     def turned(lane, value):
         return a_place(lane, value)[::-1]
 

@@ -185,7 +185,7 @@ def test_stored_columns_of_a_sparse_a_become_windows(library, imported, document
     ],
 )
 def test_an_index_of_metadata_stands_for_what_it_can_select(library, imported, shape, type_, windows, width):
-    """Of two lanes in each four, each byte holds the indices of two chunks of one row (9.7.14.6.1)."""
+    """Of two lanes in each four, each byte holds the indices of two chunks of one row (9.7.16.6.1)."""
     (library / "metadata.py").write_text("def place(lane, value):\n    return lane // 4 * 2 + lane % 2, value\n")
     claim = f'instruction = "mma.sp", shape = "{shape}", types = "{type_}", role = "E", bits = 8, quad = [0, 1]'
     (found,) = imported(f'module = "metadata"\nname = "place"\nform = "place"\nclaims = [{{ {claim} }}]')
@@ -208,3 +208,14 @@ def test_an_index_of_metadata_stands_for_what_it_can_select(library, imported, s
     ]
     assert made.elements.tolist() == expected
     assert check(made) == []
+
+
+def test_a_place_may_have_more_values_than_its_claims_and_none_outside(imported):
+    """A tile asks for all: those beyond the operand are wrong, and those that are not there are not missed."""
+    claim = 'claims = [{ shape = "m16n8k16", types = "f32", role = "C" }]'
+    (found,) = imported(f'name = "a_place"\nform = "place"\n{claim}')
+    assert not found.findings
+    (found,) = imported(f'name = "a_place"\nform = "place"\ntile = [32, 8]\n{claim}')
+    assert "lane 0 value 4 is at (0, 8), outside the operand's (0, 0) to (15, 7), and 127 more" in str(found.findings)
+    (found,) = imported(f'name = "ends"\nform = "place"\ntile = [32, 8]\n{claim}')
+    assert not found.findings

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lanemap.db import child
-from lanemap.db.child import Limits
+import lanemap
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.structure import check
 from lanemap.ingest import importing
 from lanemap.ingest import python as mappings
-from lanemap.ingest.python import mapping
+from lanemap.ingest.python import child, mapping
+from lanemap.ingest.python.child import Limits
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 GOOD = f'name = "a_place"\nform = "place"\nclaims = [{A}]'
@@ -291,6 +291,54 @@ def test_modules_are_found_beside_the_mapping_too(library, right, monkeypatch):
     assert [right(fragment) for fragment in found.source.fragments] == [True]
 
 
+@pytest.mark.parametrize("there", ["module", "package beside it", "not installed"])
+def test_an_adapter_with_the_name_of_its_library_does_not_hide_it(library, right, monkeypatch, there):
+    """Also in the current folder, whose modules are found before those that are installed."""
+    code = (library / "mylib.py").read_text()
+    if there == "module":
+        (library / "installed").mkdir()
+        (library / "installed" / "acme.py").write_text(code)
+        monkeypatch.setenv("PYTHONPATH", str(library / "installed"))
+    elif there == "package beside it":
+        (library / "acme").mkdir()
+        (library / "acme" / "__init__.py").write_text(code)
+    (library / "acme.py").write_text("import acme\n\ndef place(name):\n    return getattr(acme, name)\n")
+    (library / "acme.toml").write_text(
+        'library = "acme"\npackage = "acme"\n[[entry]]\nadapter = true\nname = "place"\nmake = { name = "a_place" }\n'
+        f'form = "place"\nclaims = [{A}]\n'
+    )
+    if there == "not installed":
+        with pytest.raises(LanemapError, match="No module named 'acme'"):
+            mappings.load("acme.toml")
+    else:
+        (found,) = mappings.load("acme.toml")
+        assert right(found.source.fragments[0])
+
+
+def test_a_source_from_elsewhere_is_not_replaced(run, file, library):
+    """Not by a mapping that only calls its library the same; the same mapping takes its own place."""
+    text = f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n'
+    for folder in ("one", "other"):
+        (library / folder).mkdir()
+        (library / folder / "mine.toml").write_text(text)
+    (library / "named.toml").write_text(text)
+    kept = "SELECT provenance FROM source WHERE name = 'mine'"
+    for _ in range(2):
+        assert run("import", "python", "one/mine.toml", db=file).code == 0
+    before = run("sql", kept, db=file).out
+    for mapping_ in ("other/mine.toml", "named.toml"):
+        result = run("import", "python", mapping_, db=file)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith("lanemap: mine is from one/mine.toml already: give this one another name")
+        assert "--name" in result.err
+        assert run("sql", kept, db=file).out == before
+    assert run("import", "python", "named.toml", "--name", "mine too", db=file).code == 0
+    assert run("remove", "mine", db=file).code == 0
+    with lanemap.open(file) as database:
+        database.add([lanemap.Source("mine", "import", "a table", [database.fragment("m16n8k16", "f16", "B")])])
+    assert "mine is from another import already" in run("import", "python", "named.toml", db=file).err
+
+
 def test_an_adapter_is_beside_the_mapping(imported, library, right):
     (library / "mine.py").write_text("import mylib\n\ndef place(name):\n    return getattr(mylib, name)\n")
     text = 'adapter = true\nmodule = []\nname = "place"\nmake = { name = "a_place" }\norigin = "mylib.a_place"'
@@ -362,7 +410,7 @@ def test_the_command(run, file, library):
     assert "lane 3 value 0 is not defined, and 7 more: ValueError: no lane 3" in found.out
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n')
     assert run("import", "python", "mine.toml", "--name", "ours", db=file).code == 0
-    result = run("diff", "ours", "ptx-isa-9.1", "--type", "f16", "--role", "A", "--shape", "m16n8k16", db=file)
+    result = run("diff", "ours", "ptx-isa-9.4", "--type", "f16", "--role", "A", "--shape", "m16n8k16", db=file)
     assert "identical" in result.out.split("\n")[0]
 
 
@@ -411,7 +459,7 @@ def test_check_groups_findings_by_library_and_claim_set(run, file, library):
     tables = "".join(f'[[entry]]\nmodule = "mylib"\n{written}\n' for written in [*entries, GOOD])
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n{tables}')
     run("import", "python", "mine.toml", db=file)
-    lines = run("check", "--against", "ptx-isa-9.1", db=file).out.splitlines()
+    lines = run("check", "--against", "ptx-isa-9.4", db=file).out.splitlines()
     row = next(line for line in lines if line.startswith("mine"))
     assert row.startswith("mine (3 sets) ")
     assert row.split()[3:] == ["4", "1", "0", "3", "9", "0"]  # fragments, agree, known, different, findings, known ones

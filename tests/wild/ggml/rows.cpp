@@ -1,6 +1,6 @@
 // The fragments that ggml's mma.cuh assumes, as CSV. Compile it on the host, with ggml's folder for the header:
 //     g++ -std=c++17 -I tests/wild/ggml -I ggml/src/ggml-cuda -I ingest tests/wild/ggml/rows.cpp -o rows
-//     ./rows > ggml.csv && lanemap import table ggml.csv && lanemap diff ggml ptx-isa-9.1+errata
+//     ./rows > ggml.csv && lanemap import table ggml.csv && lanemap diff ggml ptx-isa-9.4+errata
 #include <utility>
 #include "mma.cuh"
 #include "lanemap.hpp"

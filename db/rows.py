@@ -1,18 +1,97 @@
-"""Rows as text in columns, for reading."""
+"""Rows, answers that are rows, and rows as text in columns."""
+
+from __future__ import annotations
 
 import re
 import textwrap
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
 from itertools import zip_longest
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import printable
-from .reader import Rows, Tabular
+from .errors import LanemapError
+from .text import brief, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+#: How many rows a repr shows at most.
+_FEW = 40
+
+
+@dataclass(frozen=True, repr=False)
+class Rows:
+    """The result of a query: the names of its columns, and its rows as tuples."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+    def __repr__(self) -> str:
+        few = table(Rows(self.columns, self.rows[:_FEW]))
+        return brief(few, f"all {len(self.rows)} are in rows and frame()", whole=len(self.rows) <= _FEW)
+
+    def named(self) -> Rows:
+        """The same rows, for formats that tell columns apart by their names.
+
+        Raises:
+            LanemapError: two have the same name.
+        """
+        if len(set(self.columns)) < len(self.columns):
+            twice = next(name for name in self.columns if self.columns.count(name) > 1)
+            raise LanemapError(f"two columns are called {twice!r}: name them apart, as in SELECT row AS a, col AS b")
+        return self
+
+    def by_column(self) -> list[tuple[Any, ...]]:
+        """The values of each column."""
+        return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+
+    def only(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Rows:
+        """The rows with only those columns whose name and values are ``wanted``."""
+        places = [at for at, values in enumerate(self.by_column()) if wanted(self.columns[at], values)]
+        return Rows(tuple(self.columns[at] for at in places), [tuple(row[at] for at in places) for row in self.rows])
+
+    def filled(self) -> Rows:
+        """The rows with only those columns in which one has a value."""
+        return self.only(lambda _, values: any(value is not None for value in values))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        self.named()
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame.
+
+        Raises:
+            LanemapError: two columns have the same name.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(list(self.named().rows), columns=list(self.columns))
+
+
+class Tabular(ABC):
+    """Something that can be expressed as rows."""
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """Everything as rows."""
+
+    def __repr__(self) -> str:
+        return repr(self.rows())
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame."""
+        return self.rows().frame()
 
 
 def plain(value: Any) -> str | int | float | None:
@@ -95,6 +174,9 @@ class Told(Tabular):
     def text(self, room: int | None = None) -> str:
         """Its text in lines no longer than ``room``."""
         return report(self.parts(), room)
+
+    def __repr__(self) -> str:
+        return brief(self.text(), "print() shows all, frame() has it as rows")
 
     def __str__(self) -> str:
         return self.text()

@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any, Generic, Self, TypeVar
 
-from .errors import LanemapError
+from ..db.errors import LanemapError
 
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")

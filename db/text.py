@@ -1,11 +1,18 @@
-"""Things put together that have something in common, and lists of them in words."""
+"""Text for people: lists and counts in words, names in natural order, messages that are fit to be shown."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
+from unicodedata import category
 
 Item = TypeVar("Item")
 Common = TypeVar("Common", bound=Hashable)
+
+_LONGEST = 500
+
+#: How many bytes a repr has at most.
+_BRIEF = 4000
+_PASSWORD = re.compile(r"(//?)[^\s:/@]*(?::.*)?@|(password\s*=\s*)[^&\s]*", re.IGNORECASE)
 
 
 def grouped(items: Iterable[Item], common: Callable[[Item], Common]) -> dict[Common, list[Item]]:
@@ -53,12 +60,26 @@ def naturally(name: str) -> list[tuple[int, str]]:
     return [(int(not first), first), *((len(part), part) if part.isdecimal() else (0, part) for part in parts)]
 
 
+def brief(text: str, rest: str, *, whole: bool = True) -> str:
+    """A text as a repr, of a few kB at most: whole lines of it and, unless that is the whole, how to get the rest.
+
+    >>> brief("a table", "frame() has all rows", whole=False).splitlines()
+    ['a table', '... (frame() has all rows)']
+    """
+    shown = text.encode(errors="replace")[:_BRIEF].decode(errors="ignore")
+    cut = len(shown) < len(text)
+    if whole and not cut:
+        return text
+    lines = shown.rpartition("\n")[0] if cut else shown.rstrip("\n")
+    return f"{lines or shown}\n... ({rest})"
+
+
 def counted(number: int, noun: str) -> str:
     """A number of things, as in ``1 fragment`` and ``2 fragments``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def shortened(names: Sequence[str]) -> str:
+def enumerated(names: Sequence[str]) -> str:
     """Names with commas, the first of many."""
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
@@ -66,4 +87,32 @@ def shortened(names: Sequence[str]) -> str:
 def either(names: Sequence[str]) -> str:
     """The same, as a choice."""
     *first, last = names
-    return f"{shortened(first)} or {last}" if first else last
+    return f"{enumerated(first)} or {last}" if first else last
+
+
+def in_one_line(error: BaseException) -> str:
+    """The message of a library's error in one line."""
+    return " ".join(str(error).replace("\0", " ").split())[:_LONGEST]
+
+
+def masked(text: str) -> str:
+    """A text in which the users and passwords of addresses are replaced by ``***``."""
+    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", text)
+
+
+def shortened(text: str) -> str:
+    """A message without the middle of words that are too long to read; its end says what would be right.
+
+    >>> shortened("no type " + "x" * 5000 + ": choose from f16, bf16")[100:140]
+    'xxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    """
+    text = re.sub(r"(\S{100})\S{100,}(\S{100})", r"\1...\2", text)
+    return text if len(text) <= 2000 else f"{text[:1000]}...{text[-1000:]}"
+
+
+def printable(text: str) -> str:
+    """A line in which characters that would control a terminal or reorder text are escaped."""
+    return "".join(
+        character if character.isprintable() else " " if category(character) == "Zs" else ascii(character)[1:-1]
+        for character in text
+    )
