@@ -13,17 +13,19 @@ from .forms import Form
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
 from .types import TYPES, is_shape, known_type, shape_name, type_name
+from .vendors import VENDORS
 
 _LAST_ID = 3
 
-_HEAD = re.compile(r"(?<![\w:.%])(?:mma|wgmma|wmma|ldmatrix|stmatrix|movmatrix|tcgen05)(?![\w:])")
+_HEADS = "|".join({re.escape(name.partition(".")[0]) for name in INSTRUCTIONS})
+_HEAD = re.compile(rf"(?<![\w:.%])(?:{_HEADS})(?![\w:])")
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
 #: People write spaces before the numbers and types of an opcode.
+_OPCODES = "|".join({f"{'[HIQOBD]' * row.multiplies}{row.opcode}" for row in INSTRUCTIONS.values() if row.opcode})
 _OPCODE = re.compile(
-    r"(?<![\w.])(?:[HIQOBD]G?MMA|LDSM|STSM|MOVM|LDTM|STTM)(?:(?:\.|\s+(?=\d{3}|\d+x|[BT]?F\d|[SUE]\d))\w+)*(?![\w.])",
-    re.IGNORECASE,
+    rf"(?<![\w.])(?:{_OPCODES})(?:(?:\.|\s+(?=\d{{3}}|\d+x|[BT]?F\d|[SUE]\d))\w+)*(?![\w.])", re.IGNORECASE
 )
 #: What Triton calls the layout of a dot: of version 2 that of a warp, of version 3 of a warpgroup of four.
 _TRITON = re.compile(
@@ -73,8 +75,8 @@ def parse(text: str) -> Tokens | None:
         return _of_mnemonic(mnemonic.split("."))
     if opcode := _OPCODE.search(text):
         return _of_opcode(opcode[0])
-    if form := next(filter(None, map(spelling.spelt, _WORDS.findall(text))), None):
-        return spelling.tokens(form)
+    if words := next(filter(None, map(_of_word, _WORDS.findall(text.lower()))), None):
+        return words
     if reason := uncovered(text):
         raise LanemapError(reason)
     return None
@@ -225,7 +227,22 @@ def _of_opcode(text: str) -> Tokens:
     return request | {token: kind for token, kind in common.items() if kind in kinds}
 
 
-_WORDS = re.compile(r"(?<![\w.:%])[a-z]\w*(?:\.[\w:]+)*", re.IGNORECASE)
+def _of_word(word: str) -> Tokens | None:
+    """The tokens of a name that is one word, in machine code or in C++; None where it is that of no form."""
+    vendor = next((vendor for vendor in VENDORS.values() if vendor.intrinsic and vendor.intrinsic in word), None)
+    word = word.replace(vendor.intrinsic, vendor.opcode) if vendor else word
+    name = next((name for name in INSTRUCTIONS if word.startswith(f"{name}_")), None)
+    if name is None:
+        return None
+    # A type may stand right behind the shape.
+    words = re.sub(r"(?<=\d)(?=[a-z]+\d+$)", "_", word.removeprefix(f"{name}_")).split("_")
+    named = [(shape_name(word), "shape") if is_shape(word) else (type_name(word)[0], "types") for word in words]
+    tokens = spelling.joined([(name, "instruction"), *named])
+    return tokens if spelling.candidates(tokens) else None
+
+
+#: Words may begin with underscores, as those of compilers do.
+_WORDS = re.compile(r"(?<![\w.:%])[a-z_]\w*(?:\.[\w:]+)*", re.IGNORECASE)
 
 
 def uncovered(text: str) -> str | None:

@@ -10,7 +10,6 @@ from functools import cache, lru_cache
 
 from . import by_word
 from .forms import Form, forms
-from .instructions import INSTRUCTIONS
 from .types import SHAPE, TYPES, type_bits
 
 #: The tokens of a name, each with its kind.
@@ -202,13 +201,6 @@ def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
 def candidates(asked: Tokens, vendor: str | None = None) -> list[Form]:
     """The forms that have all tokens of a name, of any vendor or of one, products before moves."""
     return next(filter(None, _tiers(asked, vendor)), [])
-
-
-def spelt(word: str) -> Form | None:
-    """The form that a word is the whole mnemonic of, in any case."""
-    word = word.lower()
-    some = (form for name in INSTRUCTIONS if word.startswith(name) for form in forms(name))
-    return next((form for form in some if form.mnemonic.lower() == word), None)
 
 
 def every_candidate(asked: Tokens) -> list[Form]:

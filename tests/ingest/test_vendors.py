@@ -20,6 +20,7 @@ INSTRUCTION = {
     "vendor": "amd",
     "axes": {"A": "mk", "B": "kn", "C": "mn", "D": "mn"},
     "threads": 64,
+    "types": "DA",
     "spelling": "v_mfma_{d}_{m}x{n}x{k}_{a}",
 }
 FORM = {"name": "v_mfma", "shape": "m16n16k16", "a": "f16", "d": "f32", "targets": ["gfx942"]}
@@ -153,6 +154,18 @@ def test_one_instruction_answers_all_commands(ask):
     assert rows(forms) == [{"target": "gfx942"}]
     assert "without data movement" in chained[1] or "no data movement" in chained[1], chained
     assert [answer[0] for answer in exported] == [0] * len(exports), exported
+
+
+def test_its_spellings_are_one_name(ask):
+    """As assemblers of both generations and the compiler write it, in any case, and in code."""
+    spellings = (MNEMONIC, MNEMONIC.upper(), "v_mfma_f32_16x16x16f16", "__builtin_amdgcn_mfma_f32_16x16x16f16")
+    code = "d = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);"
+    others = ("v_mfma_f16_16x16x16_f16", "v_mfma_f32_16x16x8_f16", "v_mfma_f32_16x16x16_bf16", "v_mfma_16x16x16")
+    answers = ask(*(["find", name, "B", "--lane", "17", "-f", "csv"] for name in (*spellings, code, *others)))
+    found, refused = answers[:5], answers[5:]
+    assert found[0][0] == 0
+    assert [answer == found[0] for answer in found] == [True] * 5, found
+    assert [(status, out, error.count("\n")) for status, out, error in refused] == [(2, "", 1)] * 4, refused
 
 
 def test_a_name_of_two_vendors_is_neither_s(ask):
