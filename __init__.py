@@ -12,7 +12,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 ``Database`` has methods for what the commands of the command line do:
 
-    look up     find, layout, fragment, operand, matching, prefer_dense, summary, sql, select
+    look up     find, fragment, operand, matching, prefer_dense, summary, sql, select
     list        fragments, sources, findings, listing, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
@@ -22,11 +22,11 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
-reads a table or a capture, and ``measure`` and ``write_capture`` make a capture, which ``send_capture`` takes to a
-server; ``forms`` are what it measures, and ``write_kernels`` writes how. ``shipped_capture`` is one that ships,
-``shipped_names`` what all that ships is called, and ``shipped_mappings`` what ``import_layouts`` knows of libraries.
-What cannot be done raises ``LanemapError``, one line that says what would be right; ``AbsentError`` where something is
-not there, ``NoRowsError`` where it is drawn only, ``UnavailableError`` where the database cannot be read.
+reads a table or a capture, and ``measure`` and ``write_capture`` make a capture; ``forms`` are what it measures, and
+``write_kernels`` writes how. ``shipped_capture`` is one that ships, ``shipped_names`` what all that ships is called,
+and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises ``LanemapError``, one
+line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError`` where it is drawn
+only, ``UnavailableError`` where the database cannot be read.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from .capture import recording, send
+    from .capture import recording
     from .capture.kernels import write_kernels
     from .capture.machine.trace import Trace
     from .capture.processes import Processes
@@ -106,7 +106,7 @@ __all__ = [
     *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
     "Trace",
     *("UnavailableError", "Where", "Which", "__version__"),
-    *("forms", "measure", "open", "read_file", "send_capture", "shipped_capture", "shipped_mappings", "shipped_names"),
+    *("forms", "measure", "open", "read_file", "shipped_capture", "shipped_mappings", "shipped_names"),
     *("trace", "write_capture", "write_kernels"),
 ]
 
@@ -118,7 +118,7 @@ _PARTS = ("capture", "cli", "db", "ingest")
 
 #: Where everything is that is imported above for type checkers: it is loaded when it is first asked for.
 _OFFERED = {
-    ".capture": ("recording", "send"),
+    ".capture": ("recording",),
     ".capture.kernels": ("write_kernels",),
     ".capture.machine.trace": ("Trace",),
     ".capture.processes": ("Processes",),
@@ -203,9 +203,6 @@ class Database:
             return found
 
         return self.reader.kept(("find", repr((shape, type, role, which))), read).frame(**place)
-
-    #: The same, by the name of the table.
-    layout = find
 
     def fragment(
         self, shape: str, type: str | None = None, role: str | None = None, **which: Unpack[Which]
@@ -1111,13 +1108,6 @@ def write_capture(source: Source, path: str | PathLike[str]) -> None:
     from .capture.recording import write
 
     write(source, named_file(path, "a capture file"))
-
-
-def send_capture(path: str | PathLike[str], url: str, token: str) -> str:
-    """Send a capture file to a server that ``lanemap serve --token-file`` runs; the name that it was stored under."""
-    from .capture.send import send
-
-    return send(named_file(path, "a capture file"), url, token)
 
 
 def shipped_names() -> set[str]:

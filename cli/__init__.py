@@ -14,7 +14,7 @@ import typer
 
 from .. import LanemapError, NoRowsError, interruption
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
-from .options import NO_TIKZ, described, option
+from .options import described, option
 
 __all__ = ["application", "main"]
 
@@ -37,7 +37,6 @@ _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 #: How typer says that the command line is wrong, and how Lanemap does.
 _WORDS = {
     r"No such option: (\S+) \(Possible options: (.+)\)": r"no option \1: did you mean one of \2?",
-    r"'tikz' is not one of .*": NO_TIKZ,
     r"Got unexpected extra arguments?\S* \((.+)\)": r"unexpected argument: \1",
     r"\.$": "",
 }

@@ -7,18 +7,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, counted, forms, measure, named_file, send_capture, shipped_capture, write_capture
-from .. import send as sending
+from .. import LanemapError, Rows, counted, forms, measure, named_file, shipped_capture, write_capture
 from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
-from .options import Format, read_token
+from .options import Format
 
 if TYPE_CHECKING:
     from .. import Form, Source
@@ -32,8 +29,6 @@ def capture(
     device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0, metavar="N")] = 0,
     output: Annotated[str | None, "Write a capture file, not the database."] = None,
     name: Annotated[str | None, "Name of the source. Default: after the GPU."] = None,
-    send: str | None = None,
-    token_file: Annotated[str | None, "The token of that server."] = None,
     listed: Annotated[bool, "Say what would run. Needs no GPU."] = False,
     ptx: Annotated[
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
@@ -61,12 +56,6 @@ def capture(
         if listed:
             _write_forms(selected, format)
         return OK
-    if (send is None) != (token_file is None):
-        raise LanemapError("--send and --token-file go together: name a server, and the file with its token")
-    if send is not None and token_file is not None:
-        # Both are asked for before anything is measured.
-        sending.expect_address(send)
-        token = read_token(token_file)
     # Each process takes a core; threads of numpy's would only wait for each other. Its probes run one after another:
     # with one queue to the GPU instead of eight the driver makes a context in half the time.
     for number in ("OPENBLAS_NUM_THREADS", "CUDA_DEVICE_MAX_CONNECTIONS"):
@@ -81,9 +70,7 @@ def capture(
     if file:
         write_capture(source, file)
         stored = str(file)
-    if send:
-        source, stored = replace(source, name=_send(source, file, send, token)), send
-    elif not file:
+    else:
         with open_database(db) as database:
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
@@ -148,20 +135,3 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
         verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
         yield f"compared with {shipped.name}, which ships: {verdicts}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"
-
-
-def _send(source: Source, file: Path | None, url: str, token: str) -> str:
-    """Send a capture. If that fails, it is kept in a file, so that it need not be measured again."""
-    from tempfile import mkdtemp
-
-    capture_file = file or Path(mkdtemp(prefix="lanemap-"), f"{source.name}.parquet")
-    if not file:
-        write_capture(source, capture_file)
-    try:
-        stored = send_capture(capture_file, url, token)
-    except LanemapError as error:
-        raise LanemapError(f"{error}: the capture is in {capture_file}") from None
-    if not file:
-        capture_file.unlink()
-        capture_file.parent.rmdir()
-    return stored

@@ -19,9 +19,6 @@ import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, existing, named_file
 
-#: What is said of a notation that is gone.
-NO_TIKZ = "there is no tikz any more, but lanemap draw writes SVG and PDF"
-
 #: How rows come out.
 Format = StrEnum("Format", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW"])
 

@@ -21,7 +21,7 @@ from .isa.types import plain, same_name, type_name
 from .isa.vendors import VENDORS, Vendor
 from .layout.fragment import Citation, Element, Fragment, Packed, Source
 from .rows import Rows, Tabular
-from .store.integrity import expected_of_shapes, seal, seals_of_shapes
+from .store.integrity import SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
 from .store.reader import Reader
 from .text import brief, either, grouped, naturally
@@ -315,9 +315,8 @@ def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) ->
     meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
     seals = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
-        written = expected_of_shapes(meta)
-        expected = seals if written is None else {name: own for name, own in written.items() if name == shape}
-    except (TypeError, ValueError, AttributeError):
+        expected = {name: own for name, own in json.loads(meta[SHAPES]).items() if name == shape}
+    except (KeyError, ValueError, AttributeError):
         raise reader.damaged("the shape of a fragment") from None
     if seals != expected or any(record["seal"] != seal(record) for record in records):
         raise reader.damaged("the record of a fragment")

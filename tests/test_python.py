@@ -23,7 +23,7 @@ if tuple(map(int, version("typer").split(".")[:2])) < (0, 29):  # as pyproject.t
 
 
 def test_layout_is_a_frame(database):
-    frame = database.layout("m16n8k16", "f16", "A")
+    frame = database.find("m16n8k16", "f16", "A")
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == list(lanemap.db.lookup.COLUMNS)
     assert len(frame) == 32 * 8
@@ -33,12 +33,12 @@ def test_layout_is_a_frame(database):
 
 
 def test_names_are_case_insensitive(database):
-    assert database.layout("M16N8K16", ".F16", "a").equals(database.layout("m16n8k16", "f16", "A"))
+    assert database.find("M16N8K16", ".F16", "a").equals(database.find("m16n8k16", "f16", "A"))
 
 
 def test_find_goes_both_ways(database):
     """For every element of a fragment: from its slot to its cell, and from its cell to its slot."""
-    frame = database.layout("m16n8k8", "f16", "B")
+    frame = database.find("m16n8k8", "f16", "B")
     for element in frame.itertuples():
         by_slot = database.find("m16n8k8", "f16", "B", lane=element.lane, reg=element.reg, slot=element.slot)
         by_cell = database.find("m16n8k8", "f16", "B", row=element.row, col=element.col)
@@ -61,7 +61,7 @@ def test_words_of_an_instruction_mean_the_same_in_parts(database):
 
 
 def test_numbers_out_of_a_frame_are_numbers(database):
-    element = database.layout("m16n8k8", "f16", "A").iloc[7]
+    element = database.find("m16n8k8", "f16", "A").iloc[7]
     assert len(database.find("m16n8k8", "f16", "A", row=element.row, col=element.col)) == 1
 
 
@@ -71,9 +71,9 @@ def test_find_knows_windows(database):
 
 
 def test_the_dense_instruction_comes_first(database):
-    assert set(database.layout("m16n8k16", "bf16", "B").instruction) == {"mma"}
-    assert set(database.layout("m16n8k16", "bf16", "B", instruction="mma.sp").instruction) == {"mma.sp"}
-    assert set(database.layout("m16n8k64", "u8", "A").instruction) == {"mma.sp"}
+    assert set(database.find("m16n8k16", "bf16", "B").instruction) == {"mma"}
+    assert set(database.find("m16n8k16", "bf16", "B", instruction="mma.sp").instruction) == {"mma.sp"}
+    assert set(database.find("m16n8k64", "u8", "A").instruction) == {"mma.sp"}
 
 
 def test_sql_gives_a_frame(database):
@@ -138,9 +138,9 @@ def test_what_names_no_database_is_refused(url):
 
 
 def test_a_source_is_found_in_any_case(database):
-    found = database.layout("m16n8k16", "f16", "A", source="PTX-ISA-9.4")
+    found = database.find("m16n8k16", "f16", "A", source="PTX-ISA-9.4")
     assert set(found.source) == {"ptx-isa-9.4"}
-    assert found.equals(database.layout("m16n8k16", "f16", "A", source="ptx-isa-9.4"))
+    assert found.equals(database.find("m16n8k16", "f16", "A", source="ptx-isa-9.4"))
 
 
 def test_no_source_is_all_of_them(database):
@@ -150,7 +150,7 @@ def test_no_source_is_all_of_them(database):
 
 
 def test_what_is_empty_has_the_same_columns(database):
-    whole = database.layout("m16n8k16", "f16", "A")
+    whole = database.find("m16n8k16", "f16", "A")
     empty = database.find("m16n8k16", "f16", "A", lane=5, row=0)
     assert len(empty) == 0
     numbers = ["lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"]
@@ -242,7 +242,7 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
     ("call", "given", "meant"),
     [
         ("find", {"rwo": 1}, "'row'"),
-        ("layout", {"lanes": 1}, "'lane'"),
+        ("find", {"lanes": 1}, "'lane'"),
         ("fragment", {"majro": "row"}, "'major'"),
         ("draw", {"sourec": "all"}, "'source'"),
         ("fragment", {"row": 1}, "'instruction' or 'major' or 'selector' or 'qualifiers' or 'source' or 'vendor'"),
@@ -315,7 +315,7 @@ def test_folders_of_the_user_break_nothing(tmp_path, built):
     for name in ("db", "cli", "ingest", "capture"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not yours')")
-    script = f"import lanemap; print(len(lanemap.open({str(built)!r}).layout('m16n8k16', 'f16', 'A')))"
+    script = f"import lanemap; print(len(lanemap.open({str(built)!r}).find('m16n8k16', 'f16', 'A')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout == "256\n"
 
@@ -430,7 +430,7 @@ NOT_PUBLIC = {
     | {"write_arrow", "write_parquet"},
     "names of files, and files that appear whole": {"files", "named_file"},
     "names that an argument may have": {"existing", "importing"},
-    "what a capture came to, and where it is sent": {"Verdict", "crosscheck", "recording", "send"},
+    "what a capture came to": {"Verdict", "crosscheck", "recording"},
     "processes, and what tells one version of the program from another": {
         "Processes",
         "interruption",

@@ -160,7 +160,6 @@ Operand = Annotated[Fragments, Depends(operand)]
 
 
 @router.get("/find", responses=in_formats(ROWS))
-@router.get("/layout", responses=in_formats(ROWS))
 @explained
 async def find(operand: Operand, form: RowsFormat, **place: Unpack[Place]) -> Response:
     """The elements of one operand: of a cell, of a place, of any part of these, or all."""

@@ -24,7 +24,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import Database, LanemapError, UnavailableError, __version__, masked, program_digest, shortened
-from ..options import NO_TIKZ
 from . import api, pages, work
 from .render import STATIC, environment
 from .work import DIGEST, MADE, State, Workers
@@ -279,9 +278,7 @@ def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Re
     async def wrong(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where, words = ".".join(map(str, first["loc"][1:] or first["loc"])), first["msg"].removeprefix("Value error, ")
-        if first["input"] == "tikz":
-            words = NO_TIKZ
-        elif first["type"] == "enum":
+        if first["type"] == "enum":
             words = f"{first['input']!r} is not one of {first['ctx']['expected']}"
         return await refuse(request, 400, f"{where}: {words}", where.partition(".")[0])
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from warnings import warn
 
 from ..errors import LanemapError
 from ..isa import instructions
@@ -202,15 +201,6 @@ class Fragment:
         if not {"registers", "slots"} <= sizes.keys():
             sizes |= {name: getattr(instructions.operand(key), name) for name in ("registers", "slots")}
         return cls(**key._asdict(), **sizes, elements=elements, status=status, citation=citation)  # type: ignore[arg-type]
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """A field of the citation, under its old name for one more version."""
-            if name not in Citation._fields:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            warn(f"write fragment.citation.{name} instead of fragment.{name}", DeprecationWarning, stacklevel=2)
-            return getattr(self.citation, name)
 
     @cached_property
     def key(self) -> Key:

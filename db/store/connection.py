@@ -40,7 +40,7 @@ def state(location: Location) -> str | None:
         meta = dict(rows.rows) if rows.columns == ("key", "value") else {}
     if not {"schema", "shipped"} <= {*meta}:
         raise LanemapError(f"{location} has a table meta, but is not a Lanemap database: name another database")
-    if meta["schema"] in MIGRATED:
+    if meta["schema"] == MIGRATED:
         return None
     if meta["schema"] != str(SCHEMA_VERSION):
         raise LanemapError(

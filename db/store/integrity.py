@@ -29,8 +29,8 @@ SEALED = (
     *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
 )
 
-#: The keys in ``meta`` of the seals of shapes, and of the seal of all fragments.
-SHAPES, FRAGMENTS = "seals of shapes", "seal of fragment"
+#: The key in ``meta`` of the seals of shapes.
+SHAPES = "seals of shapes"
 
 #: What the seals of the tables cover.
 TABLES = {
@@ -79,17 +79,7 @@ def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
     statements = TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
     of_tables = {f"seal of {name}": seal_of_table(run(statement)) for name, statement in statements.items()}
     of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
-    return of_tables | {SHAPES: json.dumps([of_tables[FRAGMENTS], of_shapes])}
-
-
-def expected_of_shapes(meta: Mapping[str, str]) -> dict[str, str] | None:
-    """The stored seals of shapes, or None if an earlier version, which writes none, wrote last.
-
-    Raises:
-        ValueError, TypeError: they are damaged.
-    """
-    of, seals = json.loads(meta.get(SHAPES, "[null, null]"))
-    return seals if of == meta.get(FRAGMENTS) else None
+    return of_tables | {SHAPES: json.dumps(of_shapes)}
 
 
 def rows_sum(elements: NDArray[Any]) -> int:
@@ -114,7 +104,7 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
             yield f"the record of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
     stored_seals: dict[str, str] = dict(run("SELECT key, value FROM meta"))
     for name, current in seals(run, file=file, rows=rows).items():
-        if stored_seals.get(name) != current and (name != SHAPES or expected_of_shapes(stored_seals) is not None):
+        if stored_seals.get(name) != current:
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
         for part in [""] if rows else [f"({table})" for table in (*TABLES, "mapping")]:

@@ -21,9 +21,9 @@ The number of a source, fragment or mapping is never reused.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -148,15 +148,9 @@ JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
 """
 
-#: The columns that the seal of a fragment covered in schema 5.
-_SEALED_5 = (
-    *("instruction", "shape", "type", "role", "registers", "slots", "major", "selector", "qualifiers", "source"),
-    *("status", *Citation._fields, "rows", "cols", "digest"),
-)
-
 
 def older_sources(connection: sa.Connection, location: Location) -> list[Source]:
-    """The sources in a database of schema 5 or 6.
+    """The sources in a database of schema 6.
 
     Raises:
         DamagedError: it has changed since it was written.
@@ -169,36 +163,24 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
         raise DamagedError(f"{location} is damaged: {part} changed after it was written: {RESTORE}")
 
     meta = {row["key"]: row["value"] for row in run("SELECT * FROM meta")}
-    for table, statement in TABLES.items() if meta["schema"] != "5" else ():  # schema 5 has a seal of each source
+    for table, statement in TABLES.items():
         if meta.get(f"seal of {table}") != seal_of_table(connection.exec_driver_sql(statement).all()):
             refuse(f"the table {table}")
     every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
     records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
-    findings = run("SELECT source_id, fragment.seal, words FROM finding JOIN fragment ON fragment.id = fragment_id")
-    by_source = {number: list(group) for number, group in groupby(records, lambda record: record["source_id"])}
-    sources = []
-    for row in run("SELECT * FROM source ORDER BY id"):
-        seals, fragments = [], []
-        for record in by_source.get(row["id"], ()):
-            key = Key(*(record[name] for name in Key._fields))
-            sealed_6 = "citation" in record
-            sealed_5 = "\0".join(str(record.get(name)) for name in _SEALED_5)
-            expected = seal(record) if sealed_6 else sha256(sealed_5.encode()).hexdigest()
-            if expected != record["seal"] or (
-                record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
-            ):
-                refuse(key)
-            elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
-            cited = json.loads(record["citation"]) if sealed_6 else {name: record[name] for name in Citation._fields}
-            citation = Citation(**cited)
-            names = ("registers", "slots", "first_bit", "register_bits")
-            counts = {name: record[name] for name in names if name in record}
-            fragments.append(Fragment.of(key, elements, record["status"], citation, **counts))
-            seals.append(record["seal"])
-        of_source = (record for record in findings if record["source_id"] == row["id"])
-        noted = sorted(((record["seal"], record["words"]) for record in of_source), key=repr)
-        content = [*(row[name] for name in ("name", "kind", "title", "provenance")), *seals, *noted]
-        if "seal" in row and sha256(repr(content).encode()).hexdigest() != row["seal"]:
-            refuse(f"the source {row['name']}")
-        sources.append(Source(row["name"], row["kind"], row["title"], fragments, json.loads(row["provenance"])))
-    return sources
+    fragments = defaultdict[int, list[Fragment]](list)
+    for record in records:
+        key = Key(*(record[name] for name in Key._fields))
+        if seal(record) != record["seal"] or (
+            record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
+        ):
+            refuse(key)
+        elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
+        sizes = {name: record[name] for name in ("registers", "slots", "first_bit", "register_bits")}
+        citation = Citation(**json.loads(record["citation"]))
+        of_source = fragments[record["source_id"]]
+        of_source.append(Fragment.of(key, elements, record["status"], citation, **sizes))
+    return [
+        Source(row["name"], row["kind"], row["title"], fragments[row["id"]], json.loads(row["provenance"]))
+        for row in run("SELECT * FROM source ORDER BY id")
+    ]

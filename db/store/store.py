@@ -62,15 +62,14 @@ def ship(
             raise LanemapError(
                 f"cannot make the folder {file.parent}: {error.strerror}: name another database"
             ) from None
-        earlier = (file.with_name(f"lanemap-{version}.db") for version in reversed(MIGRATED))
-        newest = next((path for path in earlier if path.exists()), None)
-        if location.default and not file.exists() and newest:
-            older = Location(newest)
+        earlier = file.with_name(f"lanemap-{MIGRATED}.db")
+        if location.default and not file.exists() and earlier.exists():
+            older = Location(earlier)
             with _transaction(older) as connection:
                 taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
     with _transaction(location, "rwc") as connection:
         tables = _tables(connection)
-        if "meta" in tables and _meta_value(connection, "schema") in MIGRATED:
+        if "meta" in tables and _meta_value(connection, "schema") == MIGRATED:
             taken_over = schema.older_sources(connection, location)
             connection.execute(sa.text("DROP VIEW layout"))
             metadata.drop_all(connection)

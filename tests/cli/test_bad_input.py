@@ -83,7 +83,6 @@ import pytest
         (("sql", "SELEC 1"), ("syntax error", "it takes one SELECT")),
         (("sql", "SELECT lanes FROM layout"), ("no such column: lanes", "lane, reg, slot")),
         (("sql", "SELECT section FROM layout"), ("no such column: section", "in citation, as JSON")),
-        (("export", "m16n8k16", "f16", "A", "--format", "tikz"), ("no tikz any more", "lanemap draw", "SVG")),
         (("sql", "SELECT ?"), ("it takes one SELECT, without placeholders",)),
         (("sql", "SELECT '\udcff'"), ("not UTF-8 text", "write a SELECT")),
         (("sql", "SELECT 1 AS a, 2 AS a", "-f", "json"), ("two columns are called 'a'", "AS")),

@@ -8,24 +8,21 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatch
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lanemap
-from lanemap.capture import cuda, kernels, recording
+from lanemap.capture import cuda, kernels
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.lookup import Query, read_fragments
 
 from ..forms import CAPTURED, DENSE_FORMS, SPARSE_FORMS
-from ..shipped import SHIPPED, recorded
-from ..web.conftest import serving
+from ..shipped import recorded
 
 LANEMAP = Path(sysconfig.get_path("scripts")) / "lanemap"
 
@@ -319,43 +316,6 @@ def test_every_dense_form_is_in_what_ships(measured):
     assert {form.key(role) for form in (*DENSE_FORMS, *SPARSE_FORMS) for role in "ABCD"} <= set(measured)
 
 
-TOKEN = "a-token-of-these-tests"
-
-
-@pytest.fixture
-def token(tmp_path):
-    file = tmp_path / "token"
-    file.write_text(TOKEN + "\n")
-    return file
-
-
-@pytest.mark.slow
-def test_a_capture_is_sent_to_a_server(run, card, file, token, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with lanemap.open(file) as database, serving(database, token=TOKEN) as address:
-        for output in ((), ("--output", tmp_path / "mine.parquet")):
-            result = run("capture", "--shape", "m8n8k16", "--send", address, "--token-file", token, *output)
-            assert result.code == 0, result.err
-            (stored,) = set(database.sources().name) - set(SHIPPED)
-            assert stored in result.out.split()
-            assert run("diff", stored, "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
-            database.remove(stored)
-    assert {path.name for path in tmp_path.iterdir()} == {file.name, token.name, "mine.parquet"}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [({"token": TOKEN[::-1]}, "send the token of this server"), ({}, "nothing can be written here")],
-)
-def test_a_capture_that_is_not_taken_is_kept(refused, card, built, token, tmp_path, monkeypatch, options, words):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with lanemap.open(built) as database, serving(database, **options) as address:
-        said = (address, "did not take the capture", words, str(tmp_path))
-        refused("capture", "--shape", "m8n8k16", "--send", address, "--token-file", token, words=said)
-    (kept,) = tmp_path.glob("*/*.parquet")
-    assert {fragment.shape for fragment in recording.read(kept).fragments} == {"m8n8k16"}
-
-
 _SLOW = """
 import sys, time; file = sys.argv.pop()
 from contextlib import contextmanager
@@ -399,41 +359,8 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(built, tmp_path, ending, co
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_token_is_sent_to_nobody_else(refused, card, token, tmp_path):
-    """A server that points elsewhere, and one that is not there."""
-    asked = []
-
-    class Elsewhere(BaseHTTPRequestHandler):
-        def handle_one_request(self):
-            self.raw_requestline = self.rfile.readline()
-            self.parse_request()
-            asked.append(self.headers["authorization"])
-            self.rfile.read(int(self.headers["content-length"] or 0))
-            self.close_connection = True
-            self.send_response(302)
-            self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
-            self.end_headers()
-
-        def log_request(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        output = ("--output", tmp_path / "mine.parquet", "--token-file", token)
-        refused("capture", "--shape", "m8n8k16", "--send", address, *output, words=("302", "mine.parquet"))
-        server.shutdown()
-    assert asked == [f"Bearer {TOKEN}"]
-    refused("capture", "--shape", "m8n8k16", "--send", address, *output, words=("cannot reach", address))
-
-
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://host/", "http://", "http://host:x", "http://host/?a", ""])
-def test_an_address_of_no_server_is_refused_before_anything_is_measured(refused, token, url):
-    refused("capture", "--send", url, "--token-file", token, words=("cannot send to",))
-
-
 @pytest.mark.parametrize("text", ["", "short", "sixteen characters with spaces", "sixteen characters ü"])
-def test_a_file_without_a_token_is_refused(refused, token, text):
+def test_a_file_without_a_token_is_refused(refused, tmp_path, text):
+    token = tmp_path / "token"
     token.write_text(text)
-    refused("capture", "--send", "http://localhost", "--token-file", token, words=(str(token),))
     refused("serve", "--token-file", token, words=(str(token),))

@@ -120,7 +120,7 @@ def test_words_are_queries_for_the_dense_instruction(database):
 
 
 def test_pandas_and_the_database_agree(database):
-    frame = database.layout("m16n8k16", "f16", "A")
+    frame = database.find("m16n8k16", "f16", "A")
     table = table_of(database, Query("m16n8k16", "f16", "A", "mma", source=CORRECTED))
     exported = table.to_pandas().astype(dict.fromkeys(("lane", "reg", "slot", "row", "col"), "int64"))
     cells = ["lane", "reg", "slot", "row", "col"]

@@ -157,11 +157,6 @@ def test_arrays_that_do_not_go_together_are_refused(a, row, col):
         a.find(row, col)
 
 
-def test_what_a_citation_says_has_its_old_names_for_one_more_version(a):
-    with pytest.warns(DeprecationWarning, match=r"^write fragment\.citation\.section instead of fragment\.section$"):
-        assert a.section == a.citation.section
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [

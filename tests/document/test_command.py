@@ -188,4 +188,4 @@ def test_python_reads_documents_too(page, file):
     (found,) = lanemap.open(str(file)).ingest(page(pages.markdown()), name="mine")
     assert found.complete
     with lanemap.open(str(file)) as database:
-        assert len(database.layout("m8n8k4", "f16", "C", source="mine")) == 32 * 8
+        assert len(database.find("m8n8k4", "f16", "C", source="mine")) == 32 * 8

@@ -46,8 +46,8 @@ def frame(client, path, form, **parameters):
         ("find", A | {"row": 9, "col": 3}),
         ("find", {"shape": "SM80_16x8x16_F32BF16BF16F32_TN", "role": "D", "lane": 5}),
         ("find", {"shape": "m8n8k4", "type": "f16", "role": "B", "computation": 2, "major": "row", "slot": 1}),
-        ("layout", {"shape": "m16n8k64", "type": "s8", "role": "E", "instruction": "mma.sp"}),
-        ("layout", A | {"source": "h200-sm_90a"}),
+        ("find", {"shape": "m16n8k64", "type": "s8", "role": "E", "instruction": "mma.sp"}),
+        ("find", A | {"source": "h200-sm_90a"}),
         ("fragments", {"source": "h200-sm_90a"}),
         ("sources", {}),
     ],
@@ -144,10 +144,6 @@ def test_a_refusal_says_what_the_command_line_says(client, refused, run, address
     path, _, query = address.partition("?")
     said = refused(client.get(f"/api/{path}", params=query), 400)
     assert said.rpartition("col: ")[2].rstrip(".") in run(*shlex.split(command)).err
-
-
-def test_a_notation_that_is_gone_says_what_there_is_instead(client, refused):
-    refused(client.get("/api/export/tikz"), 400, "no tikz any more", "lanemap draw", "SVG")
 
 
 def test_names_that_the_route_does_not_have_are_refused(client, refused):

@@ -351,7 +351,7 @@ def test_a_notation_is_chosen_and_copied_by_keyboard(visit, database):
 def test_a_dropped_file_is_judged(visit, database, tmp_path):
     hostile = tmp_path / "<img src=x onerror=alert(1)>.csv"
     hostile.write_text("shape,type\nm16n8k16")
-    table = database.layout("m16n8k16", "f16", "A")
+    table = database.find("m16n8k16", "f16", "A")
     table["col"] = table["col"] ^ 8
     table["col_last"] = table["col"]
     table["source"] = "mine"

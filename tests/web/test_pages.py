@@ -522,7 +522,7 @@ def test_the_examples_of_queries_work(reader):
 
 def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
     before = len(database.sources())
-    table = database.layout("m16n8k16", "f16", "A").drop(columns="source")
+    table = database.find("m16n8k16", "f16", "A").drop(columns="source")
     table.to_csv(tmp_path / "good.csv", index=False)
     table["col"] = table["col"] ^ 8
     table["col_last"] = table["col"]
