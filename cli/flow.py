@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, Decoded, LanemapError, Query
+from .. import DEFAULT_SOURCE, Database, LanemapError, Query
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import Format, Operand, argument, completer, next_words, read_text
 
@@ -83,6 +83,8 @@ def descriptor(
     the tensor map that writes it. With --decode it says what a descriptor reads instead, compared with what lies in the
     tile. Exit code 0: that is right; 1: it is not.
     """
+    from .. import Decoded  # numpy comes with it, which --help needs no more than the other commands
+
     query = Query.parse(operand)
     given = None if decode is None else word(decode, "a descriptor", 64)
     answer = Database.descriptor(query, tile, decode=given)

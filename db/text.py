@@ -57,7 +57,10 @@ def spans(numbers: Iterable[int]) -> str:
 def naturally(name: str) -> list[tuple[int, str]]:
     """Sort key that counts: m16n8k8 before m16n8k16, and what begins with a number last."""
     first, *parts = re.split(r"0*([0-9]+)", name)
-    return [(int(not first), first), *((len(part), part) if part.isdecimal() else (0, part) for part in parts)]
+    return [
+        (int(not first and name != ""), first),
+        *((len(part), part) if part.isdecimal() else (0, part) for part in parts),
+    ]
 
 
 def brief(text: str, rest: str, *, whole: bool = True) -> str:

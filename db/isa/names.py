@@ -248,8 +248,8 @@ class Query:
         ):
             return False
         either = pattern(key.qualifiers) and key.role not in instruction(key.instruction).memory_only
-        if either and not pattern(self.asked.get("qualifiers")):  # the operand in registers is meant
-            return False
+        if either and self.asked.get("role") and not pattern(self.asked.get("qualifiers")):
+            return False  # one operand, named without where it lies, is that in registers
         if {*self.tokens.values()} <= {"instruction", "shape"}:
             return True
         if {"scale_vec", "kind"} & {*self.tokens.values()} and key[:2] not in {

@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 
 from . import by_word
 from .forms import Form, forms
+from .shared import pattern
 from .types import SHAPE, TYPES, type_bits
 
 #: The tokens of a name, each with its kind.
@@ -46,11 +47,15 @@ def kind_of(token: str) -> str:
 
 
 def cased(mnemonic: str) -> str:
-    """Tokens in small letters as PTX spells them, which has few capital letters.
+    """Tokens in small letters as PTX spells them, which has few capital letters, and how an operand lies in memory.
 
     >>> cased("mma.block_scale.scale_vec::2x"), cased("tcgen05.ld.red.max.abs.nan")
     ('mma.block_scale.scale_vec::2X', 'tcgen05.ld.red.max.abs.NaN')
+    >>> cased("128b.mn")
+    '128B.MN'
     """
+    if in_memory := pattern(mnemonic):
+        return ".".join(in_memory)
     return re.sub(r"\bnan\b", "NaN", re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic))
 
 

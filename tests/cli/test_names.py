@@ -85,8 +85,8 @@ def test_remarks_come_wherever_rows_do(run):
 @pytest.mark.parametrize(
     ("words", "operands"),
     [
-        ("m64n128k16 f16", f"A f16, {'B f16, ' * 8}D f16, D f32"),
-        ("wgmma m64n128k16 bf16", f"A bf16, {'B bf16, ' * 8}D f32"),
+        ("m64n128k16 f16", f"{'A f16, ' * 9}{'B f16, ' * 8}D f16, D f32"),
+        ("wgmma m64n128k16 bf16", f"{'A bf16, ' * 9}{'B bf16, ' * 8}D f32"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "A f16 row, B f16 col, C f32, D f32"),
         ("movmatrix m8n8 b16", "A b16 trans, D b16 trans"),
         ("m8n8k4 f16", "A f16 row, A f16 col, B f16 row, B f16 col, C f16, C f32, D f16, D f32"),

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -27,6 +28,8 @@ from lanemap.db.lookup import Query, findings
 from lanemap.db.store import store
 from lanemap.db.store.connection import connect, connected
 from lanemap.db.store.location import SCHEMA_VERSION, locate
+
+from ..conftest import BUILT
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -85,7 +88,7 @@ def test_every_row_is_what_was_evaluated(own, sources):
         expected = {
             (*fragment.key, *map(int, element))
             for fragment in source.fragments
-            if fragment.elements is not None
+            if fragment.elements is not None and re.match(BUILT, fragment.shape)
             for element in fragment.elements.tolist()
         }
         cells = ", ".join(Element._fields)
@@ -175,7 +178,8 @@ def test_findings_are_recorded_and_do_not_stop_the_load(own):
         "SELECT source.name, shape, role, words FROM finding JOIN fragment ON fragment.id = fragment_id "
         "JOIN source ON source.id = source_id ORDER BY finding.id",
     )
-    assert [finding[:3] for finding in found] == [("ptx-isa-9.4", "m16n8k256", "A")] * 2
+    printed = ("ptx-isa-9.4", "ptx-isa-9.4", "ptx-isa-9.1", "ptx-isa-9.1")
+    assert [finding[:3] for finding in found] == [(source, "m16n8k256", "A") for source in printed]
 
 
 @pytest.mark.parametrize(
@@ -366,7 +370,7 @@ def test_a_file_that_is_no_database_is_not_touched(tmp_path, content):
 
 def test_provenance_is_json(file):
     for (provenance,) in rows(str(file), "SELECT provenance FROM source WHERE kind = 'document'"):
-        assert json.loads(provenance)["version"] == "9.1"
+        assert json.loads(provenance)["version"] in ("9.1", "9.4")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lanemap.db.layout.fragment import by_rule, elements
 _ALIAS = re.compile(r"^using \w+ = Layout<(.*?),\n +(Stride.*|_\d+)>;", re.MULTILINE)
 _MAP = re.compile(r"^#\w+ = affine_map<\((.*)\) -> \((.*)\)>$", re.MULTILINE)
 _TILE = re.compile(r"(outer_tile|thread_tile|element_tile|thread_strides) = \[(.*?)\]")
-_BASES = re.compile(r"(register|lane|warp) = \[(.*?)\](?=, \w+ =)")
+_BASES = re.compile(r"(register|lane|warp|offset) = \[(.*?)\](?=, \w+ =)")
 
 
 def rows_of(fragment, cells, lanes=None):
@@ -69,7 +69,7 @@ def affine(text, fragment):
 
 
 def linear(text, fragment):
-    """The XOR of the bases of every bit."""
+    """The XOR of the bases of every bit; of an operand in memory those of an offset, counted in elements."""
     dimensions = text.partition("[[")[2].partition("]")[0].count(",") + 1
     bases = {
         part: np.array(re.findall(r"\d+", body), int).reshape(-1, dimensions) for part, body in _BASES.findall(text)
@@ -81,6 +81,8 @@ def linear(text, fragment):
             found = np.concatenate([found, found ^ vector])
         return found
 
+    if fragment.threads == 1:
+        return rows_of(fragment, spread(bases["offset"]).T[:, None])
     lanes = spread(np.concatenate([bases["lane"], bases["warp"]]))
     return rows_of(fragment, np.moveaxis(lanes[:, None] ^ spread(bases["register"])[None], -1, 0))
 
@@ -96,6 +98,8 @@ def cute(text, fragment):
         return pycute.Layout(*(_as_tuple(json.loads(part)) for part in parts))
 
     *threads, whole = (layout(*entry) for entry in _ALIAS.findall(text))
+    if fragment.threads == 1:
+        return in_memory(fragment, whole, *map(int, re.search(r"Swizzle<(\d),(\d),(\d)>", text).groups()))
     starts, of_thread = (pycute.complement(threads[0], fragment.threads), threads[0]) if threads else (None, None)
     products = fragment.threads // pycute.size(threads[0]) if threads else 1
     rows, cols = fragment.dimensions
@@ -108,6 +112,19 @@ def cute(text, fragment):
                 place = divmod(cell, cols) if fragment.role == "B" else divmod(cell, rows)[::-1]
                 found.append((lane, *divmod(value, fragment.slots), *place, matrix + product + 1))
     return elements(dict(zip(("lane", "reg", "slot", "row", "col", "computation"), np.array(found).T, strict=True)))
+
+
+def in_memory(fragment, layout, bits, base, shift):
+    """Where a layout of (M or N, K) and a swizzle of elements put the cells of each line, in the order of their columns."""
+    found = fragment.elements.copy()
+    along = "col" if fragment.role == "B" else "row"
+    for line in np.unique(found[along]):
+        at = np.flatnonzero(found[along] == line)
+        for k, index in enumerate(at[np.argsort(found["row" if along == "col" else "col"][at])]):
+            place = layout(int(line), k)
+            place ^= place >> shift & ((1 << bits) - 1) << base
+            found["reg"][index], found["slot"][index] = divmod(place, fragment.slots)
+    return np.sort(found, order=["lane", "reg", "slot"])
 
 
 def _as_tuple(tree):

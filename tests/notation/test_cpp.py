@@ -310,7 +310,7 @@ def test_where_two_sources_differ_a_name_that_could_mean_either_is_an_error(ever
     both = [CPP.compose(fragment, "a") for source, fragment in everything if str(fragment) == "A of mma m16n8k256 b1"]
     file = tmp_path / "both.cpp"
     one = "static_assert(lanemap::from_{}::a::at(0, 1, 0).col == {});\n"
-    said = one.format("ptx_isa_9_1", 32) + one.format("ptx_isa_9_1_errata", 0)
+    said = one.format("ptx_isa_9_4", 32) + one.format("ptx_isa_9_4_errata", 0)
     file.write_text(header(both) + said)
     done = compiled("g++", file)
     assert done.returncode == 0, done.stderr[:2000]

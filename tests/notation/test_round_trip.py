@@ -39,7 +39,7 @@ def windows(fragment):
 
 
 def slip(fragment):
-    return (fragment.source, str(fragment)) == ("ptx-isa-9.4", "A of mma m16n8k256 b1")
+    return fragment.source in ("ptx-isa-9.4", "ptx-isa-9.1") and str(fragment) == "A of mma m16n8k256 b1"
 
 
 @forms

@@ -107,7 +107,7 @@ def test_an_instruction_of_an_import_is_found_by_its_name(acme, refused):
 def test_pages_say_only_of_the_instructions_of_a_document_what_it_draws(acme):
     with lanemap.open(acme) as database, asking(database) as client:
         ours, theirs = (client.get(f"/{path}/f16") for path in ("wgmma/m64n8k16", "acme_gemm/m32n32k8"))
-        assert "Of what the document only draws, the rows are from h200-sm_90a." in ours.text
+        assert "Of what the document only draws or leaves open, the rows are from h200-sm_90a" in ours.text
         assert (theirs.status_code, "the document only draws" in theirs.text) == (200, False)
 
 
@@ -157,7 +157,7 @@ def test_names_that_the_route_does_not_have_are_refused(client, refused):
 def test_what_is_wrong_is_repeated_in_short(client, refused):
     a = {"shape": "m16n8k16", "type": "f16", "role": "A"}
     for asked, right in (
-        ({"source": "x" * 5000}, ": choose from "),
+        ({"source": "x" * 3000}, ": choose from "),
         ({"row": "9" * 5000}, "integer"),
         ({"x" * 5000: 1}, "choose from row, "),
         ({"format": "x" * 5000}, "is not one of "),

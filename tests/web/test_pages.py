@@ -236,7 +236,7 @@ def test_the_search_knows_the_names_that_the_command_line_knows(reader):
 
 
 def test_a_name_with_thousands_of_digits_is_refused_in_words(reader):
-    number = "9" * 5000
+    number = "9" * 3000
     for address in (f"/search?q=m{number}n8k16", f"/m{number}n8k16", f"/mma/m{number}n8k16/f16/A"):
         answer = reader.get(address)
         assert answer.status_code in (200, 404)
@@ -258,7 +258,7 @@ def test_other_names_of_an_instruction_name_it(known):
 def test_what_is_known_follows_from_the_fragments(known):
     assert known.of_operand(operand_key(known, "mma", "m16n8k16", "f16", "A")) is Known.AGREED
     assert known.of_operand(operand_key(known, "mma", "m16n8k256", "b1", "A")) is Known.ERROR
-    assert known.of_operand(operand_key(known, "wgmma", "m64n8k16", "f16", "A")) is Known.MEASURED
+    assert known.of_operand(operand_key(known, "wgmma", "m64n8k16", "f16", "D")) is Known.MEASURED
     assert known.of_operand(operand_key(known, "mma.sp", "m16n8k64", "e2m1", "E")) is Known.DRAWN
     assert known.of_operand(operand_key(known, "mma", "m16n8k32", "e2m1", "A")) is Known.DOCUMENTED
     assert {operand for operands in known.products.values() for operand in operands} == set(known.operands)
