@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.isa import instructions
 from ...db.isa.instructions import Key
+from ...db.isa.shared import pattern
 from ...db.isa.spelling import cased, every_candidate
 from ...db.isa.types import TYPES, known_type, plain, type_name
 from ...db.layout.fragment import UNTOLD_WINDOWS, Citation, Fragment, Source, elements
@@ -50,6 +51,8 @@ MAX_FRAGMENTS = 10_000
 MAX_SOURCES = 100
 MAX_PARTS = 1000
 MAX_REGISTERS = 256
+#: The same of an operand in memory, whose registers are words.
+MAX_WORDS = 1 << 15
 #: Bits of an element, and slots of a register.
 MAX_WIDTH = MAX_SLOTS = 128
 MAX_DIMENSION = 1024
@@ -270,7 +273,8 @@ def _width(key: Key, bits: Numbers) -> int:
 
 def _check(key: Key, slots: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse rows that cannot be a layout. Lanes and cells outside the instruction are left to structural checks."""
-    limits = {"reg": (0, MAX_REGISTERS - 1), "slot": (0, slots - 1)}
+    registers = MAX_WORDS if pattern(key.qualifiers) else MAX_REGISTERS
+    limits = {"reg": (0, registers - 1), "slot": (0, slots - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
     for name, values in {**columns, "selector": np.asarray([key.selector or 0])}.items():
@@ -279,9 +283,9 @@ def _check(key: Key, slots: int, columns: Mapping[str, NDArray[np.int32]]) -> No
             raise LanemapError(f"{key}: {name} {outside[0]} is outside {least}..{most}")
     if (columns["col_last"] < columns["col"]).any():
         raise LanemapError(f"{key}: a window of columns ends before it begins: col_last is less than col")
-    place = (columns["lane"] * MAX_REGISTERS + columns["reg"]) * MAX_SLOTS + columns["slot"]
+    place = (columns["lane"].astype(np.int64) * registers + columns["reg"]) * MAX_SLOTS + columns["slot"]
     distinct, count = np.unique(place, return_counts=True)
     if (count > 1).any():
         first = int(distinct[count > 1][0])
-        lane, reg, slot = first // MAX_SLOTS // MAX_REGISTERS, first // MAX_SLOTS % MAX_REGISTERS, first % MAX_SLOTS
+        lane, reg, slot = first // MAX_SLOTS // registers, first // MAX_SLOTS % registers, first % MAX_SLOTS
         raise LanemapError(f"{key}: lane {lane} reg {reg} slot {slot} is in two rows, but may be in only one")

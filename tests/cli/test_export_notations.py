@@ -60,13 +60,13 @@ def test_what_is_refused_is_named_and_the_rest_is_written(run):
 
 @pytest.mark.parametrize(
     ("words", "roles"),
-    [("mma.sp m16n8k32 f16", "ABCDE"), ("wgmma m64n8k16 f16", "ABD"), ("wmma m16n16k16 f16 D", "D")],
+    [("mma.sp m16n8k32 f16", "ABCDE"), ("wgmma m64n8k16 f16", "AD"), ("wmma m16n16k16 f16 D", "D")],
 )
 def test_what_the_document_only_draws_is_of_the_best_evidence_which_is_named(run, words, roles):
     """As show has it: nothing is left out without a word."""
     result = run("export", *words.split(), "--format", "cpp")
     lines = result.out.splitlines()
-    heads = (at for at, line in enumerate(lines) if re.match(r"// [A-E] of \S+ m\d", line))
+    heads = (at for at, line in enumerate(lines) if re.match(r"// [A-E] of \S+ m\d", line) and "in memory" not in line)
     named = {lines[at][3]: lines[at + 1] for at in heads}
     assert set(named) == set(roles)
     assert result.code == 0

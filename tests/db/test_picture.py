@@ -80,7 +80,7 @@ LARGE = [
     matrices(1),
     matrices(4),
 ]
-LABELS = re.compile(r"(?:T(\d+):\{([^}]*)\}|(\d+):(\d+)\.(\S+))")
+LABELS = re.compile(r"(?:T(\d+):\{([^}]*)\}|(?:(\d+):)?(\d+)\.(\S+))")  # words of memory have no lane
 
 
 def span(text):
@@ -97,7 +97,7 @@ def elements_of(label, slots):
             places = [divmod(at, slots) for at in range(found[0], found[-1] + 1)]
         else:
             places = [(int(reg), slot) for slot in span(re.sub(r"\|(\.\.\|)?", "-", within))]
-        yield [(int(thread or lane), *place) for place in places], "|" in part
+        yield [(int(thread or lane or 0), *place) for place in places], "|" in part
 
 
 def read_cells(grid, slots):

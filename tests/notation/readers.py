@@ -115,7 +115,7 @@ def cute(text, fragment):
 
 
 def in_memory(fragment, layout, bits, base, shift):
-    """Where a layout of (M or N, K) and a swizzle of elements put the cells of each line, in the order of their columns."""
+    """Where a layout of (M or N, K) and a swizzle of elements put the cells of each line, in the order along K."""
     found = fragment.elements.copy()
     along = "col" if fragment.role == "B" else "row"
     for line in np.unique(found[along]):

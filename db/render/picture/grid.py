@@ -360,7 +360,11 @@ def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View)
 
 def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
     """The label of slots that hold their cells one by one (0-3), or can each stand for any of them (0|..|3)."""
-    role, before = fragment.role.lower(), run.reg * fragment.slots
+    role, before, ptx = (
+        fragment.role.lower(),
+        run.reg * fragment.slots,
+        ptx and not fragment.tile,
+    )  # PTX names registers
     named = [f"{role}{before + slot}" if ptx else str(slot) for slot in run.slots]
     adjoin = run.slots[1] <= run.slots[0] + 1
     between = "-" if not ptx else "," if adjoin else ".."
