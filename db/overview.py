@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from . import lookup
-from .isa.instructions import choices, undecided
+from .isa.instructions import INSTRUCTIONS, ROLES, choices, undecided
 from .isa.names import Query
 from .layout.fragment import Citation, Fragment
 from .rows import Rows
@@ -58,9 +58,12 @@ def _operands(reader: Reader, *queries: Query) -> Rows:
 
 def _instructions(reader: Reader, *queries: Query) -> Rows:
     rows = []
-    for name, group in grouped(_in_order(reader, queries), lambda fragment: fragment.instruction).items():
+    groups = grouped(_in_order(reader, queries), lambda fragment: fragment.instruction)
+    for name in dict.fromkeys((*(known for known in INSTRUCTIONS if known in groups), *groups)):
+        group = groups[name]
         shapes, drawn = {fragment.shape for fragment in group}, sum(not fragment.has_rows for fragment in group)
-        rows.append((name, _distinct(group, "role"), len(shapes), _distinct(group, "type"), len(group), drawn))
+        roles = " ".join(sorted({fragment.role for fragment in group}, key=ROLES.index))
+        rows.append((name, roles, len(shapes), _distinct(group, "type"), len(group), drawn))
     return Rows(("instruction", "roles", "shapes", "types", "fragments", "without_rows"), rows)
 
 

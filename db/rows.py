@@ -187,7 +187,7 @@ class Told(Tabular):
 
 
 #: How many lines a text is broken into at most.
-_TALLEST = 6
+_TALLEST = 8
 
 
 @dataclass(frozen=True, eq=False)

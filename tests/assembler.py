@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from math import ceil
 from pathlib import Path
 
 from .toolchain import program
@@ -9,7 +10,8 @@ from .toolchain import program
 #: Bits of an element in its register, where that is not a byte.
 _BITS = {"f64": 64, "f32": 32, "tf32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s4": 4, "u4": 4, "b1": 1}
 _BITS |= {"b16": 16, "b32": 32}
-_TYPES = re.compile(r"[fsub]\d+|bf16|tf32|e\dm\d")
+_TYPES = re.compile(r"[fsub]\d+(x16)?|bf16|tf32|e\dm\d")
+_VECTORS = ("mdata", "cdata", "data")
 _HEAD = """.version 9.5
 .target {target}
 .address_size 64
@@ -29,6 +31,8 @@ def instruction(mnemonic: str) -> str:
     head, *words = mnemonic.split(".")
     types = [word for word in words if _TYPES.fullmatch(word)]
     count = next((int(word[1:]) for word in words if re.fullmatch(r"x\d+", word)), 1)
+    if head in ("spcompress", "spdecompress"):
+        return f"{mnemonic} {_of_vectors(head, words, count)};"
     shape = next(word for word in words if re.fullmatch(r"m\d+n\d+(k\d+)?|\d+x\d+b(x2)?", word))
     if head == "tcgen05":
         return f"{mnemonic} {_of_tensor_memory(words, shape, types, count)};"
@@ -76,6 +80,23 @@ def _of_tensor_memory(words: list[str], shape: str, types: list[str], count: int
     reduced = f", {'%f' if type_ == 'f32' else '%r'}250" if "red" in words else ""
     held = _registers(type_, bits) + reduced
     return f"[%r255]{apart}, {held}" if words[0] == "st" else f"{held}, [%r255]{apart}"
+
+
+def _of_vectors(head: str, words: list[str], count: int) -> str:
+    """Operands of the sizes that tables 37 and 39 give; what does not fill a register takes one."""
+    element, index = [*(int(word[1:]) for word in words if re.fullmatch(r"b\d+", word)), 8, 2][:2]
+    factors = (word.removeprefix("sp::").split(":") for word in words if word.startswith("sp::"))
+    kept, of = map(int, next(factors, ("2", "4")))
+    if head == "spcompress":
+        sizes = {"mdata": count * index / element, "cdata": count, "data": 2 * count}
+    else:
+        bits = (kept * index, kept * element, of * element)
+        sizes = {name: count * size / 32 for name, size in zip(_VECTORS, bits, strict=True)}
+    first = dict(zip(_VECTORS, (0, 40, 120), strict=True))
+    vectors = {name: _registers("b32", 32 * ceil(size), first[name]) for name, size in sizes.items()}
+    if head == "spcompress":
+        return ", ".join([*(vectors[name] for name in _VECTORS), "%r255"])
+    return ", ".join(vectors[name] for name in ("data", "mdata", "cdata"))
 
 
 def refused(instructions: list[str], target: str, folder: Path) -> dict[str, str]:

@@ -102,6 +102,7 @@ class Form:
         """The instruction as its vendor spells it. It is unique, and names the form everywhere."""
         fields = {"majors": ".".join(self.majors), "types": ".".join(self.named_types)}
         fields |= {"move": self.moves, "role": self.role.lower(), **dict(instructions.AXES.findall(self.shape))}
+        fields |= zip(("count", "index"), (self.qualifiers or "").split("."), strict=False)
         spelling = self.instruction.move_spelling if self.role else self.instruction.spelling
         return spelling.format_map(vars(self) | fields)
 

@@ -29,8 +29,10 @@ WORD = 32
 #: Threads of a warpgroup.
 WARPGROUP = 128
 
-#: What the axes of Tensor Memory are called (9.7.16.1): unlike those of matrices, not by their letters.
-_MEMORY = {"l": "memory lane", "c": "column"}
+#: What the axes of Tensor Memory (9.7.18.1) and of vectors of threads (9.7.10.30) are called, with a shape that has
+#: them: those of matrices are called by their letters.
+_NAMED = {axis: (name, "16x256b") for axis, name in (("l", "memory lane"), ("c", "column"))}
+_NAMED |= {axis: (name, "2:4") for axis, name in (("t", "thread"), ("e", "element"))}
 
 #: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
@@ -38,14 +40,21 @@ AXES = re.compile(r"([mnk])([0-9]+)")
 _SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
 _COUNT = re.compile(r"x([0-9]{1,3})")
 
+#: How many elements of a group are kept, and of how many.
+_KEPT = re.compile(r"([0-9]+):([0-9]+)")
+
+#: Bits of an index of metadata.
+_INDEX = re.compile(r"x[0-9]+\.b([24])")
+
 
 @dataclass(frozen=True)
 class Instruction:
     """One instruction, as its vendor spells its name.
 
     ``axes`` says for each role which dimensions of the shape its rows and columns count: ``mk`` is M x K, ``m1`` is one
-    column, ``s`` counts block scales, and ``lc`` lanes and columns of Tensor Memory. ``threads`` execute it together.
-    Elements of the roles in ``windowed`` may stand for a window of columns.
+    column, ``s`` counts block scales, ``lc`` lanes and columns of Tensor Memory, and ``te`` threads and elements of the
+    vector that each of them has. ``threads`` execute it together. Elements of the roles in ``windowed`` may stand for a
+    window of columns. ``repeated`` is how many bits of a thread's vector are repeated: by default a group of the shape.
 
     ``spelling`` is the mnemonic of its products, with what a form has, or the numbers of its shape, in braces, and
     ``move_spelling`` that of its moves; ``types`` are the roles whose types a mnemonic names, in this order, and
@@ -68,7 +77,8 @@ class Instruction:
     vendor: Vendor
     axes: Mapping[str, str]
     threads: int = WARP
-    windowed: str = ""
+    windowed: Sequence[str] = ()
+    repeated: int = 0
     spelling: str = ""
     move_spelling: str = ""
     types: str = "DABC"
@@ -111,7 +121,7 @@ class Instruction:
 PRODUCT_ROLES = ("A", "B", "C", "D", "E", "SFA", "SFB")
 
 #: Operands that only some lanes supply, in some of their slots.
-PARTIAL_ROLES = ("E", "p", "SFA", "SFB")
+PARTIAL_ROLES = ("E", "p", "SFA", "SFB", "mdata", "cdata")
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
     row["name"]: Instruction(**row | {"vendor": VENDORS[row["vendor"]]}) for row in facts("instructions")
@@ -137,7 +147,7 @@ def axis_name(axis: str) -> str:
     >>> axis_name("m"), axis_name("l")
     ('M', 'memory lane')
     """
-    return _MEMORY.get(axis, axis.upper())
+    return _NAMED[axis][0] if axis in _NAMED else axis.upper()
 
 
 @lru_cache(1 << 12)
@@ -160,7 +170,7 @@ def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | No
         lacking = missing.pop()
         if lacking == "s":
             raise LanemapError(f"{role} of {name} {shape} needs its number of scales: write scale_vec::2X")
-        example = "16x256b" if lacking in _MEMORY else "m16n8k16"
+        _, example = _NAMED.get(lacking, ("", "m16n8k16"))
         raise LanemapError(f"shape {shape} of {name} has no {axis_name(lacking)}: write {example}")
     if not all(0 < extent <= LARGEST for extent in extents.values()):
         raise LanemapError(f"invalid shape {shape}: each dimension is 1 to {LARGEST}")
@@ -174,6 +184,8 @@ def _extents(shape: str, qualifiers: str) -> dict[str, int]:
         count = _COUNT.match(qualifiers)
         columns = int(memory[2]) // 32 * (int(count[1]) if count else 1) * (2 if "pack::16b" in qualifiers else 1)
         return extents | {"l": int(memory[1]), "c": columns}
+    if vector := _KEPT.fullmatch(shape):
+        return extents | {"t": WARP, "e": int(vector[2])}
     if is_shape(shape) and shape_name(shape) == shape:
         return extents | {axis: int(number) for axis, number in AXES.findall(shape)}
     raise LanemapError(f"{shape!r} is not a shape: write m16n8k16 for M=16, N=8, K=16")
@@ -186,8 +198,10 @@ def computations(name: str, shape: str, type: str, qualifiers: str | None = None
     """
     if memory := _TENSOR_MEMORY.fullmatch(shape):
         return 2 if memory[3] else 1
-    counted = _COUNT.match(qualifiers or "")
-    return 4 if f"{shape} {type}" in instruction(name).quad_pairs else int(counted[1]) if counted else 1
+    counted, row = _COUNT.match(qualifiers or ""), instruction(name)
+    if row.repeated and (vector := _KEPT.fullmatch(shape)) and counted:
+        return int(counted[1]) * row.repeated // (int(vector[2]) * type_bits(type))
+    return 4 if f"{shape} {type}" in row.quad_pairs else int(counted[1]) if counted else 1
 
 
 def copies(name: str, shape: str, type: str, role: str) -> int:
@@ -393,6 +407,14 @@ def sparsity(name: str, shape: str, type: str) -> Sparsity:
     return {4: PAIRWISE, 32: ONE_OF_TWO}.get(element_bits(name, shape, type), TWO_OF_FOUR)
 
 
+def chunk(name: str, shape: str, type: str) -> int:
+    """The columns that metadata chooses from together: 1 where nothing is compressed."""
+    if vector := _KEPT.fullmatch(shape):
+        return int(vector[2])
+    row = instruction(name)
+    return TWO_OF_FOUR.width if row.windowed and not row.sparse else sparsity(name, shape, type).width
+
+
 def selectors(name: str, shape: str, type: str) -> tuple[int, ...]:
     """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills."""
     rows, cols = dimensions(shape, "E", name)
@@ -442,10 +464,13 @@ def operand(key: Key) -> Operand:
     name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)
     slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))
-    if role in PARTIAL_ROLES:
+    if index := _INDEX.fullmatch(qualifiers or ""):
+        slots = width // int(index[1]) if role == "mdata" else slots
+    elif role in PARTIAL_ROLES:
         slots = {"p": 1, "E": sparsity(name, shape, type_).slots}.get(role, slots)
         return Operand(role, type_, 1, slots, row.threads, width)
     cells = computations(name, shape, type_, qualifiers) * prod(dimensions(shape, role, name, qualifiers))
-    stored = 2 if role in row.windowed else 1
-    elements = copies(name, shape, type_, role) * cells // stored // row.threads
-    return Operand(role, type_, elements // slots, slots, row.threads, width)
+    kept, group = map(int, vector.groups()) if (vector := _KEPT.fullmatch(shape)) else (1, 2)
+    stored = cells * kept // group if role in row.windowed else cells
+    elements = copies(name, shape, type_, role) * stored // row.threads
+    return Operand(role, type_, -(-elements // slots), slots, row.threads, width)

@@ -203,6 +203,8 @@ class Query:
             LanemapError: one is not text, the selector is not a whole number, or see ``tokens``.
         """
         role, shape, name = self._role, self.token("shape"), self.token("instruction")
+        if shape is None and "factor" in self.tokens.values():  # where it is a part of a mnemonic, it is the shape
+            shape = self.forms[0].shape
         if role and name and name in INSTRUCTIONS and role not in INSTRUCTIONS[name].axes:
             from .not_found import no_role
 

@@ -78,7 +78,7 @@ def tokens(form: Form) -> Tokens:
     """
     words = form.mnemonic.lower().split(".")[1:] or (form.shape, *form.named_types)  # those within one word
     named = [(token, kind_of(token) or "types" * (token in TYPES)) for token in words]
-    kinds = {form.name: "instruction", **joined(pair for pair in named if pair[1])}
+    kinds = {form.name: "instruction", form.shape: "shape", **joined(pair for pair in named if pair[1])}
     if form.layout:
         kinds[form.role.lower()] = "role"
     elif form.role or form.a == form.b:

@@ -45,8 +45,8 @@ _NARROW = re.compile(r"(?:__nv_)?(?:fp|float|f)?[864]?_?(e4m3|e5m2|e3m2|e2m3|e2m
 #: Names of several types, and names of types that come with block scales, with the word of mnemonics that says so.
 _SEVERAL, _SCALED = by_word("several types"), by_word("scaled types")
 
-#: Of a matrix, with letters or crosses, and of Tensor Memory.
-SHAPE = r"(?a:m(\d+)n(\d+)(?:k(\d+))?|(\d+)[x\u00d7](\d+)(?:[x\u00d7](\d+))?|\d{1,3}x\d{1,3}b(?:x2)?)"
+#: Of a matrix, with letters or crosses, of Tensor Memory, and of a vector: elements kept of so many in a group.
+SHAPE = r"(?a:m(\d+)n(\d+)(?:k(\d+))?|(\d+)[x\u00d7](\d+)(?:[x\u00d7](\d+))?|\d{1,3}x\d{1,3}b(?:x2)?|\d:\d{1,2})"
 _SHAPE = re.compile(SHAPE)
 
 #: The most rows, columns, or depth of a matrix.
@@ -139,7 +139,7 @@ def shape_name(word: str) -> str:
 
 
 def is_shape(word: str) -> bool:
-    """Whether a word names a shape: m16n8k16, 16x8x16, or one of Tensor Memory, such as 16x256b."""
+    """Whether a word names a shape: m16n8k16, 16x8x16, one of Tensor Memory, such as 16x256b, or 2:4."""
     return _SHAPE.fullmatch(plain(word)) is not None
 
 

@@ -254,8 +254,8 @@ class Fragment:
 
     @property
     def chunk(self) -> int:
-        """The columns of A that metadata chooses from together: 1 where A is dense."""
-        return self.sparsity.width
+        """The columns that metadata chooses from together: 1 where nothing is compressed."""
+        return instructions.chunk(*self.key[:3])
 
     @property
     def slot_bits(self) -> int:

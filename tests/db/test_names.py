@@ -381,7 +381,6 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["tcgen05.ld.red.sync.aligned.32x32b.x2.min.abs.u32", "r"], "leave out .abs"),
         (["ldmatrix.sync.aligned.m8n16.x1.shared.s8.u4", "r"], "write .s8.s4 instead of .s8.u4"),
         (["ldmatrix.sync.aligned.m8n16.x1.trans.shared.s8.s4", "r"], "write .x1 instead of .x1.trans"),
-        (["spcompress.b8.b2.sp::2:4.x4"], "no document says which bits of its metadata"),
         (["tcgen05.foo"], "tcgen05 has no .foo: write .ld or .st"),
         (["wgmma.mma.sync.aligned.m64n8k16.f32.f16.f16"], "wgmma has no .mma: write .mma_async"),
         (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
