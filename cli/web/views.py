@@ -216,8 +216,8 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "fragment": fragment,
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
-        "notations": _notations(fragment) if rows else [],
-        "recipes": _recipes(at.database, fragment) if rows else [],
+        "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
+        "recipes": remembered(_recipes, (like, key, fragment.source), at.database, fragment) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
@@ -230,30 +230,15 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
 def _notations(fragment: Fragment) -> list[dict[str, Any]]:
     """The fragment in each notation, or why it is not in one."""
     exports = []
-    identifier = fragment.key.identifier
-    stands = "lanemap_".ljust(len(identifier), "x")  # as long, because texts are aligned
-    names = {stands: identifier, stands.upper(): identifier.upper(), _NAME: str(fragment)}
     for name, entry in NOTATIONS.items():
-        # A notation of Triton's also names the instruction's shape.
-        like = alike(fragment, fragment.source, fragment.shape if name == "triton" else None)
-        text, reason = remembered(_notation, (name, like, stands), name, fragment, stands)
-        for general, own in names.items():
-            text, reason = text.replace(general, own), reason.replace(general, own)
+        text = reason = ""
+        try:
+            written = notation.express(name, fragment, fragment.key.identifier)
+            text = written if len(written) <= _TEXT else ""
+        except LanemapError as error:
+            reason = str(error)
         exports.append({"name": name, "audience": entry.audience, "text": text, "reason": reason})
     return exports
-
-
-#: What stands for the name of a fragment in texts that fragments of the same layout share.
-_NAME = "(fragment)"
-
-
-def _notation(name: str, fragment: Fragment, identifier: str) -> tuple[str, str]:
-    """The text, or the reason why there is none."""
-    try:
-        text = notation.express(name, fragment, identifier)
-    except LanemapError as error:
-        return "", str(error).replace(str(fragment), _NAME)
-    return (text, "") if len(text) <= _TEXT else ("", "")
 
 
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
@@ -262,21 +247,15 @@ def _recipes(database: Database, fragment: Fragment) -> list[str]:
     movable &= fragment.vendor in ("", "nvidia")
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
-    like = alike(fragment, fragment.source, len(str(fragment)))  # the text is broken into lines
-    recipes = [remembered(_recipe, (ref(database), like, major), database, fragment, major) for major in recipe.MAJORS]
-    return [text.replace(_NAME, str(fragment)) for text in recipes]
-
-
-def _recipe(database: Database, fragment: Fragment, major: str) -> str:
-    """The recipe in words, or why there is none."""
-    move = "stmatrix" if fragment.role == "D" else "ldmatrix"
-    try:
-        query = Query(role="r", instruction=move, source=DEFAULT_SOURCE)
-        moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
-        text = str(recipe.recipe(moves, fragment, major))
-    except LanemapError as error:
-        text = refusal(error)
-    return text.replace(str(fragment), _NAME)
+    query = Query(role="r", instruction="stmatrix" if fragment.role == "D" else "ldmatrix", source=DEFAULT_SOURCE)
+    recipes = []
+    for major in recipe.MAJORS:
+        try:
+            moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
+            recipes.append(str(recipe.recipe(moves, fragment, major)))
+        except LanemapError as error:
+            recipes.append(refusal(error))
+    return recipes
 
 
 def _feeds(survey: Survey, first: Fragment) -> list[tuple[list[Key], bool]]:
