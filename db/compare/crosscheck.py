@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
 from ..store.reader import Reader
 from ..text import brief, grouped
-from .verdict import Result, Verdict, compare
+from .verdict import Result, Verdict, compare, counts_alike
 
 #: Kinds of sources, the most trusted last: where two differ, the left one is taken to be wrong.
 _TRUST = ("import", "document", "capture")
@@ -217,28 +218,30 @@ def judges(sources: Iterable[Source], left: Source, shipped: Collection[str] = (
 def evidence(left: Source, sources: Iterable[Source], shipped: Collection[str] = ()) -> Source:
     """The best evidence for each fragment of a source, see ``lookup.choose``.
 
-    A judge that contradicts an earlier one judges nothing of that instruction. Where each architecture has layouts of
-    its own (9.7.14.4.1), one capture judges all operands: of an import, which may be of any architecture, the capture
-    that has most of its layouts, and of a capture another one of its architecture.
+    Of an instruction and shape a judge is heard that contradicts no earlier one, and that counts rows, columns and
+    depth as they do, see ``verdict.counts_alike``. Where each architecture has layouts of its own (9.7.14.4.1), one
+    capture judges the whole instruction: of an import, which may be of any architecture, the capture that has most of
+    its layouts, and of a capture another one of its architecture.
     """
     own = {fragment.key: fragment.digest for fragment in left.fragments}
     judging = judges(sources, left, shipped)
     heard: dict[str, list[Fragment]] = {source.name: [] for source in judging}
     every = [(source, fragment) for source in judging for fragment in source.with_rows]
-    for (name, _), group in grouped(every, lambda pair: pair[1].key[:2]).items():
-        said: dict[str, list[Fragment]] = {}
-        for source, fragment in group:
-            if not (instruction(name).per_architecture and left.kind == "capture" and _target(source) != _target(left)):
-                said.setdefault(source.name, []).append(fragment)
+    for name, group in grouped(every, lambda pair: pair[1].instruction).items():
         if instruction(name).per_architecture:
-            alike = {judge: sum(one.digest == own.get(one.key) for one in its) for judge, its in said.items()}
-            said = {judge: said[judge] for judge in alike if judge == max(alike, key=alike.__getitem__)}
-        agreed: dict[Key, Fragment] = {}
-        for judge, its in said.items():
-            pairs = [(one, agreed.get(one.key, one)) for one in its]
-            if all(one.same_layout(first) or one.refines(first) or first.refines(one) for one, first in pairs):
-                heard[judge] += its
-                agreed = {one.key: one for one in its} | agreed
+            beside = [pair for pair in group if left.kind != "capture" or _target(pair[0]) == _target(left)]
+            alike = Counter(source.name for source, one in beside if one.digest == own.get(one.key))
+            judge = max((source.name for source, _ in beside), key=alike.__getitem__, default=None)
+            group = [pair for pair in beside if pair[0].name == judge]
+        for said in grouped(group, lambda pair: pair[1].shape).values():
+            agreed: dict[Key, Fragment] = {}
+            for judge, pairs in grouped(said, lambda pair: pair[0].name).items():
+                its = [fragment for _, fragment in pairs]
+                known = [(one, agreed[one.key]) for one in its if one.key in agreed]
+                agree = all(one.same_layout(first) or one.refines(first) or first.refines(one) for one, first in known)
+                if agree and counts_alike([one.key for one in its], agreed):
+                    heard[judge] += its
+                    agreed = {one.key: one for one in its} | agreed
     truth = choose([replace(source, fragments=heard[source.name]) for source in judging])
     return Source("the best evidence", "evidence", "documents, corrected, and captures", [*truth.values()])
 

@@ -217,6 +217,27 @@ def _guessed(parts: Iterable[Key]) -> Sequence[Form]:
     return [operands if {"C", "D"} & by_role.keys() else operands | {next(iter(operands))._replace(role="D")}]
 
 
+def counts_alike(keys: Collection[Key], others: Collection[Key]) -> bool:
+    """Whether two sources that agree where both have an operand of an instruction and shape count every axis alike.
+
+    Of a product only the pairing is certain, not how an axis is counted (see ``_Together``), unless memory fixes it. So
+    where both have operands that count it, in one form or in forms that share such operands, they must have one in
+    common. All that they have of an instruction without forms may be operands of one.
+    """
+    mine, theirs = ({_part(key) for key in side} for side in (keys, others))
+    for (name, shape), parts in grouped(mine | theirs, lambda part: part[:2]).items():
+        forms = _forms(name, shape) or [frozenset(parts)]
+        for axis in {axis for part in parts for axis in axes_of(part)}.difference(instruction(name).fixed):
+            together: list[Form] = []
+            for form in forms:
+                counting = frozenset(part for part in form if axis in axes_of(part))
+                apart = [other for other in together if other.isdisjoint(counting)]
+                together = [*apart, counting.union(*(other for other in together if other not in apart))]
+            if any(mine & parts and theirs & parts and not mine & theirs & parts for parts in together):
+                return False
+    return True
+
+
 class _Together:
     """The operands of one instruction and shape that were compared, judged by those of its forms.
 

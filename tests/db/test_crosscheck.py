@@ -236,6 +236,45 @@ def test_of_two_architectures_one_judges_all_operands_of_wmma(backwards):
         assert verdicts.count(Verdict.IDENTICAL) == 1 + (first == second)
 
 
+@pytest.mark.parametrize("name", ["mma", "wmma", "dot8"])
+def test_no_two_sources_judge_operands_whose_pairing_neither_has(name):
+    """One has A and the other B, each with a K of its own: what is identical to both is right by neither."""
+    fragments = {one.role: replace(one, instruction=name) for one in FRAGMENTS if one.type == "f16"}
+    if name == "wmma":
+        qualified = {"shape": "m16n16k16", "major": None, "qualifiers": "row"}
+        fragments = {role: replace(one, **qualified) for role, one in fragments.items()}
+    a, b, d = (fragments[role] for role in "ABD")
+    mine = Source("mine", "import", "mine", [a, b, d])
+    for first, second, judged in (
+        ([a], [b], "A"),
+        ([a, d], [b], "AD"),
+        ([d], [a], "D"),
+        ([a, b], [d], "AB"),
+        ([a, d], [b, d], "AD"),
+        ([a, b, d], [b], "ABD"),
+        ([a, b], [a, b, d], "ABD"),
+    ):
+        sides = [Source(word, "capture", word, side) for word, side in (("first", first), ("second", second))]
+        one = max(sides, key=lambda side: len(side.fragments))
+        told = {result.key.role for result in judge([mine], sides).results if result.compared}
+        assert told == ({part.role for part in one.fragments} if name == "wmma" else {*judged})
+
+
+def test_one_capture_judges_all_shapes_of_what_is_of_its_architecture():
+    """An import that has one shape of each card is right on neither."""
+    of_shape = {
+        shape: replace(FRAGMENTS[0], instruction="wmma", shape=shape, major=None, qualifiers="row")
+        for shape in ("m16n16k16", "m32n8k16")
+    }
+    cards = [
+        Source(name, "capture", name, [changed(one, by) for one in of_shape.values()], {"device": {"target": name}})
+        for name, by in (("sm_90a", 0), ("sm_120a", 1))
+    ]
+    mixed = [changed(one, by) for by, one in enumerate(of_shape.values())]
+    verdicts = [result.verdict for result in judge([Source("mine", "import", "mine", mixed)], cards).results]
+    assert sorted(verdicts) == [Verdict.DIFFERENT, Verdict.IDENTICAL]
+
+
 def test_what_is_not_asked_about_is_not_unjudged_and_an_import_judges_nothing():
     """Where one source is asked about, another import that has the same does not judge it, and is not judged itself."""
     a, b = FRAGMENTS[:2]
