@@ -29,7 +29,7 @@ def _registers(type_: str, bits: int, first: int = 0) -> str:
 def instruction(mnemonic: str) -> str:
     """An instruction with operands as its name asks for them, whether or not there is such an instruction."""
     head, *words = mnemonic.split(".")
-    types = [word for word in words if _TYPES.fullmatch(word)]
+    types = [word for word in words if _TYPES.fullmatch(word)] or ["b32"]
     count = next((int(word[1:]) for word in words if re.fullmatch(r"x\d+", word)), 1)
     if head in ("spcompress", "spdecompress"):
         return f"{mnemonic} {_of_vectors(head, words, count)};"
@@ -97,6 +97,14 @@ def _of_vectors(head: str, words: list[str], count: int) -> str:
     if head == "spcompress":
         return ", ".join([*(vectors[name] for name in _VECTORS), "%r255"])
     return ", ".join(vectors[name] for name in ("data", "mdata", "cdata"))
+
+
+def assembled(lines: list[str], target: str, folder: Path) -> bytes:
+    """The program that the assembler makes of lines."""
+    source, output = folder / "program.ptx", folder / "program.cubin"
+    source.write_text(_HEAD.format(target=target) + "\n".join([*lines, "ret;", "}", ""]))
+    subprocess.run([program("ptxas"), "-arch", target, source, "-o", output], check=True, capture_output=True)
+    return output.read_bytes()
 
 
 def refused(instructions: list[str], target: str, folder: Path) -> dict[str, str]:

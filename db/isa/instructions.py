@@ -63,14 +63,14 @@ class Instruction:
 
     ``layouts`` says what ``row`` and ``col`` are in a mnemonic: the ``major`` of A and B, or their order in memory,
     which is one of the ``qualifiers`` of a fragment. ``opcode`` is its name in SASS, if it has one of its own, and
-    ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for
-    instead, and for selectors why there are no rows. A and B of each shape and type of ``packed`` have elements of
-    4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight lanes, of
-    which A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type and
-    role. Layouts that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``,
-    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as
-    qualifiers. The ``fixed`` axes, or ``computation``, are those that an operand in memory counts: what registers
-    hold cannot be renumbered along them.
+    ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for instead,
+    and for a type of A and for selectors why there are none. A and B of each shape and type of ``packed`` have elements
+    of 4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight lanes, of which
+    A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type and role. Layouts
+    that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``, of which no
+    register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers. The ``fixed``
+    axes, or ``computation``, are those that an operand in memory counts: what registers hold cannot be renumbered along
+    them.
     """
 
     name: str

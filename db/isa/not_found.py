@@ -34,6 +34,11 @@ def no_form(asked: Tokens, title: str) -> str:
         stands = kind in (*MODIFIERS, *OPTIONS) and token in title.lower()
         return len(_ORDER) if not stands else -1 if kind in MODIFIERS else -2
 
+    said = {kind: token for token, kind in asked.items()}
+    a = said.get("type") or said.get("types", "").partition(".")[2].partition(".")[0]
+    for row in INSTRUCTIONS.values():
+        if said.get("instruction", row.name) == row.name and (why := row.absent.get(f"{said.get('shape')} {a}")):
+            return why
     for token in sorted(sorted(asked), key=rank):
         rest = {other: kind for other, kind in asked.items() if other != token}
         if asked[token] != "instruction" and (forms := every_candidate(rest)):
@@ -119,8 +124,8 @@ def no_fragment(
             said = " ".join(["", *matched, str(value)])
             absent = [instruction(record.instruction).absent.items() for record in records]
             reasons = {next((why for words, why in row if said.endswith(f" {words}")), None) for row in absent}
-            if len(reasons) == 1 and (reason := reasons.pop()):
-                return reason
+            if len(reasons := reasons - {None}) == 1:
+                return str(reasons.pop())
             of = f" in {' '.join(matched)}" if matched else ""
             if asked["source"] is not None and every and name != "source":
                 having = {record.source for record in every}

@@ -12,7 +12,7 @@ from lanemap.db.isa.forms import forms
 from lanemap.db.isa.names import Query
 from lanemap.db.isa.vendors import NVIDIA
 
-from ..assembler import instruction, refused
+from ..assembler import assembled, instruction, refused
 
 FORMS = {form.mnemonic: form for form in forms() if form.instruction.vendor is NVIDIA}
 
@@ -127,3 +127,21 @@ def test_selectors_of_which_no_document_says_anything_have_no_rows(type_, taken,
     for selector in taken - {0, 1}:
         with pytest.raises(LanemapError, match="no document says what they select"):
             lookup.fragments(reader, Query.parse("mma.sp m16n8k32 f16 E", selector=selector))
+
+
+def test_of_a_product_that_the_table_lacks_the_assembler_makes_nothing(tmp_path, reader):
+    """What it makes of bf16 is what it makes of no product at all; of f16 it makes one."""
+    vectors = [f"{{{', '.join(f'%f{at + place}' for place in range(4))}}}" for at in (0, 4)]
+    loads = [f"ld.global.v4.f32 {vector}, [%at+{16 * at}];" for at, vector in enumerate(vectors)]
+    stores = [f"st.global.v4.f32 [%at+{16 * at}], {vector};" for at, vector in enumerate(vectors)]
+
+    def made(*lines):
+        return assembled([*loads, *lines, *stores], "sm_80", tmp_path)
+
+    every = ", ".join(f"%f{place}" for place in range(8))
+    operands = f"{{{every}}}, {{%r0, %r1}}, {{%r2, %r3}}, {{{every}}}"
+    product = "mma.sync.aligned.m8n8k4.row.col.f32.{0}.{0}.f32 {1};"
+    assert made(product.format("bf16", operands)) == made() != made(product.format("f16", operands))
+    for asked in ("m8n8k4 bf16 A", "mma m8n8k4 bf16", product.format("bf16", operands)):
+        with pytest.raises(LanemapError, match="assemblers take it, and make no product of it"):
+            lookup.fragments(reader, Query.parse(asked))
