@@ -17,13 +17,14 @@ import numpy as np
 
 from ...db.compare.difference import difference
 from ...db.errors import LanemapError
+from ...db.isa.instructions import WARP
+from ...db.isa.shared import pattern
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from .arguments import Argument
 from .product import Factor, Formula, Term
-from .tensor import Held, Layouts, held
-from .values import NONE, UNSET, Execution, Join, Tape
+from .values import NONE, UNSET, Execution, Held, Join, Tape
 
 #: An index, or an array, that is not known.
 ANY = -1
@@ -85,9 +86,8 @@ class Judge:
         arguments: Sequence[Argument],
         steps: Sequence[Formula],
         extents: Mapping[str, int],
-        layouts: Layouts,
     ) -> None:
-        self.tape, self.steps, self.extents, self.layouts = tape, steps, extents, layouts
+        self.tape, self.steps, self.extents = tape, steps, extents
         self.arguments = [argument for argument in arguments if argument.pointer]
         made = [step.left for step in steps]
         self.names = [*(argument.name for argument in self.arguments)]
@@ -199,7 +199,7 @@ class Judge:
         sides = {role: _Side(self, event, role) for role in "AB"}
         a, b = sides["A"], sides["B"]
         pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
-        result = held(self.layouts(event.form.key("D")))
+        result = event.layouts["D"]
         count = len(event.warps) * len(result.row)
         array, index = np.full(count, ANY, np.int16), np.full((count, self.axes), ANY, np.int32)
         if pair is None:
@@ -361,7 +361,7 @@ class Judge:
                 else:
                     return None
                 continue
-            layout = {role: held(self.layouts(event.form.key(role))) for role in "ABCD"}
+            layout = event.layouts
             warp, slot = divmod(place, len(layout["D"].row))
             cell = (int(layout["D"].computation[slot]), int(layout["D"].row[slot]), int(layout["D"].col[slot]))
             open_.append(int(event.held["C"][warp, layout["C"].slot[cell]]))
@@ -436,7 +436,7 @@ class _Side:
 
     def __init__(self, judge: Judge, event: Execution, role: str) -> None:
         self.judge, self.role = judge, role
-        self.layout: Held = held(judge.layouts(event.form.key(role)))
+        self.layout: Held = event.layouts[role]
         self.ids = event.held[role]
         self.labels = judge.labels(self.ids)
         known = self.labels.array[self.labels.array != ANY]
@@ -528,6 +528,8 @@ class _Side:
                 index[self.factor.indices.index(each)] = int(part)
         table = layout.fragment.table[slot]
         spot = f"lane {table['lane']} register {table['reg']} slot {table['slot']}"
+        if pattern(layout.fragment.qualifiers):
+            spot = f"row {row} column {col} of what the descriptor reads"
         has = self.judge.element(int(own.array), own.place.tolist())
         line_ = f"{spot} holds {has}, must hold {self.judge.element(self.array, index)}"
         return Diagnostic("operand", f"{name}: {words}", place, (f"{line_}  ({len(slots)} of {len(at_slot)} slots)",))
@@ -586,4 +588,6 @@ def _additive(values: Array) -> Array:
 
 def _warp(event: Execution, warp: int) -> str:
     block, number = event.warps[warp].tolist()
-    return f"warp {number}" + (f" of block {block}" if block else "")
+    last = number + event.form.threads // WARP - 1
+    warps = f"warps {number} to {last}" if last > number else f"warp {number}"
+    return warps + (f" of block {block}" if block else "")

@@ -9,6 +9,7 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .arithmetic import joined, unset
+from .order import COPIES
 from .parse import Both, Function, Name, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine, Step, Unknown
 from .values import UNSET, ActiveThreads, Register, spread, to_bits, whole
@@ -31,6 +32,8 @@ IGNORED = (
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
     """What an instruction that moves something does; None where it is of another kind."""
     name = instruction.parts[0]
+    if name == "fence" and instruction.parts[1:3] == ("proxy", "async"):
+        return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP))
     if name in IGNORED:
         return lambda _: None
     if name == "cp":
@@ -220,7 +223,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
                 machine.reads(memory, index, own, who)
         for memory, index, who in machine.access("shared", there[threads], size, threads):
             memory.store(index, data[who], held[who])
-            machine.writes(memory, index, size, who, copies=True)
+            machine.writes(memory, index, size, who, by=COPIES)
 
     return step
 

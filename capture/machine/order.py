@@ -1,29 +1,44 @@
-"""What happens before what in shared memory: vector clocks of warps, and of the copies that run beside them.
+"""What happens before what in shared memory: vector clocks of warps, and of what runs beside them.
 
-Each warp counts what it has done, and knows of each other one how far that was when both last met. An access races with
-an earlier one of another warp that it does not know of, if one of the two writes. Lanes of a warp are in step.
+Each warp counts what it has done, and knows of each other agent how far that was when both last met. An access races
+with an earlier one of another agent that its warp does not know of, if one of the two writes. Lanes of a warp are in
+step. What goes through the async proxy sees of other writes only those that a fence has carried there (8.5, 9.7.13.4).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
-from ...db.isa.instructions import WARP
+from ...db.isa.instructions import WARP, WARPGROUP
 from ...db.layout.algebra import Array
+from .parse import SourceLine
+from .values import Register
 
 _Race = tuple[Array, int]
+
+#: The agents of a block: its warps, then for each warp its copies by cp.async, the reads of its warpgroup's wgmma, and
+#: the reads of its bulk copies. What bulk copies write belongs to the mbarrier that they complete on, numbered after.
+OWN, COPIES, WGMMA, BULK = range(4)
+_KINDS = 4
+
+#: Objects of mbarrier in a block whose copies are told apart.
+_BARRIERS = 64
 
 
 class Order:
     """The clocks of some blocks, and for each byte of their shared memory who wrote and who read it last.
 
-    Agents of a block are its warps, then for each warp what it copies asynchronously.
+    ``known`` (warps, agents) is what a warp knows of each agent of its block, and ``carried`` what of it the async
+    proxy sees.
     """
 
     def __init__(self, warps: int, per_block: int, size: int) -> None:
         self.per_block = per_block
-        self.clock = np.ones((warps, 2), np.int32)  # of each warp, and of the copies that it has begun
-        self.known = np.zeros((warps, 2 * per_block), np.int32)
+        self.clock = np.ones((warps, _KINDS), np.int32)
+        self.known = np.zeros((warps, _KINDS * per_block + _BARRIERS), np.int32)
+        self.carried = np.zeros_like(self.known)
         self.writer = np.zeros(size, np.int16)
         self.written = np.zeros(size, np.int32)
         self.written_at = np.zeros(size, np.int32)
@@ -33,50 +48,125 @@ class Order:
 
     def _see(self, warps: Array) -> None:
         """Warps know what they have done themselves."""
-        self.known[warps, warps % self.per_block] = self.clock[warps, 0]
+        self.known[warps, warps % self.per_block] = self.clock[warps, OWN]
 
-    def reads(self, index: Array, size: int, threads: Array, at: int) -> _Race | None:
+    def _agent(self, warps: Array, by: int) -> Array:
+        """The agent of each warp, or of its warpgroup."""
+        own = warps % self.per_block
+        return by * self.per_block + (own - own % (WARPGROUP // WARP) if by == WGMMA else own)
+
+    def barrier(self, number: int) -> int:
+        """The agent of the copies that complete on a mbarrier of a block."""
+        return _KINDS * self.per_block + number % _BARRIERS
+
+    def reads(self, index: Array, size: int, threads: Array, at: int, by: int = OWN) -> _Race | None:
         """Note reads at an instruction; the threads that race with a write, and the instruction of that."""
         place = index[:, None] + np.arange(size)
         warp = (threads // WARP)[:, None]
-        race = self._unseen(place, warp)
-        self.read[place, warp % self.per_block] = self.clock[warp, 0]
+        agent = self._agent(warp, by)
+        if by != OWN and self.read.shape[1] == self.per_block:
+            self.read = np.pad(self.read, ((0, 0), (0, (_KINDS - 1) * self.per_block)))
+        race = self._unseen(place, warp, self.known if by == OWN else self.carried)
+        self.read[place, agent] = self.clock[warp, by]
         self.read_at[place] = at
         return race
 
-    def _unseen(self, place: Array, warp: Array) -> _Race | None:
+    def _unseen(self, place: Array, warp: Array, seen: Array) -> _Race | None:
         """Writes that the warps do not know of."""
-        unseen = self.written[place] > self.known[warp, self.writer[place]]
+        unseen = self.written[place] > seen[warp, self.writer[place]]
         if not unseen.any():
             return None
         return np.flatnonzero(unseen.any(axis=1)), int(self.written_at[place[unseen][0]])
 
-    def writes(self, index: Array, size: int, threads: Array, at: int, *, copies: bool = False) -> _Race | None:
-        """Note writes, of the warps or of their copies; the threads that race, and with which instruction."""
+    def writes(
+        self, index: Array, size: int, threads: Array, at: int, by: int = OWN, *, agent: int = 0, clock: int = 0
+    ) -> _Race | None:
+        """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
+
+        What a bulk copy writes is that of the ``agent`` of a mbarrier, at its ``clock``.
+        """
         place = index[:, None] + np.arange(size)
         warp = (threads // WARP)[:, None]
-        own = warp % self.per_block
-        race = self._unseen(place, warp)
+        race = self._unseen(place, warp, self.carried if by == BULK else self.known)
         if race is None:
-            late = self.read[place] > self.known[warp, : self.per_block]
+            late = self.read[place] > self.known[warp, : self.read.shape[1]]
             if late.any():
                 race = np.flatnonzero(late.any(axis=(1, 2))), int(self.read_at[place[late.any(axis=2)][0]])
-        self.writer[place] = own + self.per_block * copies
-        self.written[place] = self.clock[warp, int(copies)]
+        self.writer[place] = agent if by == BULK else self._agent(warp, by)
+        self.written[place] = clock if by == BULK else self.clock[warp, by]
         self.written_at[place] = at
         return race
 
-    def meet(self, warps: Array) -> None:
-        """Warps of one block wait for each other: all know what each knows."""
-        self.known[warps] = self.known[warps].max(axis=0)
-        self.clock[warps, 0] += 1
+    def learn(self, warps: Array, known: Array, carried: Array) -> None:
+        """Warps come to know what others did before they gave notice of it."""
+        self.known[warps] = np.maximum(self.known[warps], known)
+        self.carried[warps] = np.maximum(self.carried[warps], carried)
+        self.carried[warps, WGMMA * self.per_block :] = self.known[warps, WGMMA * self.per_block :]
+
+    def tick(self, warps: Array) -> None:
+        """What warps do from now on is later than what others know of them."""
+        self.clock[warps, OWN] += 1
         self._see(warps)
 
-    def commit(self, warps: Array) -> None:
-        """The copies that warps have begun are a group."""
-        self.clock[warps, 1] += 1
+    def meet(self, warps: Array) -> None:
+        """Warps of one block wait for each other: all know what each knows."""
+        self.learn(warps, self.known[warps].max(axis=0), self.carried[warps].max(axis=0))
+        self.tick(warps)
 
-    def arrived(self, warps: Array, pending: Array | int) -> None:
-        """Warps have waited until no more than some groups of their copies are on their way."""
-        copies = self.per_block + warps % self.per_block
-        self.known[warps, copies] = np.maximum(self.known[warps, copies], self.clock[warps, 1] - 1 - pending)
+    def fence(self, warps: Array) -> None:
+        """Warps carry what they know of to the async proxy."""
+        self.carried[warps] = self.known[warps]
+        self.tick(warps)
+
+    def commit(self, warps: Array, by: int = COPIES) -> None:
+        """What warps have begun beside them is a group."""
+        self.clock[warps, by] += 1
+
+    def groups(self, warps: Array, by: int) -> Array:
+        """How many groups warps have committed."""
+        return np.asarray(self.clock[warps, by] - 1)
+
+    def arrived(self, warps: Array, pending: Array | int, by: int = COPIES) -> None:
+        """Warps have waited until no more than some of their groups are on their way."""
+        agent = self._agent(warps, by)
+        self.known[warps, agent] = np.maximum(self.known[warps, agent], self.groups(warps, by) - pending)
+
+
+@dataclass
+class Flights:
+    """Registers that wgmma still reads or writes, and which warps have fenced theirs before it (9.7.15.4)."""
+
+    warps: int
+    registers: dict[Register, Array] = field(default_factory=dict)
+    places: dict[Register, SourceLine] = field(default_factory=dict)
+    fenced: set[int] = field(default_factory=set)
+
+    def fence(self, warps: Array) -> None:
+        """What warps have written to registers is there for wgmma."""
+        self.fenced |= {*warps.tolist()}
+
+    def unfenced(self, warps: Array) -> Array:
+        """Those of some warps that have never fenced."""
+        return np.array([warp for warp in warps.tolist() if warp not in self.fenced], np.int64)
+
+    def start(self, registers: list[Register], warps: Array, group: Array, place: SourceLine) -> None:
+        """wgmma uses registers of warps, until it has waited for a group of each."""
+        for register in registers:
+            of = self.registers.setdefault(register, np.zeros(self.warps, np.int64))
+            of[warps] = group
+            self.places[register] = place
+
+    def land(self, warps: Array, group: Array) -> None:
+        """Warps have waited for a group and those before it."""
+        for register, of in [*self.registers.items()]:
+            of[warps] = np.where(of[warps] <= group, 0, of[warps])
+            if not of.any():
+                del self.registers[register], self.places[register]
+
+    def touched(self, registers: list[Register], warps: Array) -> Register | None:
+        """One of some registers that is still in flight in some warps."""
+        return next((each for each in registers if each in self.registers and self.registers[each][warps].any()), None)
+
+    def copy(self, source: Register, target: Register) -> None:
+        """A register that holds a copy of another one is in flight like it: both are one when they are allocated."""
+        self.registers[target], self.places[target] = self.registers[source].copy(), self.places[source]

@@ -17,8 +17,20 @@ from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from ...db.text import spans
 from .memory import LOCAL, SHARED, Memory, Spaces
-from .order import Order
-from .parse import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
+from .order import OWN, Flights, Order
+from .parse import (
+    Function,
+    MemoryOperand,
+    Module,
+    Name,
+    Number,
+    Operand,
+    SourceLine,
+    Statement,
+    Variable,
+    Vector,
+    bits_of,
+)
 from .values import UNSET, ActiveThreads, Register, Tape
 
 #: What a thread does.
@@ -114,6 +126,7 @@ class Machine:
         self.own: dict[tuple[str, str], int] = {}
         self.spaces = self._spaces(module, functions, globe)
         self.order = Order(self.warps, self.per_block // WARP, len(self.spaces.shared.data))
+        self.flights = Flights(self.warps)
         self.registers = {
             (function.name, name): Register.unset(type_, self.threads)
             for function in functions
@@ -238,9 +251,8 @@ class Machine:
         register = self.registers[function.name, base.name]
         return lambda: (register.bits.astype(np.int64) + offset, register.origin)
 
-    def warp_names(self, warps: Array) -> Array:
-        """The block and the warp in it of warps here, as an array (warps, 2)."""
-        first = warps * WARP
+    def warp_names(self, first: Array) -> Array:
+        """The block and the warp in it of some threads, as an array (threads, 2)."""
         return np.stack([self.block[first], self.number[first] // WARP], axis=1)
 
     def fault(self, kind: str, threads: Array, words: str) -> None:
@@ -274,15 +286,15 @@ class Machine:
             found.append((memory, index[good], who[good]))
         return found
 
-    def reads(self, memory: Memory, index: Array, size: int, threads: Array) -> None:
-        """Note what threads read of shared memory, and what races with it."""
+    def reads(self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN) -> None:
+        """Note what threads read of shared memory, themselves or by what runs beside them, and what races with it."""
         if memory is self.spaces.shared and len(index):
-            self._races(self.order.reads(index, size, threads, self.at), threads, "reads what", "writes")
+            self._races(self.order.reads(index, size, threads, self.at, by), threads, "reads what", "writes")
 
-    def writes(self, memory: Memory, index: Array, size: int, threads: Array, *, copies: bool = False) -> None:
-        """Note what threads write to shared memory, themselves or by copies, and what races with it."""
+    def writes(self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, **of: int) -> None:
+        """Note what threads write to shared memory, and what races with it; see ``Order.writes``."""
         if memory is self.spaces.shared and len(index):
-            race = self.order.writes(index, size, threads, self.at, copies=copies)
+            race = self.order.writes(index, size, threads, self.at, by, **of)
             self._races(race, threads, "writes what", "still uses")
 
     def _races(self, race: tuple[Array, int] | None, threads: Array, does: str, other: str) -> None:
@@ -353,6 +365,8 @@ class Machine:
                 chosen = ActiveThreads.of(taken)
             self.log.steps += 1
             if chosen.full or chosen.mask.any():
+                if self.flights.registers:
+                    self._in_flight(chosen)
                 step(chosen)
             at += 1
             moved = self.pc[group.mask] != -1
@@ -360,6 +374,28 @@ class Machine:
                 stayed = group.mask & (self.pc == -1)
                 self.pc[stayed] = at
                 return
+
+    def _in_flight(self, group: ActiveThreads) -> None:
+        """Note an instruction that touches a register which wgmma still uses. Copies of it are one with it."""
+        instruction, function = self.program[self.at]
+        if instruction.parts[0] == "wgmma":
+            return
+        registers = [
+            found
+            for operand in instruction.operands
+            for item in (operand.items if isinstance(operand, Vector) else (operand,))
+            if isinstance(item, Name | MemoryOperand)
+            for name in [item if isinstance(item, Name) else item.base]
+            if name and (found := self.registers.get((function.name, name.name)))
+        ]
+        touched = self.flights.touched(registers, np.unique(np.flatnonzero(group.mask) // WARP))
+        if touched is None:
+            return
+        if instruction.parts[0] == "mov" and len(registers) == 2 and touched is registers[1]:
+            self.flights.copy(touched, registers[0])
+            return
+        words = f"{instruction.parts[0]} touches a register that wgmma of {self.flights.places[touched]} still uses"
+        self.fault("race", np.flatnonzero(group.mask), words)
 
     def enter(self, group: ActiveThreads, start: int, back: int, returned: Callable[[Array], None]) -> None:
         """Threads of a group call a function, and come back to ``back``; ``returned`` is told which do."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ...db.errors import LanemapError
 from ...db.isa.forms import Form, forms
-from ...db.isa.instructions import WARP, Key, operand
+from ...db.isa.instructions import WARP, Key
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
 from .arithmetic import joined
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
-from .values import MIXED, UNSET, ActiveThreads, Execution, Register, whole
+from .values import MIXED, UNSET, ActiveThreads, Execution, Register, held, whole
 
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
 Layouts = Callable[[Key], Fragment]
 
-_NAMES = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix")
+NAMES = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix")
 
 #: State spaces that a move may name, and leave out for generic addresses.
 _SPACES = ("shared", "global")
@@ -31,7 +29,7 @@ _SPACES = ("shared", "global")
 @cache
 def _forms() -> Mapping[tuple[str, ...], Form]:
     """The forms that a warp executes, by the words of their mnemonics in any order that PTX takes."""
-    return {_words(form.mnemonic.split(".")): form for name in _NAMES for form in forms(name)}
+    return {_words(form.mnemonic.split(".")): form for name in NAMES for form in forms(name)}
 
 
 def _words(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -41,34 +39,10 @@ def _words(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
 
 
-class Held(NamedTuple):
-    """A fragment as arrays: for each slot, in the order of lanes, registers and slots, its cell; and the way back.
-
-    ``slot`` (computations, rows, columns) is the slot that holds a cell.
-    """
-
-    fragment: Fragment
-    computation: Array
-    row: Array
-    col: Array
-    slot: Array
-
-
-@cache
-def held(fragment: Fragment) -> Held:
-    """The arrays of a fragment. Raises LanemapError where it lacks cells."""
-    cells = values.places(fragment)
-    slot = np.full((fragment.computations, *fragment.dimensions), -1)
-    slot[cells] = np.arange(len(fragment.table))
-    if (slot < 0).any() or len(fragment.table) != operand(fragment.key).size:
-        raise LanemapError(f"{fragment.source} does not have all elements of {fragment}")
-    return Held(fragment, *cells, slot)
-
-
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
     """What a tensor instruction does; None where it is of another kind."""
     name = instruction.parts[0]
-    if name not in _NAMES:
+    if name not in NAMES:
         return None
     form = _forms().get(_words(instruction.parts))
     if form is None or form.sparse or form.scale is not None:
@@ -79,7 +53,8 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     return make(machine, instruction, function, form)
 
 
-def _registers(machine: Machine, operand: object, form: Form, role: str, function: Function) -> list[Register]:
+def registers_of(machine: Machine, operand: object, form: Form, role: str, function: Function) -> list[Register]:
+    """The registers of an operand. Raises Unknown where they are not as many as the form has."""
     items = operand.items if isinstance(operand, Vector) else (operand,)
     wide = form.operand(role)
     if len(items) != wide.registers:
@@ -87,53 +62,55 @@ def _registers(machine: Machine, operand: object, form: Form, role: str, functio
     return [machine.register(item, f"b{wide.register_bits}", function) for item in items]  # type: ignore[arg-type]
 
 
-def whole_warps(machine: Machine, group: ActiveThreads) -> Array:
-    """The warps of a group; notes those of which only some lanes execute the instruction."""
-    mask = group.mask.reshape(-1, WARP)
-    warps = np.flatnonzero(mask.any(axis=1))
-    if not mask[warps].all():
-        threads = np.flatnonzero(group.mask)
+def whole_groups(machine: Machine, group: ActiveThreads, size: int) -> Array:
+    """The threads (groups, size) of the warps or warpgroups that execute an instruction, which takes whole ones."""
+    first = np.flatnonzero(group.mask)
+    first = np.unique(first - machine.number[first] % size)
+    threads = np.minimum(first[:, None] + np.arange(size), machine.threads - 1)
+    if (machine.number[first] + size > machine.per_block).any() or not group.mask[threads].all():
         opcode = ".".join(machine.program[machine.at][0].parts[:2])
-        machine.fault("divergence", threads, f"only some lanes of a warp execute {opcode}, which takes whole warps")
-    return warps
+        name = "warp" if size == WARP else "warpgroup"
+        words = f"only some threads of a {name} execute {opcode}, which takes whole {name}s"
+        machine.fault("divergence", np.flatnonzero(group.mask), words)
+    return np.asarray(threads)
 
 
-def bits_of_warps(registers: list[Register], warps: Array) -> Array:
-    """Registers of warps as an array (warps, registers, lanes)."""
-    return np.stack([register.bits.reshape(-1, WARP)[warps] for register in registers], axis=1)
+def bits_of(registers: Sequence[Register], threads: Array) -> Array:
+    """Registers of groups of threads as an array (groups, registers, threads)."""
+    return np.stack([register.bits[threads] for register in registers], axis=1)
 
 
-def origins(machine: Machine, registers: list[Register], warps: Array, slots: int) -> Array:
-    """The origin of each slot (warps, slots of all lanes). That of a byte is the first of the elements in it."""
+def origins(machine: Machine, registers: Sequence[Register], threads: Array, slots: int) -> Array:
+    """The origin of each slot (groups, slots of all threads). That of a byte is the first of the elements in it."""
     width = registers[0].width // 8
-    found = np.zeros((len(warps), WARP, len(registers), width), np.int32)
+    found = np.zeros((*threads.shape, len(registers), width), np.int32)
     for number, register in enumerate(registers):
         if register.origin is not None:
-            found[:, :, number] = register.origin.reshape(-1, WARP, width)[warps]
+            found[:, :, number] = register.origin[threads]
     if slots > width:
         each = found[..., None] + np.arange(slots // width, dtype=np.int32)
         element = (found > 0) & (found < machine.tape.starts[0])
-        return np.where(element[..., None], each, found[..., None]).reshape(len(warps), -1)
-    return whole(found.reshape(-1, width // slots)).reshape(len(warps), -1)
+        return np.where(element[..., None], each, found[..., None]).reshape(len(threads), -1)
+    return whole(found.reshape(-1, width // slots)).reshape(len(threads), -1)
 
 
 def write(
-    machine: Machine, registers: list[Register], warps: Array, bits: Array, ids: Array, group: ActiveThreads
+    machine: Machine, registers: Sequence[Register], threads: Array, bits: Array, ids: Array, group: ActiveThreads
 ) -> None:
-    """Write bits (warps, registers, lanes) and the origins of slots (warps, slots) to the registers of warps."""
+    """Write bits (groups, registers, threads) and the origins of slots (groups, slots) to registers of groups."""
     width = registers[0].width // 8
-    by_slot = ids.reshape(len(warps), WARP, len(registers), -1)
+    by_slot = ids.reshape(*threads.shape, len(registers), -1)
     count = by_slot.shape[-1]
     bytes_ = np.repeat(by_slot, width // count, axis=-1) if count <= width else by_slot[..., :: count // width]
     for number, register in enumerate(registers):
-        whole_bits = np.zeros((machine.warps, WARP), register.bits.dtype)
-        whole_bits[warps] = bits[:, number]
-        origin = np.zeros((machine.warps, WARP, width), np.int32)
-        origin[warps] = bytes_[:, :, number]
-        register.put(whole_bits.ravel(), origin.reshape(-1, width), group)
+        all_bits = np.zeros(machine.threads, register.bits.dtype)
+        all_bits[threads] = bits[:, number]
+        origin = np.zeros((machine.threads, width), np.int32)
+        origin[threads] = bytes_[:, :, number]
+        register.put(all_bits, origin, group)
 
 
-def _exact(type_: str) -> str:
+def exact(type_: str) -> str:
     """The type of numpy in which sums of products of a type are exact, or as exact as the instruction's."""
     return "f8" if type_ in ("s32", "f64") else "f4"
 
@@ -141,34 +118,42 @@ def _exact(type_: str) -> str:
 def _multiply(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
     """mma: D = A x B + C, of each warp."""
     operands = [
-        _registers(machine, operand, form, role, function)
+        registers_of(machine, operand, form, role, function)
         for operand, role in zip(instruction.operands[:4], "DABC", strict=True)
     ]
     d, a, b, c = operands
     layout = {role: held(machine.layouts(form.key(role))) for role in "ABCD"}
     of_role = {role: form.operand(role) for role in "ABCD"}
-    exact = _exact(form.d)
+    number = exact(form.d)
 
-    def matrix(role: str, registers: list[Register], warps: Array) -> Array:
-        numbers = values.read_registers(of_role[role], bits_of_warps(registers, warps)).astype(exact)
+    def matrix(role: str, registers: list[Register], threads: Array) -> Array:
+        numbers = values.read_registers(of_role[role], bits_of(registers, threads)).astype(number)
         return numbers[:, layout[role].slot]
 
     def step(group: ActiveThreads) -> None:
-        warps = whole_warps(machine, group)
-        numbers = {role: matrix(role, each, warps) for role, each in zip("ABC", (a, b, c), strict=True)}
-        result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
-        if form.d == "s32":
-            result = (result.astype("i8") & 0xFFFFFFFF).astype("u4").view("i4")
+        threads = whole_groups(machine, group, WARP)
+        numbers = {role: matrix(role, each, threads) for role, each in zip("ABC", (a, b, c), strict=True)}
         ids = {
-            role: origins(machine, each, warps, of_role[role].slots)
+            role: origins(machine, each, threads, of_role[role].slots)
             for role, each in zip("ABC", (a, b, c), strict=True)
         }
-        slots = result[:, layout["D"].computation, layout["D"].row, layout["D"].col]
-        event = Execution(form, instruction.place, machine.warp_names(warps), ids)
-        nodes = machine.tape.add(event, slots.size).reshape(slots.shape)
-        write(machine, d, warps, values.write_registers(of_role["D"], slots), nodes, group)
+        result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
+        execution = Execution(form, instruction.place, machine.warp_names(threads[:, 0]), ids, layout)
+        results(machine, d, threads, result, execution, group)
 
     return step
+
+
+def results(
+    machine: Machine, d: Sequence[Register], threads: Array, result: Array, execution: Execution, group: ActiveThreads
+) -> None:
+    """Write matrices (groups, computations, rows, columns) to D, as what an execution has computed."""
+    form, layout = execution.form, execution.layouts["D"]
+    if form.d == "s32":
+        result = (result.astype("i8") & 0xFFFFFFFF).astype("u4").view("i4")
+    slots = result[:, layout.computation, layout.row, layout.col]
+    nodes = machine.tape.add(execution, slots.size).reshape(slots.shape)
+    write(machine, d, threads, values.write_registers(form.operand("D"), slots), nodes, group)
 
 
 def _matrices(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
@@ -177,7 +162,7 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         raise Unknown(f"{instruction.opcode} is not known")
     first, second = instruction.operands
     vector, address = (second, first) if form.stores else (first, second)
-    registers = _registers(machine, vector, form, form.role, function)
+    registers = registers_of(machine, vector, form, form.role, function)
     addresses = machine.addresses(address, function)
     moved, lanes = machine.layouts(form.key("r")), machine.layouts(form.key("p"))
     lane, (_, _, place) = address_lanes(moved, lanes), values.places(moved)
@@ -185,12 +170,12 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
     space = _space(instruction)
 
     def step(group: ActiveThreads) -> None:
-        warps = whole_warps(machine, group)
+        groups = whole_groups(machine, group, WARP)
         given, origin = addresses()
         machine.unset_address(origin, np.flatnonzero(group.mask))
         named = np.zeros(WARP, bool)
         named[lane] = True
-        threads = (warps[:, None] * WARP + np.flatnonzero(named)).ravel()
+        threads = groups[:, named].ravel()
         base = np.full(machine.threads, -1)
         memory = machine.spaces.shared
         for reached, index, who in machine.access(space, given[threads], values.LINE, threads):
@@ -198,14 +183,14 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
                 base[who] = index
             else:
                 machine.fault("bounds", who, f"an address of {instruction.parts[0]} is not in shared memory")
-        at = base.reshape(-1, WARP)[warps][:, lane]
+        at = base[groups[:, lane]]
         good = at >= 0
         at = np.where(good, at + place * width, 0)
-        who = (warps[:, None] * WARP + lane).ravel()
+        who = groups[:, lane].ravel()
         if form.stores:
-            codes = bits_of_warps(registers, warps).swapaxes(1, 2).reshape(len(warps), -1)
+            codes = bits_of(registers, groups).swapaxes(1, 2).reshape(len(groups), -1)
             data = np.ascontiguousarray(codes).view("u1").reshape(at.size, width)
-            held_ids = origins(machine, registers, warps, form.operand("r").slots).reshape(-1)
+            held_ids = origins(machine, registers, groups, form.operand("r").slots).reshape(-1)
             chosen = good.ravel()
             memory.store(at.ravel()[chosen], data[chosen], np.repeat(held_ids[chosen, None], width, axis=1))
             machine.writes(memory, at.ravel()[chosen], width, who[chosen])
@@ -213,9 +198,9 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         data, ids = memory.load(at.ravel(), width)
         machine.reads(memory, at.ravel()[good.ravel()], width, who[good.ravel()])
         ids = np.where(good.reshape(-1, 1), ids, UNSET)
-        words = np.ascontiguousarray(data.reshape(len(warps), WARP, -1)).view("u4").swapaxes(1, 2)
-        by_slot = np.where((ids == ids[:, :1]).all(axis=1), ids[:, 0], MIXED).reshape(len(warps), -1)
-        write(machine, registers, warps, words, by_slot, group)
+        words = np.ascontiguousarray(data.reshape(len(groups), WARP, -1)).view("u4").swapaxes(1, 2)
+        by_slot = np.where((ids == ids[:, :1]).all(axis=1), ids[:, 0], MIXED).reshape(len(groups), -1)
+        write(machine, registers, groups, words, by_slot, group)
 
     return step
 
@@ -229,7 +214,7 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
     """wmma.load and wmma.store: a matrix in memory, whose rows or columns are a stride apart (9.7.14.4.3)."""
     first, second, *stride = instruction.operands
     vector, address = (second, first) if form.stores else (first, second)
-    registers = _registers(machine, vector, form, form.role, function)
+    registers = registers_of(machine, vector, form, form.role, function)
     addresses, space = machine.addresses(address, function), _space(instruction)
     apart = machine.register(stride[0] if stride else Number(values.extents(form, form.role)[1]), "u32", function)
     _, row, col = values.places(machine.layouts(form.key(form.role)))
@@ -240,7 +225,7 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
     size = registers[0].width // 8
 
     def step(group: ActiveThreads) -> None:
-        whole_warps(machine, group)
+        whole_groups(machine, group, WARP)
         given, origin = addresses()
         threads = np.flatnonzero(group.mask)
         machine.unset_address(origin, threads)
@@ -270,17 +255,17 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
 def _transpose(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
     """movmatrix: a matrix of 8 x 8 in registers, transposed."""
     target, source = (
-        _registers(machine, operand, form, role, function)
+        registers_of(machine, operand, form, role, function)
         for operand, role in zip(instruction.operands, "DA", strict=True)
     )
     of, to = (held(machine.layouts(form.key(role))) for role in "AD")
 
     def step(group: ActiveThreads) -> None:
-        warps = whole_warps(machine, group)
-        codes = np.ascontiguousarray(bits_of_warps(source, warps).swapaxes(1, 2)).reshape(len(warps), -1).view("u2")
-        ids = origins(machine, source, warps, form.operand("A").slots)
+        groups = whole_groups(machine, group, WARP)
+        codes = np.ascontiguousarray(bits_of(source, groups).swapaxes(1, 2)).reshape(len(groups), -1).view("u2")
+        ids = origins(machine, source, groups, form.operand("A").slots)
         at = of.slot[0][to.col, to.row]
-        words = np.ascontiguousarray(codes[:, at]).view("u4").reshape(len(warps), 1, WARP)
-        write(machine, target, warps, words, ids[:, at], group)
+        words = np.ascontiguousarray(codes[:, at]).view("u4").reshape(len(groups), 1, WARP)
+        write(machine, target, groups, words, ids[:, at], group)
 
     return step

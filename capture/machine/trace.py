@@ -16,7 +16,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from . import arguments as given_arguments
-from . import arithmetic, moves, product, tensor
+from . import arithmetic, moves, product, tensor, warpgroup
 from .arguments import Argument
 from .findings import ANY, RIGHT, Diagnostic, Judge
 from .memory import GLOBAL, Allocated, Memory, lay_out
@@ -39,6 +39,7 @@ _KINDS = {
     "divergence": "divergence",
     "stuck": "deadlock",
     "trap": "trap",
+    "descriptor": "no descriptor",
 }
 
 
@@ -121,7 +122,7 @@ class Trace:
 def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
     """What an instruction does. Raises Unknown."""
     try:
-        for binder in (arithmetic.binder, moves.binder, tensor.binder):
+        for binder in (arithmetic.binder, moves.binder, tensor.binder, warpgroup.binder):
             if step := binder(machine, instruction, function):
                 return step
     except Unknown:
@@ -186,7 +187,7 @@ def trace(
         if log.stopped:
             break
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
-    judge = Judge(tape, arrays, steps, extents, layouts)
+    judge = Judge(tape, arrays, steps, extents)
     findings = [*judge.operands, *_faults(log)]
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []

@@ -8,13 +8,18 @@ keep the origin; what has an origin and what has none make the one that there is
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ...db.errors import LanemapError
 from ...db.isa.forms import Form
+from ...db.isa.instructions import copies
 from ...db.layout.algebra import Array
+from ...db.layout.fragment import Fragment
+from .. import values
 from .parse import SourceLine, bits_of
 
 #: Origins that are no element and no node: of constants, of what comes from several places, of what nobody wrote.
@@ -132,6 +137,30 @@ def whole(origin: Array) -> Array:
     return np.where(low == UNSET, UNSET, np.where(alike, high, MIXED)).astype(np.int32)
 
 
+class Held(NamedTuple):
+    """A fragment as arrays: for each slot, in the order of lanes, registers and slots, its cell; and the way back.
+
+    ``slot`` (computations, rows, columns) is the slot that holds a cell.
+    """
+
+    fragment: Fragment
+    computation: Array
+    row: Array
+    col: Array
+    slot: Array
+
+
+@cache
+def held(fragment: Fragment) -> Held:
+    """The arrays of a fragment. Raises LanemapError where it lacks cells."""
+    cells = values.places(fragment)
+    slot = np.full((fragment.computations, *fragment.dimensions), -1)
+    slot[cells] = np.arange(len(fragment.table))
+    if (slot < 0).any() or len(fragment.table) != slot.size * copies(*fragment.key[:4]):
+        raise LanemapError(f"{fragment.source} does not have all elements of {fragment}")
+    return Held(fragment, *cells, slot)
+
+
 class Join(NamedTuple):
     """Values that come from two: a sum, a product, or anything else (``kind`` is add, mul or mix)."""
 
@@ -141,12 +170,17 @@ class Join(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """One execution of a tensor instruction: origins (warps, slots) of its operands; its nodes are the slots of D."""
+    """One execution of a tensor instruction, by some warps or warpgroups.
+
+    ``warps`` has the block and the first warp of each, ``held`` the origins (groups, slots) of operands, and
+    ``layouts`` which cell each slot is of. Its nodes are the slots of D.
+    """
 
     form: Form
     place: SourceLine
     warps: Array
-    held: dict[str, Array]
+    held: Mapping[str, Array]
+    layouts: Mapping[str, Held]
 
 
 class Tape:

@@ -32,6 +32,38 @@ def test_blocks_that_add_up_their_sums_are_right(nvcc):
     assert found.ok, found
 
 
+WGMMA = ["A=f16[128,128]", "B=f16[64,128]", "C=f32[128,64]", "K=128"]
+
+
+def wgmma(database, text):
+    return database.trace(text, WGMMA, FORMULA, block=128, grid=(1, 2))
+
+
+def test_a_warpgroup_that_reads_shared_memory_is_right(nvcc, database):
+    found = wgmma(database, nvcc("wgmma", "sm_90a"))
+    assert found.ok, found
+    assert "16 wgmma (m64n64k16 f16)" in found.counts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("fence.proxy.async;", "", "race: wgmma reads what st of wgmma.cu:19 writes, and nothing orders the two"),
+        ("bar.sync", "nanosleep", "race: wgmma reads what st of wgmma.cu:19 writes, and nothing orders the two"),
+        ("wgmma.fence.sync.aligned;", "", "race: wgmma begins before any wgmma.fence orders its registers"),
+        ("wgmma.wait_group.sync.aligned 0;", "", "race: st touches a register that wgmma of wgmma.cu:26 still uses"),
+        ("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;", "st writes what wgmma of wgmma.cu:26 still uses"),
+        ("4611686293305360384", "4611686293305393152", "no descriptor: bits 15 of the descriptor of B must be 0"),
+        ("4611686293305360384", "4611686155866406912", "C[0][8] has the sum of C[0][4]; so for 7952"),
+    ],
+)
+def test_a_mistake_with_wgmma_is_named(nvcc, database, old, new, words):
+    text = nvcc("wgmma", "sm_90a")
+    assert old in text
+    found = wgmma(database, text.replace(old, new))
+    assert words in found.text()
+
+
 def mutants(text, random, count):
     """The kernel with one number changed, two registers of an instruction exchanged, or a wait left out."""
     lines = text.splitlines()

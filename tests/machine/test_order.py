@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lanemap.capture.machine.order import Order
+from lanemap.capture.machine.order import COPIES, Order
 
 BYTE, FIRST, SECOND, BOTH = np.array([0]), np.array([0]), np.array([32]), np.array([0, 1])
 
@@ -21,7 +21,7 @@ def test_a_meeting_orders_what_was_before_it_and_nothing_after():
 
 def test_a_copy_is_there_for_others_after_its_wait_and_a_meeting():
     order = Order(2, 2, 4)
-    order.writes(BYTE, 4, FIRST, 1, copies=True)
+    order.writes(BYTE, 4, FIRST, 1, COPIES)
     order.commit(np.array([0]))
     assert order.reads(BYTE, 4, FIRST, 2) is not None
     order.arrived(np.array([0]), 1)

@@ -17,6 +17,7 @@ from ..capture.tables import at_random
 from .conftest import documented
 
 FORMS = [form for form in forms("mma") if form.scale is None]
+FORMS += [form for form in forms("wgmma") if form.shape.startswith("m64n64k") and form.captured]
 FORMS += [form for form in forms("wmma") if form.a not in ("s4", "u4", "b1") or not form.role]
 FORMS += [form for name in ("ldmatrix", "stmatrix") for form in forms(name) if form.shape == "m8n8"] + [
     *forms("movmatrix")

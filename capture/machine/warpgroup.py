@@ -1,0 +1,156 @@
+"""wgmma: a warpgroup multiplies what descriptors name in shared memory, while its threads go on (9.7.15).
+
+A product is computed where it is issued, but nobody may touch its registers, and what it reads, before a wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.isa.forms import Form, forms
+from ...db.isa.instructions import WARP, WARPGROUP, Key, tile
+from ...db.isa.shared import RESERVED, Fields, Tile
+from ...db.layout.algebra import Array
+from ...db.layout.fragment import Fragment
+from ...db.layout.shared import places, read, shared
+from ...db.text import spans
+from .. import values
+from .order import WGMMA
+from .parse import Function, Number, Statement, Vector
+from .schedule import Machine, Step, Unknown
+from .tensor import bits_of, exact, origins, registers_of, results, whole_groups
+from .values import UNSET, ActiveThreads, Execution, Held, Register, held, whole
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What an instruction of wgmma does; None where it is of another kind."""
+    if instruction.parts[0] != "wgmma":
+        return None
+    kind = instruction.parts[1]
+    if kind == "mma_async":
+        return _multiply(machine, instruction, function)
+    if kind not in _ORDERING:
+        raise Unknown(f"{instruction.opcode} is not known")
+    pending = instruction.operands[0] if instruction.operands else Number(0)
+    assert isinstance(pending, Number)
+
+    def step(group: ActiveThreads) -> None:
+        warps = np.unique(whole_groups(machine, group, WARP) // WARP)
+        if kind == "fence":
+            machine.flights.fence(warps)
+        elif kind == "commit_group":
+            machine.order.commit(warps, WGMMA)
+        else:
+            machine.order.arrived(warps, pending.number, WGMMA)
+            machine.flights.land(warps, machine.order.groups(warps, WGMMA) - pending.number)
+
+    return step
+
+
+_ORDERING = ("fence", "commit_group", "wait_group")
+
+
+@cache
+def _forms() -> Mapping[str, Form]:
+    return {form.mnemonic: form for form in forms("wgmma")}
+
+
+class _Matrix(NamedTuple):
+    """A or B of some warpgroups: numbers (groups, rows, columns), the origin of each slot, and the cells of slots."""
+
+    numbers: Array
+    ids: Array
+    layout: Held
+
+
+def _multiply(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """wgmma.mma_async: D = A x B, or D = A x B + D where a predicate says so (9.7.15.5.2)."""
+    form = _forms().get(instruction.opcode)
+    if form is None:
+        raise Unknown(f"{instruction.opcode} is not known")
+    to, from_, other, adds, *rest = instruction.operands
+    d = registers_of(machine, to, form, "D", function)
+    a = registers_of(machine, from_, form, "A", function) if isinstance(from_, Vector) else []
+    signs, turns = ([], rest) if form.d == "s32" else (rest[:2], rest[2:])
+    negative = [isinstance(each, Number) and each.number < 0 for each in signs]
+    majors = ["MN" if isinstance(each, Number) and each.number else "K" for each in turns] or ["K", "K"]
+    words = {"B": machine.register(other, "b64", function)}
+    if not a:
+        words["A"] = machine.register(from_, "b64", function)
+    major = {"A": majors[0], "B": majors[-1]}
+    keep = machine.register(adds, "pred", function)
+    layout, kind = held(machine.layouts(form.key("D"))), exact(form.d)
+    of_a = held(machine.layouts(form.key("A"))) if a else None
+
+    def in_registers(threads: Array) -> _Matrix:
+        assert of_a is not None
+        numbers = values.read_registers(form.operand("A"), bits_of(a, threads)).astype(kind)
+        return _Matrix(numbers[:, of_a.slot[0]], origins(machine, a, threads, form.operand("A").slots), of_a)
+
+    def step(group: ActiveThreads) -> None:
+        threads = whole_groups(machine, group, WARPGROUP)
+        sides = {role: _in_memory(machine, form, role, major[role], words[role], threads) for role in words}
+        if a:
+            sides["A"] = in_registers(threads)
+        numbers = {role: side.numbers.astype(kind) for role, side in sides.items()}
+        for role, is_negative in zip("AB", negative, strict=False):
+            numbers[role] = -numbers[role] if is_negative else numbers[role]
+        adding = keep.bits[threads[:, :1]]
+        before = values.read_registers(form.operand("D"), bits_of(d, threads)).astype(kind)
+        before = np.where(adding, before, 0)[:, layout.slot[0]]
+        ids = {role: side.ids for role, side in sides.items()}
+        ids["C"] = np.where(adding, origins(machine, d, threads, form.operand("D").slots), 0)
+        product = values.multiply(form, numbers["A"], numbers["B"]) + before
+        layouts = {role: side.layout for role, side in sides.items()} | {"C": layout, "D": layout}
+        execution = Execution(form, instruction.place, machine.warp_names(threads[:, 0]), ids, layouts)
+        results(machine, d, threads, product[:, None], execution, group)
+        warps = np.unique(threads // WARP)
+        if len(unfenced := machine.flights.unfenced(warps)):
+            words_ = f"{instruction.parts[0]} begins before any wgmma.fence orders its registers"
+            machine.fault("race", unfenced * WARP, words_)
+        machine.flights.start([*d, *a], warps, machine.order.groups(warps, WGMMA) + 1, instruction.place)
+
+    return step
+
+
+@cache
+def _cells(key: Key) -> tuple[Tile, Held]:
+    """The tile of an operand in memory, and which of its cells each element is."""
+    of = tile(key)
+    assert of is not None
+    return of, held(Fragment.of(key, shared(key, places(of)), "documented"))
+
+
+def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Register, threads: Array) -> _Matrix:
+    """What descriptors name, one for each warpgroup: its slots are those of the layout that the first one says."""
+    described = [int(number) for number in word.bits[threads[:, 0]]]
+    if word.origin is not None and (word.origin[threads] == UNSET).any():
+        machine.fault("unset", threads[0], f"the descriptor of {role} is uninitialised")
+    if odd := [bit for bit in RESERVED if described[0] >> bit & 1]:
+        machine.fault("descriptor", threads[0], f"bits {spans(odd)} of the descriptor of {role} must be 0")
+    fields = [Fields.of(number) for number in described]
+    key = form.key(role)._replace(qualifiers=f"{fields[0].mode}.{major}")
+    of, layout = _cells(key)
+    memory, width = machine.spaces.shared, max(of.bits // 8, 1)
+    bits = np.stack([read(of._replace(mode=each.mode), each) for each in fields])
+    at = bits >> 3
+    inside = memory.inside(at, width)
+    if not inside.all():
+        first = int(at[~inside][0])
+        words = f"the descriptor of {role} reads shared memory at {first:#x}"
+        machine.fault("bounds", threads[~inside.all(axis=(1, 2)), 0], words)
+    index = np.where(inside, at, memory.low) + (machine.owner[threads[:, 0]] * memory.size)[:, None, None]
+    data, origin = memory.load(index.ravel(), width)
+    codes = np.ascontiguousarray(data).view(f"u{width}").reshape(index.shape)
+    if of.bits < 8:
+        codes = codes >> (bits & 7).astype("u1") & (1 << of.bits) - 1
+    numbers = values.decode(form.types[role], of.bits, codes)
+    ids = np.where(inside, whole(origin).reshape(index.shape), UNSET)
+    machine.reads(memory, index.ravel(), width, np.repeat(threads[:, 0], index[0].size), by=WGMMA)
+    if role == "B":
+        numbers, ids = numbers.swapaxes(1, 2), ids.swapaxes(1, 2)
+    return _Matrix(numbers, ids[:, layout.row, layout.col], layout)
