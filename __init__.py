@@ -69,33 +69,20 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from .capture import recording
     from .capture.kernels import write_kernels
     from .capture.machine.trace import Trace
-    from .capture.processes import Processes
     from .capture.run import Outcome
-    from .db.compare import crosscheck
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
-    from .db.compare.verdict import Verdict
-    from .db.errors import refusal
-    from .db.flow import recipe
     from .db.flow.chain import Chain, Chains, Transposed
     from .db.flow.descriptor import Decoded, Descriptor
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.isa.forms import Form
-    from .db.render import blocks, facts, notation, report, terminal
     from .db.render.notation import NOTATIONS, Export
-    from .db.render.picture import formats, grid
     from .db.render.picture.formats import Picture
-    from .db.rows import plain, table, wrapped
-    from .db.store import files
-    from .db.store.export import write_arrow, write_parquet
-    from .db.text import but_for_n, grouped, masked, naturally, printable, shortened
-    from .ingest import importing
     from .ingest.document import Reading
     from .ingest.importing import Imported
 
@@ -118,33 +105,20 @@ _PARTS = ("capture", "cli", "db", "ingest")
 
 #: Where everything is that is imported above for type checkers: it is loaded when it is first asked for.
 _OFFERED = {
-    ".capture": ("recording",),
     ".capture.kernels": ("write_kernels",),
     ".capture.machine.trace": ("Trace",),
-    ".capture.processes": ("Processes",),
     ".capture.run": ("Outcome",),
-    ".db.compare": ("crosscheck",),
     ".db.compare.crosscheck": ("Check",),
     ".db.compare.defect": ("Report",),
     ".db.compare.summary": ("Summary",),
     ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
-    ".db.compare.verdict": ("Verdict",),
-    ".db.errors": ("refusal",),
-    ".db.flow": ("recipe",),
     ".db.flow.chain": ("Chain", "Chains", "Transposed"),
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
     ".db.flow.metadata": ("Metadata",),
     ".db.flow.recipe": ("Recipe", "Recipes"),
     ".db.isa.forms": ("Form",),
-    ".db.render": ("blocks", "facts", "notation", "report", "terminal"),
     ".db.render.notation": ("NOTATIONS", "Export"),
-    ".db.render.picture": ("formats", "grid"),
     ".db.render.picture.formats": ("Picture",),
-    ".db.rows": ("plain", "table", "wrapped"),
-    ".db.store": ("files",),
-    ".db.store.export": ("write_arrow", "write_parquet"),
-    ".db.text": ("but_for_n", "grouped", "masked", "naturally", "printable", "shortened"),
-    ".ingest": ("importing",),
     ".ingest.document": ("Reading",),
     ".ingest.importing": ("Imported",),
 }
@@ -156,7 +130,7 @@ def __getattr__(name: str) -> Any:
     if (module := _MODULES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     package = import_module(module, __name__)
-    return globals().setdefault(name, getattr(package, name, None) or import_module(f"{module}.{name}", __name__))
+    return globals().setdefault(name, getattr(package, name))
 
 
 class Database:

@@ -12,7 +12,8 @@ from importlib import import_module
 
 import typer
 
-from .. import LanemapError, NoRowsError, interruption
+from .. import LanemapError, NoRowsError
+from ..db import interruption
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 from .options import described, option
 
@@ -70,7 +71,7 @@ def main() -> None:
             words = re.sub(theirs, ours, words)
         code = complain(f"{words[:1].lower()}{words[1:]} (see {command} --help)")
     except NoRowsError as error:
-        from .. import importing
+        from ..ingest import importing
 
         advice = importing.adding(error.key)
         code = complain(f"{error}: {advice}" if advice else f"{error}, and no import has them")

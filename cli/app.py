@@ -16,8 +16,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Database, LanemapError, Rows, __version__, masked, plain, printable, shortened, table, wrapped
+from .. import Database, LanemapError, Rows, __version__
 from .. import open as open_lanemap
+from ..db.rows import plain, table, wrapped
+from ..db.text import masked, printable, shortened
 from .options import Format
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ def opened(output: str, reads: Iterable[str] = ()) -> Iterator[IO[bytes] | None]
     if output == "-":
         yield None
         return
-    from .. import files
+    from ..db.store import files
 
     with files.atomically(Path(output), [Path(source) for source in reads if Path(source).is_file()]) as file:
         yield file
@@ -209,7 +211,7 @@ def _no_formula(cell: str | float | None) -> str | float | None:
 def _binary(rows: Rows, form: Format, *, piped: bool) -> bytes:
     import pyarrow as pa
 
-    from .. import write_arrow, write_parquet
+    from ..db.store.export import write_arrow, write_parquet
 
     arrays = []
     for name, column in zip(rows.columns, rows.named().by_column(), strict=True):

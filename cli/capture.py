@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, counted, forms, measure, named_file, shipped_capture, write_capture
+from .. import LanemapError, Rows, forms, measure, shipped_capture, write_capture
+from ..db.store.location import named_file
+from ..db.text import counted
 from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
 from .options import Format
 
@@ -75,7 +77,7 @@ def capture(
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
     _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
-    from .. import crosscheck  # what lists forms alone goes without numpy
+    from ..db.compare import crosscheck  # what lists forms alone goes without numpy
 
     troubles = [trouble.words for trouble in crosscheck.failures(source)]
     remark(troubles)
@@ -117,7 +119,8 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
     """What was captured, how it compares with the shipped run of the same architecture, and where it is stored."""
-    from .. import Verdict, crosscheck
+    from ..db.compare import crosscheck
+    from ..db.compare.verdict import Verdict
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     status = Counter(result["status"] for result in source.provenance["instructions"])

@@ -6,7 +6,8 @@ from typing import Annotated, Unpack
 
 import typer
 
-from .. import NOTATIONS, LanemapError, Query, Which, formats
+from .. import NOTATIONS, LanemapError, Query, Which
+from ..db.render.picture import formats
 from .app import DISAGREES, OK, app, binary_stdout, open_database, remark
 from .options import Operand, SomeOperand
 

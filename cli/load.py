@@ -9,8 +9,12 @@ from typing import Annotated
 
 import typer
 
-from .. import LanemapError, Rows, counted, files, grouped, importing, named_file, shipped_mappings, shipped_names
+from .. import LanemapError, Rows, shipped_mappings, shipped_names
 from .. import open as open_lanemap
+from ..db.store import files
+from ..db.store.location import named_file
+from ..db.text import counted, grouped
+from ..ingest import importing
 from .app import DISAGREES, OK, app, open_database, progress, write_rows
 from .look import sources
 from .options import Format, argument, source_names

@@ -58,7 +58,7 @@ def show(
         fragments = database.operand(query, rows=False)
         remark(fragments.remarks)
         if format is Format.TABLE and lane is None:
-            from .. import terminal
+            from ..db.render import terminal
 
             terminal.show(fragments, by, room(), whole=whole)
             database.operand(query)  # a figure alone is no answer

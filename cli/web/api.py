@@ -16,8 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which, files
+from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which
 from ... import Query as OperandQuery
+from ...db.store import files
 from ..app import encoded
 from ..export import FileFormat
 from ..flow import word

@@ -23,7 +23,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import Database, LanemapError, UnavailableError, __version__, masked, program_digest, shortened
+from ... import Database, LanemapError, UnavailableError, __version__, program_digest
+from ...db.text import masked, shortened
 from . import api, pages, work
 from .render import STATIC, environment
 from .work import DIGEST, MADE, State, Workers

@@ -13,7 +13,9 @@ from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ... import Database, Key, LanemapError, Product, Query, Survey, naturally, refusal
+from ... import Database, Key, LanemapError, Product, Query, Survey
+from ...db.errors import refusal
+from ...db.text import naturally
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Survey, shortened
+from ... import DEFAULT_SOURCE, Survey
+from ...db.text import shortened
 from . import guide, views, work
 from .links import Links, Page, find, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links

@@ -14,8 +14,10 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__, blocks, facts, formats
-from ... import grid as drawing
+from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__
+from ...db.render import blocks, facts
+from ...db.render.picture import formats
+from ...db.render.picture import grid as drawing
 from .links import Links
 
 _FOLDER = Path(__file__).parent

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Processes, Survey, files
+from ... import Database, Fragment, LanemapError, Survey
+from ...capture.processes import Processes
+from ...db.store import files
 from .guide import guide
 from .links import Page, page, page_of, site_links
 from .pages import PAGES, text

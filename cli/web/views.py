@@ -32,14 +32,11 @@ from ... import (
     Rows,
     Source,
     Survey,
-    but_for_n,
-    grouped,
-    notation,
-    printable,
-    recipe,
-    refusal,
-    report,
 )
+from ...db.errors import refusal
+from ...db.flow import recipe
+from ...db.render import notation, report
+from ...db.text import but_for_n, grouped, printable
 from ..options import Format
 from . import guide, work
 from .api import Only

@@ -38,11 +38,11 @@ from ... import (
     Source,
     Survey,
     UnavailableError,
-    files,
     read_file,
-    recording,
-    report,
 )
+from ...capture import recording
+from ...db.render import report
+from ...db.store import files
 from ..app import encoded
 from ..options import Format, ReportFormat
 

@@ -17,6 +17,7 @@ from lanemap.db.errors import NoRowsError
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query
 from lanemap.db.layout.fragment import Fragment, Source
+from lanemap.db.render.facts import facts
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
@@ -362,7 +363,7 @@ def test_a_capture_that_refines_the_document_answers_and_judges(file):
         assert len(database.find(**named, row=1, col=5)) == 2
         assert len(database.find(**named, row=1, col=5, source=CORRECTED)) == 4
         assert database.survey().shown(measured.key).note == note
-        assert lanemap.facts.facts(shown)["note"] == note
+        assert facts(shown)["note"] == note
         assert not database.check(["a100-sm_80"]).unexplained
         table = printed.table.copy()
         table["col"] = table["col_last"] = table["col"] + 4  # within the document's windows, and in no chunk
