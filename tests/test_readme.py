@@ -11,6 +11,8 @@ import pytest
 
 import lanemap
 
+from .capture.test_ptx import ptxas
+
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "cli" / "web" / "guide"
 README = (ROOT / "README.md").read_text()
@@ -59,6 +61,26 @@ def test_every_command_prints_what_the_readme_shows(command, output, run, tmp_pa
     done = subprocess.run(f"{function}\n{command}", shell=True, capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == output
+
+
+@pytest.mark.parametrize("kernel", blocks("ptx"), ids=lambda kernel: kernel.partition("\n")[0].removeprefix("// "))
+def test_every_kernel_assembles(kernel, tmp_path):
+    target = re.search(r"^\.target (\w+)", kernel, re.MULTILINE)[1]
+    done = ptxas(kernel, target, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_kernel_in_shared_memory_uses_the_printed_descriptor(run, tmp_path, monkeypatch):
+    """And needs it: with that of another mode the product is wrong."""
+    monkeypatch.chdir(tmp_path)
+    page = (GUIDE / "shared-memory.md").read_text()
+    (kernel,), word = blocks("ptx", page), re.search(r"descriptor without address: (\w+)", page)[1]
+    assert kernel.count(f"or.b64 %a, %a, {word};") == kernel.count(f"or.b64 %b, %b, {word};") == 1
+    (command,) = (command for command, _ in commands() if "trace wgmma.ptx" in command)
+    for mode, code in (("128B", 0), ("64B", 1)):
+        printed = lanemap.Database.descriptor(f"m64n8k16 f16 B {mode}.K", "n8k64")
+        (tmp_path / "wgmma.ptx").write_text(kernel.replace(word, f"0x{printed.word:016x}"))
+        assert run(*shlex.split(command.split(" | ")[0])[1:]).code == code
 
 
 def test_every_python_line_is_true(file, tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ _ORDER = (
         "draw",
         "fuse",
         "load-and-store",
+        "shared-memory",
         "tensor-memory",
         "sparse",
         "block-scales",
